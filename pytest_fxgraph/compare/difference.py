@@ -1,0 +1,43 @@
+"""What differs between two graph documents, as plain data that words are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# From the least to the most harmful; a Difference has the class of its worst change.
+CLASSES = ("cosmetic", "order", "arguments", "wiring", "operators", "signature", "state", "cost")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs."""
+
+    kind: str  # one of CLASSES
+    action: str  # "added", "removed", "changed", "moved"
+    subject: str  # what it is about: "node", "input", "output", "module", "state", "code", "count"
+    where: str  # the node's name (the obtained one where there is one), module path, state path, operator
+    field: str = ""  # "target", "args[1]", "kwargs['dim']", "config.stride", "value", ...; empty for added and removed
+    expected: str = ""
+    obtained: str = ""
+    scope: str | None = None  # module path in which the node lives
+    source: str | None = None  # line of the model's source, for nodes of the obtained graph
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The outcome of comparing an obtained document with an expected one at a level."""
+
+    level: str
+    changes: tuple[Change, ...] = ()
+    renamed: int = 0  # nodes that differ by name alone
+    truncated: bool = False  # more differs than is listed
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether the two documents match at the level."""
+        return not self.changes
+
+    @property
+    def kind(self) -> str:
+        """Name the class of the worst change; "cosmetic" when nothing differs."""
+        return max((change.kind for change in self.changes), key=CLASSES.index, default="cosmetic")
