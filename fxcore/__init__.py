@@ -1,0 +1,29 @@
+"""fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
+
+from fxcore import immutable_collections
+from fxcore.errors import FxError
+from fxcore.graph import CodeGen, Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node, has_side_effect, map_arg
+from fxcore.proxy import Proxy
+from fxcore.proxyable_class import ProxyableClassMeta
+from fxcore.root_arguments import PH
+from fxcore.tracer import Tracer, symbolic_trace
+from fxcore.wrapping import wrap
+
+__all__ = [
+    "PH",
+    "CodeGen",
+    "FxError",
+    "Graph",
+    "GraphModule",
+    "Node",
+    "Proxy",
+    "ProxyableClassMeta",
+    "Tracer",
+    "has_side_effect",
+    "immutable_collections",
+    "map_arg",
+    "symbolic_trace",
+    "wrap",
+]

@@ -1,0 +1,85 @@
+"""Arguments of nodes: nested tuples, lists, dicts and slices whose leaves are values of the graph or constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fxcore.errors import GraphArgumentError
+from fxcore.immutable_collections import immutable_dict, immutable_list
+
+
+class Value:
+    """Something that a graph computes and that arguments may refer to; `Node` is the one kind there is."""
+
+    __slots__ = ()
+
+
+# Leaves that need neither mapping nor a look inside; the common ones, by exact type.
+_PLAIN = frozenset({int, float, bool, str, type(None), complex, type(...)})
+
+
+def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
+    """Apply `fn` to every leaf of `a`; lists and dicts come back as the immutable ones, named tuples as themselves."""
+    kind = type(a)
+    if kind is tuple:
+        return tuple([map_aggregate(item, fn) for item in a])
+    if kind in _PLAIN:
+        return fn(a)
+    if isinstance(a, list):
+        return immutable_list([map_aggregate(item, fn) for item in a])
+    if isinstance(a, dict):
+        return immutable_dict([(key, map_aggregate(item, fn)) for key, item in a.items()])
+    if isinstance(a, slice):
+        return slice(map_aggregate(a.start, fn), map_aggregate(a.stop, fn), map_aggregate(a.step, fn))
+    if isinstance(a, tuple):
+        items = [map_aggregate(item, fn) for item in a]
+        return kind(*items) if hasattr(a, "_fields") else tuple(items)
+    return fn(a)
+
+
+def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
+    """Apply `fn` to every `Value` in `a` and leave the other leaves as they are."""
+    kind = type(a)
+    if kind in _PLAIN:
+        return a
+    if isinstance(a, Value):
+        return fn(a)
+    if kind is tuple:
+        return tuple([map_values(item, fn) for item in a])
+    if isinstance(a, (list, dict, slice, tuple)):
+        return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Value) else leaf)
+    return a
+
+
+def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
+    """Apply `fn` to every node in `a`, which may be nested tuples, lists, dicts and slices.
+
+    The result has the structure of `a`. Raises AssertionError (GraphArgumentError) if `fn` is not callable.
+    """
+    if not callable(fn):
+        raise GraphArgumentError(
+            f"torch.fx.map_arg(a, fn): fn must be a callable, and {fn!r} is not; pass a function of one node"
+        )
+    return map_values(a, fn)
+
+
+def freeze(a: Any, seen: dict[Any, None]) -> Any:
+    """Return `a` with its containers immutable, and add the values in it to `seen` in reading order."""
+    kind = type(a)
+    if kind in _PLAIN:
+        return a
+    if isinstance(a, Value):
+        seen[a] = None
+        return a
+    if kind is tuple:
+        return tuple([freeze(item, seen) for item in a])
+    if isinstance(a, (list, dict, slice, tuple)):
+        return map_aggregate(a, lambda leaf: _note(leaf, seen))
+    return a
+
+
+def _note(leaf: Any, seen: dict[Any, None]) -> Any:
+    if isinstance(leaf, Value):
+        seen[leaf] = None
+    return leaf

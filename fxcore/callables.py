@@ -1,0 +1,119 @@
+"""What a call target is called: the name that people read and the name that generated code imports."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import _tensor
+
+from fxcore.errors import CodeGenerationError
+
+# Modules below torch whose objects generated code can name in full; Dynamo's and Inductor's are made at run time.
+_REACHABLE_TORCH = re.compile(r"^torch(?:\.(?!_dynamo\.|_inductor\.)[^.]+)*$").fullmatch
+
+# torch.nn.functional keeps these under a private name but exports a public one.
+_PUBLIC_FUNCTIONAL = {"_ScalingType": "ScalingType", "_SwizzleType": "SwizzleType"}
+
+
+def is_from_torch(obj: Any) -> bool:
+    """Tell whether generated code can reach `obj` by its full name with `import torch` alone."""
+    module_name = getattr(obj, "__module__", None)
+    if module_name is not None:
+        return _REACHABLE_TORCH(module_name) is not None
+    name = getattr(obj, "__name__", None)
+    if name is None or name == "torch":
+        return False
+    return any(getattr(place, name, None) is obj for place in (torch, torch.nn.functional))
+
+
+def qualified_name(func: Callable[..., Any]) -> str:
+    """Return the name by which code can reach `func`: `torch.relu`, `getattr`, `my_module.my_function`.
+
+    Raises CodeGenerationError (a RuntimeError) for a lambda whose source cannot be read, and for a function that
+    says no module.
+    """
+    try:
+        return _cached_qualified_name(func)
+    except TypeError:  # not hashable
+        return _find_qualified_name(func)
+
+
+def _find_qualified_name(func: Any) -> str:
+    name = str(func.__name__)
+    if getattr(builtins, name, None) is func:
+        return name
+    if _is_tensor_method(func, name):
+        return f"torch.Tensor.{name}"
+    if name == "<lambda>":
+        name = _name_in_source(func)
+    module = _module_of(func).replace("torch._ops", "torch.ops")
+    if module == "torch" and name == "segment_reduce":
+        name = "_" + name
+    if module == "torch.nn.functional":
+        name = _PUBLIC_FUNCTIONAL.get(name, name)
+    return f"{module}.{name}"
+
+
+_cached_qualified_name = functools.lru_cache(maxsize=4096)(_find_qualified_name)
+
+
+def _is_tensor_method(func: Any, name: str) -> bool:
+    if isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return func is getattr(torch.Tensor, name, None)
+    return func.__module__ == _tensor.__name__ and func.__qualname__ == f"Tensor.{name}"
+
+
+def _name_in_source(func: Callable[..., Any]) -> str:
+    """Return what a lambda is assigned to where it is defined."""
+    try:
+        return inspect.getsource(func).split("=")[0].strip()
+    except Exception as error:
+        raise CodeGenerationError(
+            f"Unable to represent lambda: the source of {func!r} cannot be read, so it has no name that code could "
+            "use; define a function with `def` in a module and call that"
+        ) from error
+
+
+def _module_of(func: Callable[..., Any]) -> str:
+    module: str | None = func.__module__
+    if module is not None:
+        return module
+    for place in (torch, torch.nn.functional):
+        if getattr(place, func.__name__, None) is func:
+            return place.__name__
+    raise CodeGenerationError(
+        f"cannot find module for {func!r}: it says none, and neither torch nor torch.nn.functional has it; "
+        "wrap it in a function of a module of your own"
+    )
+
+
+def type_repr(obj: Any) -> str:
+    """Return the text of a type annotation: `int`, `torch.Tensor`, `list[int]`."""
+    if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
+        return obj.__qualname__ if obj.__module__ == "builtins" else f"{obj.__module__}.{obj.__qualname__}"
+    if obj is ...:
+        return "..."
+    if isinstance(obj, types.FunctionType):
+        return obj.__name__
+    return repr(obj)
+
+
+def readable_target(target: Any) -> str:
+    """Return a target as graph printouts show it: `operator.add`, `builtins.getattr`, `torch.relu`, a path."""
+    if isinstance(target, str):
+        return target
+    name = getattr(target, "__name__", None)
+    if name is not None:
+        module = getattr(target, "__module__", None)
+        if module == "builtins":
+            return f"builtins.{name}"
+        if module == "_operator":
+            return f"operator.{name}"
+    return qualified_name(target)

@@ -1,0 +1,299 @@
+"""Nodes to Python source. Pure: takes nodes, changes nothing on them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fxcore.generated_globals import GeneratedGlobals
+from fxcore.liveness import values_freed_after
+from fxcore.namespace import Namespace
+from fxcore.node import Node
+from fxcore.python_code import PythonCode
+from fxcore.statement_writer import StatementWriter
+from fxcore.verbose_code import VerboseStyle, meta_docstring, origin_comment, value_annotation
+
+TransformCodeFunc = Callable[[list[str]], list[str]]
+
+_COUNTER = re.compile(r"# COUNTER: (\d+)")
+
+
+class CodeGen:
+    """Turns a graph into the source of a function. Subclasses change its signature, its return and its globals."""
+
+    # How a symbolic size is written in verbose code; replaced for a while by whoever wants another printer.
+    _sym_repr: Callable[[Any], str] = staticmethod(repr)
+
+    def __init__(self) -> None:
+        self._body_transformer: TransformCodeFunc | None = None
+        self._func_name = "forward"
+
+    def gen_fn_def(
+        self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
+    ) -> str:
+        """Return the start of the function, up to and with the colon: `def forward(self, a, b):`.
+
+        `free_vars` are the parameters as they will be written; `expanded_def` puts each on a line of its own.
+        """
+        if not free_vars or free_vars[0] != "self":
+            free_vars.insert(0, "self")
+        if not expanded_def:
+            return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
+        parameters = "".join([_parameter_line(parameter) for parameter in free_vars])
+        return f"def {self._func_name}(\n{parameters}){maybe_return_annotation}:"
+
+    def generate_output(
+        self,
+        output_args: Any,
+        *,
+        descs: Sequence[str] | None = None,
+        repr_fn: Callable[[Any], str] | None = None,
+    ) -> str:
+        """Return the return statement, not indented. `descs` are comments for the items of a list or tuple."""
+        if descs is not None and isinstance(output_args, (list, tuple)):
+            return "return " + described_items(output_args, descs, repr_fn or repr)
+        return f"return {(repr_fn or repr)(output_args)}"
+
+    def process_inputs(self, *args: Any) -> Any:
+        """Turn what the function takes into what the graph's placeholders take, in their order."""
+        return args
+
+    def process_outputs(self, outputs: Any) -> Any:
+        """Turn what the graph's output node holds into what the function returns."""
+        return outputs
+
+    def additional_globals(self) -> list[tuple[str, Any]]:
+        """Return names and objects that the code of `gen_fn_def` and `generate_output` refers to."""
+        return []
+
+    def _gen_python_code(
+        self,
+        nodes: Iterable[Node],
+        root_module: str,
+        namespace: Namespace,
+        *,
+        verbose: bool = False,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        expanded_def: bool = False,
+        record_func: bool = False,
+        additional_meta: list[str] | None = None,
+    ) -> PythonCode:
+        style = VerboseStyle(
+            stride=include_stride or _is_asked_for("STRIDE"),
+            device=include_device or _is_asked_for("DEVICE"),
+            meta=_is_asked_for("META"),
+            colored=colored,
+            expanded_def=expanded_def,
+            additional_meta=tuple(additional_meta or ()),
+            sym_repr=type(self)._sym_repr,
+        )
+        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(list(nodes))
+
+
+class _FunctionWriter:
+    """Writes one graph as one function."""
+
+    def __init__(
+        self,
+        codegen: CodeGen,
+        namespace: Namespace,
+        root_module: str,
+        style: VerboseStyle,
+        verbose: bool,
+        record_func: bool,
+    ) -> None:
+        self._codegen = codegen
+        self._style = style
+        self._verbose = verbose
+        self._record = record_func
+        self._globals = GeneratedGlobals(namespace)
+        paint = (lambda text: style.paint("blue", text)) if style.colored else None
+        self._writer = StatementWriter(namespace, root_module, self._globals, paint)
+        self._free_vars: list[str] = []
+        self._return_annotation = ""
+        # Pieces of text by the index of the node that they come from; a comment counts with the node before.
+        self._body: list[tuple[int | None, str]] = []
+        self._last_comment: str | None = None
+
+    def write(self, nodes: list[Node]) -> PythonCode:
+        self._write_body(nodes)
+        wrap_statements = self._wrap_statements()
+        body = self._transformed_body()
+        for name, value in self._codegen.additional_globals():
+            self._globals.add(name, value)
+        prologue = _call_with_known(
+            self._codegen.gen_fn_def,
+            self._free_vars,
+            self._return_annotation,
+            expanded_def=self._style.expanded_def,
+        )
+        lines, line_to_node = _lines(body, first_line=prologue.count("\n") + 1)
+        code = "\n".join([f"    {line}" for line in lines])
+        return PythonCode(
+            f"\n{wrap_statements}\n\n{prologue}\n{code}",
+            self._globals.table,
+            _lineno_map=line_to_node,
+            _prologue_start=wrap_statements.count("\n") + 4,
+        )
+
+    def _write_body(self, nodes: list[Node]) -> None:
+        freed_after = values_freed_after(nodes)
+        emit = self._body.append
+        if self._record:
+            emit((None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n"))
+        for index, node in enumerate(nodes):
+            if self._verbose:
+                self._comment(node, index - 1 if index else None)
+            op = node._op
+            if op == "placeholder":
+                self._placeholder(node, index)
+            elif op == "output":
+                self._output(node, index)
+            else:
+                self._compute(node, index, freed_after.get(node, []))
+        if self._record:
+            emit((len(nodes) - 1, "_rf.__exit__(None, None, None)\n"))
+        if not any(text for _, text in self._body):
+            emit((None, "pass\n"))
+
+    def _comment(self, node: Node, index: int | None) -> None:
+        comment = origin_comment(node, self._style)
+        if comment is not None and comment != self._last_comment:
+            self._last_comment = comment
+            self._body.append((index, comment))
+
+    def _annotation(self, node: Node) -> str:
+        written = "" if node._type is None else f" : {self._globals.annotation(node._type)}"
+        if not self._verbose:
+            return written
+        return value_annotation(node, self._style) or written
+
+    def _meta(self, node: Node, index: int) -> None:
+        if self._style.meta:
+            self._body += [(index, f"{line}\n") for line in meta_docstring(node)]
+
+    def _placeholder(self, node: Node, index: int) -> None:
+        annotation = self._annotation(node)
+        self._meta(node, index)
+        target = str(node._target)
+        default = f" = {self._writer.value(node._args[0])}" if node._args else ""
+        description = node.meta.get("desc") if self._style.expanded_def else None
+        comment = f"  # {description}" if description is not None else ""
+        self._free_vars.append(f"{target}{annotation}{default}{comment}")
+        parameter, name = target.replace("*", ""), self._writer.name(node)
+        self._body.append((index, f"{name} = {parameter}\n" if parameter != name else ""))
+
+    def _output(self, node: Node, index: int) -> None:
+        if node._type is not None:
+            self._return_annotation = f" -> {self._globals.annotation(node._type)}"
+        self._meta(node, index)
+        statement = _call_with_known(
+            self._codegen.generate_output,
+            node._args[0],
+            descs=node.meta.get("desc") if self._style.expanded_def else None,
+            repr_fn=self._writer.value,
+        )
+        self._body += [(index, statement), (index, "\n")]
+
+    def _compute(self, node: Node, index: int, freed: list[Node]) -> None:
+        emit = self._body.append
+        annotation = self._annotation(node) if self._verbose or node._type is not None else ""
+        self._meta(node, index)
+        record = self._record and node._op != "get_attr"
+        if record:
+            emit((index, f"_rf_{node._name} = {_record(index)}; _rf_{node._name}.__enter__()\n"))
+        emit((index, self._writer.statement(node, annotation)))
+        if not node.users:
+            freed = [*freed, node]  # kept for its effect alone; its value need not wait for the function's end
+        if freed:
+            targets = " = ".join([self._writer.name(value) for value in freed])
+            emit((index, f";  {self._style.paint('dim', f'{targets} = None')}\n"))
+        else:
+            emit((index, "\n"))
+        if record:
+            emit((index, f"_rf_{node._name}.__exit__(None, None, None)\n"))
+
+    def _wrap_statements(self) -> str:
+        if not self._writer.wrapped:
+            return ""
+        # torch's registry, not ours: the text is torch.fx's, and tracing with either sees what is in it.
+        return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
+
+    def _transformed_body(self) -> list[tuple[int | None, str]]:
+        """Give the body to whoever asked for it with `Graph.on_generate_code`, in the form that torch.fx gives."""
+        transform = self._codegen._body_transformer
+        if transform is None:
+            return self._body
+        pieces: list[str] = []
+        current: int | None = None
+        for index, text in self._body:
+            if index != current:
+                current = index
+                pieces.append(f"# COUNTER: {index}\n")
+            if text:
+                pieces.append(text)
+        return _read_counters("".join(transform(pieces)))
+
+
+def _record(key: object) -> str:
+    return f"torch._C._profiler._RecordFunctionFast('## {key} ##')"
+
+
+def _is_asked_for(what: str) -> bool:
+    return os.environ.get(f"FX_GRAPH_SHOW_{what}", "0") == "1"
+
+
+def _read_counters(text: str) -> list[tuple[int | None, str]]:
+    body: list[tuple[int | None, str]] = []
+    current: int | None = None
+    for line in text.splitlines(keepends=True):
+        counter = _COUNTER.search(line)
+        if counter is not None:
+            current = int(counter.group(1))
+        else:
+            body.append((current, line))
+    return body
+
+
+def _lines(body: list[tuple[int | None, str]], first_line: int) -> tuple[list[str], dict[int, int | None]]:
+    """Split the body into lines and say, for each line number, which node it comes from."""
+    lines: list[str] = [""]
+    line_to_node: dict[int, int | None] = {}
+    index: int | None = None
+    for index, text in body:
+        line_to_node[len(lines) - 1 + first_line] = index
+        if text.endswith("\n") and text.count("\n") == 1:  # nearly always
+            lines[-1] += text[:-1]
+            lines.append("")
+            continue
+        first, *others = text.split("\n")
+        lines[-1] += first
+        for other in others:
+            line_to_node[len(lines) - 1 + first_line] = index
+            lines.append(other)
+    line_to_node[len(lines) - 1 + first_line] = index
+    start = next((number for number, line in enumerate(lines) if line), len(lines) - 1)
+    return lines[start:], line_to_node
+
+
+def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:
+    """Call a method of a user's CodeGen with those options that it takes; they joined the interface later."""
+    parameters = inspect.signature(method).parameters
+    return method(*args, **{name: value for name, value in options.items() if name in parameters})
+
+
+def _parameter_line(parameter: str) -> str:
+    text, hash_sign, comment = parameter.partition("#")
+    return f"    {text.rstrip()},  # {comment.lstrip()}\n" if hash_sign else f"    {parameter},\n"
+
+
+def described_items(items: Sequence[Any], descriptions: Sequence[str], repr_fn: Callable[[Any], str]) -> str:
+    """Return a list or tuple with one item, and its description as a comment, on each line."""
+    opening, closing = ("(", ")") if isinstance(items, tuple) else ("[", "]")
+    lines = [f"    {repr_fn(item)},  # {text}\n" for item, text in zip(items, descriptions, strict=False)]
+    return f"{opening}\n{''.join(lines)}{closing}"

@@ -1,0 +1,63 @@
+"""Errors of fxcore. Each is also the builtin class that torch.fx raises in its place."""
+
+from __future__ import annotations
+
+
+class FxError(Exception):
+    """Base of everything that fxcore raises on purpose."""
+
+
+class TraceError(FxError, ValueError):
+    """Tracing met Python that a symbolic value cannot go through."""
+
+
+class TraceLengthError(FxError, RuntimeError):
+    """Tracing met `len()` of a symbolic value."""
+
+
+class TraceArgumentError(FxError, NotImplementedError):
+    """A value cannot be an argument of a node."""
+
+
+class TracerMismatchError(FxError, RuntimeError):
+    """Values of two tracers met in one call."""
+
+
+class ModuleLookupError(FxError, NameError):
+    """A module or parameter met in tracing is not part of the root module."""
+
+
+class WrapError(FxError, RuntimeError):
+    """`wrap` was given something that it cannot wrap."""
+
+
+class WrapPlaceError(FxError, NotImplementedError):
+    """`wrap` was called elsewhere than at the top level of a module."""
+
+
+class GraphError(FxError, RuntimeError):
+    """A graph is not well-formed, or an edit would make it so."""
+
+
+class NodeTargetError(FxError, ValueError):
+    """A node's target is not of the kind that its opcode wants."""
+
+
+class GraphArgumentError(FxError, AssertionError):
+    """A function of fxcore was called with arguments that it does not take."""
+
+
+class ImmutableError(FxError, TypeError):
+    """An argument container of a node was edited in place."""
+
+
+class CodeGenerationError(FxError, RuntimeError):
+    """A graph cannot be written as Python code."""
+
+
+class InterpreterError(FxError, RuntimeError):
+    """A graph cannot be run node by node."""
+
+
+class InteropError(FxError, TypeError):
+    """An object is none that fxcore and torch.fx can exchange."""

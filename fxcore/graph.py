@@ -1,0 +1,460 @@
+"""A graph: an ordered list of nodes that together are one function."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any
+
+from fxcore import lint, purity
+from fxcore.arguments import map_values
+from fxcore.codegen import CodeGen, TransformCodeFunc
+from fxcore.dead_code import remove_unread
+from fxcore.dotted import has_attribute
+from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.namespace import Namespace, snake_case
+from fxcore.node import Argument, Node, Target
+from fxcore.node_list import NodeList, label_between, walk
+from fxcore.operator_index import OperatorIndex
+from fxcore.printer import graph_text, print_table
+from fxcore.python_code import PythonCode
+
+__all__ = ["CodeGen", "Graph", "PythonCode"]
+
+_NO_META = ("Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
+            "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
+            "Parameter, or nn.Module.register_buffer to add the necessary buffer")
+
+
+class InsertPoint:
+    """The place where a graph puts new nodes; leaving the `with` block restores the place before."""
+
+    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
+        self._graph = graph
+        self._before = graph._insert
+        graph._insert = insert
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._graph._insert = self._before
+
+
+class Graph:
+    """An ordered list of `Node` s that together are one function: inputs, calls, one output.
+
+    Make nodes with `placeholder`, `call_function`, `call_module`, `call_method`, `get_attr` and `output`; they go to
+    the end, or where `inserting_before` and `inserting_after` say. `GraphModule` makes a graph callable.
+    """
+
+    def __init__(
+        self,
+        owning_module: Any | None = None,
+        tracer_cls: type[Any] | None = None,
+        tracer_extras: dict[str, Any] | None = None,
+    ) -> None:
+        """Make an empty graph. The other arguments say for which GraphModule, and by which Tracer, it is made."""
+        self._unsettled: Callable[[], None] | None = None
+        self._root = Node(self, "", "root", "", (), {})
+        self._insert: Callable[[Node], None] = self._root.prepend
+        self._len = 0
+        self._graph_namespace = Namespace()
+        self._owning_module = owning_module
+        self._tracer_cls = tracer_cls
+        self._tracer_extras = tracer_extras
+        self._codegen_in_use = CodeGen()
+        self._co_fields: dict[str, Any] = {}
+        self._index: OperatorIndex | None = None
+
+    # Who listens to changes. A GraphModule that has yet to write its code must do so before the graph changes.
+
+    def before_change(self) -> None:
+        """Let the module that shows this graph as of now finish doing so; called before every edit."""
+        if self._unsettled is not None:
+            self.settle()
+
+    def settle(self, until_next: Callable[[], None] | None = None) -> None:
+        """Run what was to happen before the next change, if anything was, and say what is to happen before the next."""
+        pending, self._unsettled = self._unsettled, None
+        if pending is not None:
+            pending()
+        self._unsettled = until_next
+
+    @property
+    def owning_module(self) -> Any | None:
+        """The GraphModule that this graph is the forward of, or None."""
+        return self._owning_module
+
+    @owning_module.setter
+    def owning_module(self, module: Any | None) -> None:
+        self._owning_module = module
+
+    @property
+    def _codegen(self) -> CodeGen:
+        return self._codegen_in_use
+
+    @_codegen.setter
+    def _codegen(self, codegen: CodeGen) -> None:
+        self.before_change()
+        self._codegen_in_use = codegen
+
+    # Looking.
+
+    @property
+    def nodes(self) -> NodeList:
+        """The nodes in order; `reversed` works, and editing the graph while walking them is safe."""
+        return NodeList(self)
+
+    def output_node(self) -> Node:
+        """Return the output node, which is the last. Raises AssertionError if the last node is another."""
+        last = self._root._prev
+        if last._op != "output":
+            raise GraphArgumentError(
+                f"Expected output node, got op={last._op}: the graph does not end in one; add it with graph.output()"
+            )
+        return last
+
+    def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
+        """Return the nodes with an opcode and, if given, a target (`call_function` needs one), in order if `sort`.
+
+        Takes time in proportion to the nodes found, after a first call that looks at every node.
+        """
+        if self._index is None:
+            self._index = OperatorIndex(walk(self._root))
+        found = self._index.find(op, target)
+        return sorted(found) if sort else found
+
+    def __str__(self) -> str:
+        return graph_text(walk(self._root))
+
+    def print_tabular(self) -> None:
+        """Print the nodes as a table; needs the library `tabulate`."""
+        print_table(walk(self._root))
+
+    # Creating nodes.
+
+    def create_node(
+        self,
+        op: str,
+        target: Target,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        name: str | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Make a node at the insertion point and return it.
+
+        `name` is a wish: illegal characters are replaced, and a number is added if another value has the name.
+        Raises GraphArgumentError (an AssertionError) for an unknown opcode or for arguments that are no tuple and
+        dict, and NodeTargetError (a ValueError) for a target that does not fit the opcode.
+        """
+        if args and not isinstance(args, tuple):
+            raise GraphArgumentError(f"args must be a tuple, got {type(args)}: write (x,) for one argument")
+        if kwargs and not isinstance(kwargs, dict):
+            raise GraphArgumentError(f"kwargs must be a dict, got {type(kwargs)}")
+        if self._unsettled is not None:
+            self.settle()
+        candidate = name if name is not None else self._target_to_str(target)
+        unique = self._graph_namespace.create_name(candidate, None)
+        node = Node(self, unique, op, target, args or (), kwargs or {}, type_expr)
+        if self._owning_module is not None:
+            for hook in getattr(self._owning_module, "_create_node_hooks", None) or ():
+                hook(node)
+        self._graph_namespace.associate_name_with_obj(unique, node)
+        self._insert(node)
+        if self._index is not None:
+            self._index.insert(node)
+        self._len += 1
+        return node
+
+    def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty) -> Node:
+        """Add an input named `name`, with a default value unless that is `inspect.Signature.empty`."""
+        args = () if default_value is inspect.Signature.empty else (default_value,)
+        return self.create_node("placeholder", name, args=args, type_expr=type_expr)
+
+    def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
+        """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
+        if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
+            warnings.warn(_NO_META, stacklevel=2)
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+
+    def call_module(
+        self,
+        module_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a call of the submodule at a dotted path; `args` are without `self`."""
+        if self._owning_module is not None:
+            self._owning_module.get_submodule(module_name)  # raises AttributeError if there is none
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def call_method(
+        self,
+        method_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a call of a method of `args[0]`; the other arguments are the method's."""
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
+
+    def call_function(
+        self,
+        the_function: Callable[..., Any],
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """Add a call of a function."""
+        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
+
+    def output(self, result: Argument, type_expr: Any | None = None) -> Node:
+        """Add the return of `result`, which may nest values in tuples, lists and dicts."""
+        return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
+
+    def _target_to_str(self, target: Target | None) -> str:
+        if callable(target):
+            return snake_case(target.__name__)
+        if not isinstance(target, str):
+            raise GraphArgumentError(f"Expected target to be str, got {type(target)}: {target!r} cannot name a node")
+        is_magic = target.startswith("__") and target.endswith("__")
+        return snake_case(target[2:-2] if is_magic else target)
+
+    # Copying nodes.
+
+    def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
+        """Copy a node, of this graph or another, to the insertion point and return the copy.
+
+        `arg_transform` answers, for each value that the node reads, what the copy reads instead.
+        """
+        args = map_values(node._args, arg_transform)
+        kwargs = map_values(node._kwargs, arg_transform) if node._kwargs else None
+        copied = self.create_node(node._op, node._target, args, kwargs, node._name, node._type)
+        copied.meta = copy.copy(node.meta)
+        return copied
+
+    def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
+        """Copy the nodes of `g` here, up to its output, and return what the output's value is here.
+
+        `val_map` is filled with copies, and nodes that it holds already are not copied. Returns None if `g` has no
+        output; with `return_output_node`, a pair of the value and the output node of `g`.
+        """
+        for node in g.nodes:
+            if node in val_map:
+                continue
+            if node._op == "output":
+                value = map_values(node._args[0], val_map.__getitem__)
+                return (value, node) if return_output_node else value
+            val_map[node] = self.node_copy(node, val_map.__getitem__)
+        return None
+
+    def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Graph:
+        copied = Graph(tracer_cls=self._tracer_cls)
+        # Nodes are filed in the memo under themselves too, as torch.fx does: callers look them up there.
+        copies: dict[Any, Any] = memo if memo else {}
+        output = copied.graph_copy(self, val_map=copies, return_output_node=True)
+        copied._codegen = copy.deepcopy(self._codegen)
+        copied._co_fields = dict(self._co_fields)
+        if output is not None:
+            value, original = output
+            node = copied.output(value, type_expr=original._type)
+            node.meta = copy.copy(original.meta)
+        return copied
+
+    # Where new nodes go.
+
+    def inserting_before(self, n: Node | None = None) -> InsertPoint:
+        """Put new nodes before `n` (before everything if None), for good or for the length of a `with` block."""
+        if n is None:
+            return self.inserting_after(self._root)
+        self._check_own(n, "before")
+        return InsertPoint(self, n.prepend)
+
+    def inserting_after(self, n: Node | None = None) -> InsertPoint:
+        """Put new nodes right after `n` (after everything if None), for good or for the length of a `with` block.
+
+        Each goes right after `n`: of two nodes made so, the second comes first.
+        """
+        if n is None:
+            return self.inserting_before(self._root)
+        self._check_own(n, "after")
+        return InsertPoint(self, n.append)
+
+    def _check_own(self, node: Node, where: str) -> None:
+        if node.graph is not self:
+            raise GraphArgumentError(
+                f"Node to insert {where} is not in graph.: {node._name!r} belongs to another graph; use its copy here"
+            )
+
+    # Removing nodes.
+
+    def erase_node(self, to_erase: Node) -> None:
+        """Remove a node that nobody reads. Raises GraphError (a RuntimeError) if somebody does, or in a wrong graph.
+
+        Erasing a node twice warns.
+        """
+        if to_erase.users:
+            readers = ", ".join([user._name for user in to_erase.users])
+            raise GraphError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
+                f"cannot erase {to_erase._name!r}: {readers} still read it; "
+                "replace those uses first with replace_all_uses_with()"
+            )
+        if to_erase.graph is not self:
+            raise GraphError(
+                f"Attempting to remove {to_erase} from wrong graph! Call erase_node() of node.graph instead"
+            )
+        if to_erase._erased:
+            warnings.warn(f"erase_node({to_erase}) on an already erased node", stacklevel=2)
+            return
+        self.before_change()
+        for hook in getattr(self._owning_module, "_erase_node_hooks", None) or ():
+            hook(to_erase)
+        if self._index is not None:
+            self._index.remove(to_erase, to_erase._op, to_erase._target)
+        to_erase.unlink()
+        to_erase._erased = True
+        self._len -= 1
+        to_erase._set_arguments(
+            map_values(to_erase._args, _forget), map_values(to_erase._kwargs, _forget)
+        )
+
+    def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
+        """Remove nodes that nobody reads and that do nothing else; return whether there were any.
+
+        `is_impure_node` says which nodes must stay; by default `Node.is_impure` does. The graph is checked first
+        (GraphError). Graph modules that the owning module's graph reads by `get_attr` are cleaned too.
+        """
+        self.lint()
+        must_stay = is_impure_node if is_impure_node is not None else Node.is_impure
+        changed = remove_unread(self, must_stay) > 0
+        for module in self._graph_modules_read():
+            if module.graph.eliminate_dead_code():
+                changed = True
+            module.recompile()
+        return changed
+
+    def _graph_modules_read(self) -> list[Any]:
+        if self._owning_module is None:
+            return []
+        read = {node._target for node in self.find_nodes(op="get_attr", sort=False)}
+        children = self._owning_module.named_children()
+        return [child for name, child in children if name in read and isinstance(getattr(child, "graph", None), Graph)]
+
+    def _clear_nodes(self) -> None:
+        for node in reversed(self.nodes):
+            node.meta.clear()
+            self.erase_node(node)
+
+    # Checking.
+
+    def lint(self) -> None:
+        """Raise GraphError (a RuntimeError) or NodeTargetError (a ValueError) if the graph is not well-formed.
+
+        Checked are ownership, opcodes, unique names, that values are defined before they are read, and, if the graph
+        has an owning module, that targets exist in it.
+        """
+        lint.check(self, walk(self._root), self._owning_module)
+
+    # Code.
+
+    def python_code(
+        self,
+        root_module: str,
+        *,
+        verbose: bool = False,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        expanded_def: bool = False,
+        record_func: bool = False,
+        additional_meta: list[str] | None = None,
+    ) -> PythonCode:
+        """Return the graph as Python; `root_module` is the name by which the code reaches submodules, as `self`.
+
+        `verbose` adds comments with source lines and annotations with recorded shapes; the options after it say
+        what else those show.
+        """
+        return self._codegen._gen_python_code(
+            walk(self._root),  # type: ignore[arg-type]  # a user's CodeGen may ask for more; ours takes any iterable
+            root_module,
+            Namespace(),
+            verbose=verbose,
+            include_stride=include_stride,
+            include_device=include_device,
+            colored=colored,
+            expanded_def=expanded_def,
+            record_func=record_func,
+            additional_meta=additional_meta,
+        )
+
+    def set_codegen(self, codegen: CodeGen) -> None:
+        """Write the graph's code with another CodeGen from now on."""
+        self._codegen = codegen
+
+    def process_inputs(self, *args: Any) -> Any:
+        """Turn what the generated function takes into what the placeholders take."""
+        return self._codegen.process_inputs(*args)
+
+    def process_outputs(self, out: Any) -> Any:
+        """Turn what the output node holds into what the generated function returns."""
+        return self._codegen.process_outputs(out)
+
+    def on_generate_code(
+        self, make_transformer: Callable[[TransformCodeFunc | None], TransformCodeFunc]
+    ) -> AbstractContextManager[None]:
+        """Change the lines of generated code from now on, or for the length of a `with` block.
+
+        `make_transformer` gets the function that changes them today (or None) and returns the one to use: lines in,
+        lines out.
+        """
+        self.before_change()
+        codegen = self._codegen
+        previous = codegen._body_transformer
+        codegen._body_transformer = make_transformer(previous)
+
+        @contextmanager
+        def restore_afterwards() -> Iterator[None]:
+            try:
+                yield
+            finally:
+                self.before_change()
+                codegen._body_transformer = previous
+
+        return restore_afterwards()
+
+    # What nodes ask of their graph (NodeOwner).
+
+    def retarget(self, node: Node, op: str, target: Any) -> None:
+        """File a node anew that was `op` on `target` until now."""
+        if self._index is not None and not node._erased:
+            self._index.remove(node, op, target)
+            self._index.insert(node)
+
+    def rename(self, node: Node, candidate: str) -> str:
+        """Return a free name close to `candidate`, kept for `node`."""
+        name = self._graph_namespace.create_name(candidate, None)
+        self._graph_namespace._rename_object(node, name)
+        return name
+
+    def order_between(self, before: Node, after: Node) -> int:
+        """Return an order label for a node linked in between two others."""
+        return label_between(self._root, before, after)
+
+    def is_impure(self, node: Node, impure_random: bool) -> bool:
+        """Tell whether `node` does more than compute its value, as far as the owning module tells."""
+        return purity.is_impure(node, self._owning_module, impure_random)
+
+
+def _forget(value: Any) -> None:
+    return None

@@ -1,0 +1,303 @@
+"""A module whose forward is generated from a graph."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from typing_extensions import Self
+
+from fxcore.calling_convention import PyTreeCodeGen
+from fxcore.dotted import copy_attribute, has_attribute, set_attribute
+from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.forward_failure import explain_failure
+from fxcore.graph import Graph
+from fxcore.module_folder import write_module_folder
+from fxcore.pending_forward import ForwardDescriptor, PendingForward, PromisedCode, make_ready
+from fxcore.pickled_graph import GraphTable, graph_from_table, is_importable, table_of
+from fxcore.python_code import PythonCode
+from fxcore.readable_module import readable_module
+from fxcore.unused_modules import unused_module_paths
+
+__all__ = ["GraphModule"]
+
+_IMPL_NAME = "GraphModuleImpl"
+
+
+class GraphModule(nn.Module):
+    """A module whose `forward` is generated from a `Graph`.
+
+    Assigning `graph` regenerates `code` and `forward`; after editing the graph in place, call `recompile()`.
+    """
+
+    # TorchScript would try to compile these.
+    __jit_unused_properties__ = ["graph", "code", "_code", "_lineno_map", "_prologue_start"]  # noqa: RUF012
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        # Each instance has a forward of its own, and torch looks forward up in the class: so a class for each.
+        # A copy of a copy derives from the same class as the first, not from the first's own.
+        base = next(kind for kind in cls.__mro__ if kind.__qualname__.split(".")[-1] != _IMPL_NAME)
+        own = type(_IMPL_NAME, (base,), {"__module__": __name__, "__qualname__": f"GraphModule.{_IMPL_NAME}"})
+        return super().__new__(own)
+
+    def __init__(
+        self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
+    ) -> None:
+        """Make a module of `graph` with what it refers to in `root`, shared and not copied.
+
+        `root` is a module in whose hierarchy the paths of the graph are looked up, or a dict from paths to objects.
+        Raises GraphError (a RuntimeError) if `root` is neither, or the dict lacks a path.
+        """
+        super().__init__()
+        type(self).__name__ = class_name
+        paths = [node._target for node in graph.nodes if node._op in ("get_attr", "call_module")]
+        if isinstance(root, nn.Module):
+            self.training = getattr(root, "training", True)
+            for path in dict.fromkeys(paths):
+                copy_attribute(root, self, path)
+        elif isinstance(root, dict):
+            self._take_from_dict(root, graph)
+        else:
+            raise GraphError(
+                f"Unsupported type {type(root).__name__} passed for root! It must be an nn.Module or a dict from the "
+                "paths that the graph uses to objects"
+            )
+        self.graph = graph
+        self._tracer_cls = graph._tracer_cls if is_importable(graph._tracer_cls) else None
+        self._tracer_extras = graph._tracer_extras or {}
+        self.meta: dict[str, Any] = {}
+        self._replace_hooks: list[Callable[..., object]] = []
+        self._create_node_hooks: list[Callable[..., object]] = []
+        self._erase_node_hooks: list[Callable[..., object]] = []
+        self._deepcopy_hooks: list[Callable[..., object]] = []
+
+    def _take_from_dict(self, root: dict[str, Any], graph: Graph) -> None:
+        paths: list[str] = []
+        for node in graph.nodes:
+            if node._op in ("get_attr", "call_module"):
+                if node._target not in root:
+                    raise GraphError(
+                        f"Node {node._name} referenced target {node._target} but that target was not provided in "
+                        f"``root``! The dict has: {', '.join(map(str, root)) or 'nothing'}"
+                    )
+                paths.append(node._target)
+        # Short paths first: installing `a` after `a.b` would wipe out `a.b`.
+        for path in sorted(dict.fromkeys(paths), key=lambda path: path.count(".")):
+            set_attribute(self, path, root[path])
+
+    # Graph and code.
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that `forward` is generated from."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        if not isinstance(graph, Graph):
+            raise GraphArgumentError(f"Expected a Graph instance, but got {type(graph)}")
+        self._graph = graph
+        graph.owning_module = self
+        self.recompile()
+
+    def recompile(self) -> PythonCode:
+        """Make `code` and `forward` those of the graph as it is now, here and in child graph modules."""
+        pending = self._renew_forward()
+        for child in self.children():
+            if isinstance(child, GraphModule):
+                child.recompile()
+        return PromisedCode(pending)
+
+    def _renew_forward(self) -> PendingForward:
+        codegen = self._graph._codegen
+        if isinstance(codegen, PyTreeCodeGen):
+            self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
+        pending = PendingForward(self._graph)
+        own: Any = type(self)
+        own._generated = pending
+        own.forward = ForwardDescriptor(pending)
+        return pending
+
+    @property
+    def code(self) -> str:
+        """The source of `forward`, as of the last `recompile()`."""
+        return self._code
+
+    @property
+    def _code(self) -> str:
+        generated: PendingForward = type(self)._generated  # type: ignore[attr-defined]  # set by recompile()
+        return generated.python_code.src
+
+    @property
+    def _lineno_map(self) -> dict[int, int | None] | None:
+        return type(self)._generated.python_code._lineno_map  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def _prologue_start(self) -> int:
+        return type(self)._generated.python_code._prologue_start  # type: ignore[attr-defined,no-any-return]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward`; if generated code fails, print its lines to stderr and raise what it raised."""
+        if torch.compiler.is_compiling():
+            make_ready(type(self))
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            explain_failure(error)
+            raise
+
+    def print_readable(
+        self,
+        print_output: bool = True,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        *,
+        fast_sympy_print: bool = False,
+        expanded_def: bool = False,
+        additional_meta: list[str] | None = None,
+    ) -> str:
+        """Return, and print unless told not to, the code of this module and its child graph modules, with comments."""
+        text = readable_module(
+            self,
+            self._get_name(),
+            include_stride=include_stride,
+            include_device=include_device,
+            colored=colored,
+            expanded_def=expanded_def,
+            additional_meta=additional_meta,
+        )
+        if print_output:
+            print(text)
+        return text
+
+    def __str__(self) -> str:
+        reminder = "# To see more debug info, please use `graph_module.print_readable()`"
+        return "\n".join([super().__str__(), self._code, reminder])
+
+    def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
+        """Write a package to `folder`, from which `from <folder> import <module_name>` gets this module again."""
+        write_module_folder(self, self.code, folder, module_name)
+
+    # Submodules.
+
+    def add_submodule(self, target: str, m: nn.Module) -> bool:
+        """Install `m` at a dotted path, with empty modules on the way; False if something else is in the way."""
+        *parents, name = target.split(".")
+        module: nn.Module = self
+        for parent in parents:
+            child = getattr(module, parent, None)
+            if child is None:
+                child = nn.Module()
+                setattr(module, parent, child)
+            if not isinstance(child, nn.Module):
+                return False
+            module = child
+        module.add_module(name, m)
+        return True
+
+    def delete_submodule(self, target: str) -> bool:
+        """Remove the submodule at a dotted path; False if there is none."""
+        if not has_attribute(self, target):
+            return False
+        parent_path, _, name = target.rpartition(".")
+        try:
+            parent = self.get_submodule(parent_path)
+        except AttributeError:
+            return False
+        if not isinstance(getattr(parent, name), nn.Module):
+            return False
+        delattr(parent, name)
+        return True
+
+    def delete_all_unused_submodules(self) -> None:
+        """Remove every submodule that the graph neither calls nor reads from, nor needs as part of one that it does."""
+        for path in unused_module_paths(self, self._graph.nodes):
+            self.delete_submodule(path)
+
+    # Copies.
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        type(copied).__name__ = type(self).__name__
+        state = copy.deepcopy(self.__dict__, memo)
+        copied._adopt(state, state.pop("_graph"))
+        for hook in copied._deepcopy_hooks:
+            hook(copied)
+        return copied
+
+    def __copy__(self) -> GraphModule:
+        copied = GraphModule(self, self._graph)
+        copied.meta = self.meta
+        return copied
+
+    def _adopt(self, state: dict[str, Any], graph: Graph) -> None:
+        self.__dict__.update(state)
+        self.__dict__["_graph"] = graph
+        graph.owning_module = self
+        self._renew_forward()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = self.__dict__.copy()
+        table = table_of(state.pop("_graph"))
+        base = type(self).__mro__[1]
+        return _rebuild, (base if is_importable(base) else GraphModule, type(self).__name__, state, table)
+
+    def _replicate_for_data_parallel(self) -> GraphModule:
+        copied = self.__copy__()
+        object.__setattr__(copied, "_is_replica", True)
+        return copied
+
+    # Hooks on edits of the graph.
+
+    @contextmanager
+    def _set_replace_hook(self, f: Callable[..., object]) -> Iterator[None]:
+        self._register_replace_node_hook(f)
+        try:
+            yield
+        finally:
+            self._unregister_replace_node_hook(f)
+
+    def _register_replace_node_hook(self, f: Callable[..., object]) -> None:
+        self._replace_hooks.append(_checked_hook(f))
+
+    def _unregister_replace_node_hook(self, f: Callable[..., object]) -> None:
+        self._replace_hooks.remove(f)
+
+    def _register_create_node_hook(self, f: Callable[..., object]) -> None:
+        self._create_node_hooks.append(_checked_hook(f))
+
+    def _unregister_create_node_hook(self, f: Callable[..., object]) -> None:
+        self._create_node_hooks.remove(f)
+
+    def _register_erase_node_hook(self, f: Callable[..., object]) -> None:
+        self._erase_node_hooks.append(_checked_hook(f))
+
+    def _unregister_erase_node_hook(self, f: Callable[..., object]) -> None:
+        self._erase_node_hooks.remove(f)
+
+    def _register_deepcopy_hook(self, f: Callable[..., object]) -> None:
+        self._deepcopy_hooks.append(_checked_hook(f))
+
+    def _unregister_deepcopy_hook(self, f: Callable[..., object]) -> None:
+        self._deepcopy_hooks.remove(f)
+
+
+def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
+    if not callable(hook):
+        raise GraphArgumentError(f"a hook must be a callable, got {hook!r}")
+    return hook
+
+
+def _rebuild(base: type[GraphModule], class_name: str, state: dict[str, Any], table: GraphTable) -> GraphModule:
+    """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
+    module = base.__new__(base)
+    type(module).__name__ = class_name
+    module._adopt(state, graph_from_table(table))
+    return module

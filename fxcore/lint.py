@@ -1,0 +1,97 @@
+"""Is this sequence of nodes well-formed, and does what it refers to exist?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.errors import GraphError, NodeTargetError
+from fxcore.node import OPCODES, Node
+
+
+def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) -> None:
+    """Raise GraphError (a RuntimeError), or NodeTargetError (a ValueError), for the first fault found.
+
+    Checked are: ownership, opcodes, that names are unique, that values are defined before they are read, and, with
+    an `owning_module`, that targets are of the right kind and exist there.
+    """
+    nodes = list(nodes)
+    names: set[str] = set()
+    defined: set[Node] = set()
+    for node in nodes:
+        _check_node(graph, node)
+        for value in node._input_nodes:
+            if value not in defined:
+                raise GraphError(_explain_undefined(graph, value, node))
+        defined.add(node)
+        if node._name in names:
+            raise GraphError(
+                f"Node redefined name {node._name}! Two nodes of one graph have it; rename one, "
+                "or let graph.create_node() choose names"
+            )
+        names.add(node._name)
+    if owning_module is not None:
+        for node in nodes:
+            _check_target(node, owning_module)
+
+
+def _check_node(graph: Any, node: Node) -> None:
+    if node._op not in OPCODES:
+        raise GraphError(
+            f"Node {node._name} had unknown opcode {node._op}! It must be one of {', '.join(sorted(OPCODES))}"
+        )
+    if node.graph is not graph:
+        raise GraphError(
+            f"Node '{node._name}' does not belong to this Graph! Make it with this graph's methods or copy it with "
+            "graph.node_copy()"
+        )
+
+
+def _explain_undefined(graph: Any, value: Node, reader: Node) -> str:
+    if value.graph is not graph:
+        return (
+            f"Argument '{value._name}' of Node '{reader._name}' does not belong to this Graph, but was used as an "
+            "argument! If you are copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() "
+            "to remap values"
+        )
+    if value._erased:
+        return (
+            f"Argument '{value._name}' of Node '{reader._name}' was used before it has been defined! It was erased "
+            "from the graph while it still had a reader; replace its uses first with replace_all_uses_with()"
+        )
+    return (
+        f"Argument '{value._name}' of Node '{reader._name}' was used before it has been defined! Please check that "
+        f"Nodes in the graph are topologically ordered: '{value._name}' comes after '{reader._name}'; move one with "
+        "Node.append() or Node.prepend(), or insert with graph.inserting_before()/inserting_after()"
+    )
+
+
+def _check_target(node: Node, module: nn.Module) -> None:
+    target = node._target
+    wanted, is_right = ("Callable", callable(target)) if node._op == "call_function" else ("str", type(target) is str)
+    if not is_right and not (wanted == "str" and isinstance(target, str)):
+        raise NodeTargetError(
+            f"Node {node._name} target {target!r} has type {torch.typename(target)} but a {wanted} is expected"
+        )
+    if node._op in ("get_attr", "call_module"):
+        _check_path(node, module, str(target).split("."))
+
+
+def _check_path(node: Node, module: nn.Module, atoms: list[str]) -> None:
+    found: Any = module
+    for depth, atom in enumerate(atoms):
+        found = getattr(found, atom, None)
+        place = ".".join(atoms[:depth]) or type(module).__name__
+        if found is None:
+            raise GraphError(
+                f"Node {node._name} target {node._target} references nonexistent attribute {atom} of {place}; "
+                "install it with add_submodule(), register_parameter() or register_buffer()"
+            )
+        if node._op == "call_module" and not isinstance(found, nn.Module):
+            raise GraphError(
+                f"Node {node._name} target {node._target} {atom} of {place} does not reference an nn.Module, so it "
+                "cannot be called as one; read it with get_attr"
+            )

@@ -1,0 +1,84 @@
+"""Unique names that are legal in generated Python."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import keyword
+import re
+
+_VALID = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
+_ILLEGAL_CHARACTERS = re.compile(r"[^0-9a-zA-Z_]+")
+_LOWER_THEN_UPPER = re.compile(r"(?<=[a-z])([A-Z])")
+
+# A name that generated code may use for one object only: keywords for none, builtins for themselves.
+_RESERVED: dict[str, object] = {name: object() for name in keyword.kwlist}
+_RESERVED.update(vars(builtins))
+
+
+def reserve(name: str, obj: object) -> None:
+    """Keep `name` for `obj` in every namespace; a value of that name gets a number."""
+    _RESERVED[name] = obj
+
+
+def snake_case(text: str) -> str:
+    """Return `text` as Python would name a variable: `BatchNorm` -> `batch_norm`."""
+    return _LOWER_THEN_UPPER.sub(r"_\1", text).lower()
+
+
+@functools.lru_cache(maxsize=65536)
+def _split(candidate: str) -> tuple[str, str, int | None]:
+    """Make `candidate` legal; return it, its base, and the number that it ends in, if it does."""
+    match = _VALID.match(candidate)
+    if match is None:
+        candidate = _ILLEGAL_CHARACTERS.sub("_", candidate) or "_unnamed"
+        if candidate[0].isdigit():
+            candidate = f"_{candidate}"
+        match = _VALID.match(candidate)
+        assert match is not None, candidate
+    base, number = match.groups()
+    return candidate, base, None if number is None else int(number)
+
+
+class Namespace:
+    """Hands out names: each once, none that shadows a keyword or a builtin."""
+
+    __slots__ = ("_last_number", "_name_of", "_used")
+
+    def __init__(self) -> None:
+        self._name_of: dict[object, str] = {}
+        self._used: set[str] = set()
+        self._last_number: dict[str, int] = {}
+
+    def create_name(self, candidate: str, obj: object | None) -> str:
+        """Return a name that nothing else has, as close to `candidate` as can be.
+
+        With an `obj`, the name is kept for it, and asking again returns the same.
+        """
+        if obj is not None:
+            known = self._name_of.get(obj)
+            if known is not None:
+                return known
+        candidate, base, number = _split(candidate)
+        if number is None or candidate in self._used:
+            number = self._last_number.get(base, 0)
+            if _RESERVED.get(candidate, obj) is not obj:
+                number += 1
+                candidate = f"{base}_{number}"
+        while candidate in self._used:
+            number += 1
+            candidate = f"{base}_{number}"
+        self._used.add(candidate)
+        self._last_number[base] = number
+        if obj is not None:
+            self._name_of[obj] = candidate
+        return candidate
+
+    def associate_name_with_obj(self, name: str, obj: object) -> None:
+        """Keep a name made without an object for `obj`, which must have none yet."""
+        assert self._name_of.setdefault(obj, name) is name, f"{obj!r} has a name already"
+
+    def _rename_object(self, obj: object, name: str) -> None:
+        assert obj in self._name_of, f"{obj!r} has no name yet"
+        self._name_of[obj] = name
+        self._used.add(name)

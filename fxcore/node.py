@@ -1,0 +1,396 @@
+"""A node: one operation of a graph, the values it reads, and who reads its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import torch
+
+from fxcore import torch_state
+from fxcore.arguments import Value, freeze, map_aggregate, map_arg, map_values
+from fxcore.callables import readable_target
+from fxcore.errors import GraphArgumentError, NodeTargetError
+from fxcore.immutable_collections import immutable_dict
+from fxcore.node_text import format_node
+
+__all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
+
+Target = Callable[..., Any] | str
+Argument = Any
+
+OPCODES = frozenset({"placeholder", "call_method", "call_module", "call_function", "get_attr", "output"})
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
+
+
+class NodeOwner(Protocol):
+    """What a node asks of the graph that it is in."""
+
+    @property
+    def owning_module(self) -> Any: ...
+
+    def before_change(self) -> None:
+        """Hear that the graph is about to change."""
+
+    def retarget(self, node: Any, op: str, target: Any) -> None:
+        """Hear that a node does something else now than `op` on `target`."""
+
+    def rename(self, node: Any, candidate: str) -> str:
+        """Return a free name close to `candidate`, kept for the node."""
+
+    def order_between(self, before: Any, after: Any) -> int:
+        """Return an order label for a node that comes between two."""
+
+    def is_impure(self, node: Any, impure_random: bool) -> bool:
+        """Tell whether a node does more than compute its value."""
+
+
+def has_side_effect(fn: _F) -> _F:
+    """Register a function as one whose calls dead-code elimination must keep; return it unchanged."""
+    torch_state.side_effectful_functions().add(fn)
+    return fn
+
+
+class Node(Value):
+    """One operation in a `Graph`; made by the graph's methods, such as `Graph.call_function`.
+
+    What `op`, `target`, `args` and `kwargs` mean is the same as in torch.fx:
+
+    - ``placeholder``: an input. `target` is the parameter's name, `args` holds its default value if it has one.
+    - ``get_attr``: reads the attribute of the module hierarchy at the dotted path `target`.
+    - ``call_function``: calls the function `target`.
+    - ``call_module``: calls the submodule at the dotted path `target`.
+    - ``call_method``: calls the method named `target` of `args[0]`.
+    - ``output``: returns `args[0]`.
+    """
+
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_args",
+        "_erased",
+        "_input_nodes",
+        "_kwargs",
+        "_name",
+        "_next",
+        "_op",
+        "_prev",
+        "_repr_fn",
+        "_sort_key",
+        "_target",
+        "_type",
+        "graph",
+        "meta",
+        "users",
+    )
+
+    graph: Any
+    meta: dict[str, Any]
+    users: dict[Node, None]
+    _args: tuple[Any, ...]
+    _kwargs: dict[str, Any]
+    _input_nodes: dict[Node, None]
+    _next: Node
+    _prev: Node
+    _repr_fn: Callable[[Node], str] | None
+
+    def __init__(
+        self,
+        graph: NodeOwner,
+        name: str,
+        op: str,
+        target: Target,
+        args: tuple[Argument, ...],
+        kwargs: dict[str, Argument],
+        return_type: Any | None = None,
+    ) -> None:
+        """Make a node that is in no list yet; `Graph.create_node` makes one and inserts it.
+
+        Raises NodeTargetError (a ValueError) if `target` is not of the kind that `op` wants, and GraphArgumentError
+        (an AssertionError) for an opcode that does not exist.
+        """
+        if op == "call_function":
+            if not callable(target):
+                raise NodeTargetError(_wrong_target(name, target, "Callable"))
+        elif op not in OPCODES and op != "root":
+            raise GraphArgumentError(
+                f"op '{op}' is not in _legal_ops: node {name!r} must be one of {', '.join(sorted(OPCODES))}"
+            )
+        elif not isinstance(target, str):
+            raise NodeTargetError(_wrong_target(name, target, "str"))
+        self.graph = graph
+        self._name = name
+        self._op = op
+        self._target = target
+        self._type = return_type
+        self.meta = {}
+        self.users = {}
+        self._prev = self._next = self
+        self._sort_key = 0
+        self._erased = False
+        self._repr_fn = None
+        inputs: dict[Any, None] = {}
+        self._args = freeze(args, inputs) if args else ()
+        self._kwargs = freeze(kwargs, inputs) if kwargs else _NO_KWARGS
+        self._input_nodes = inputs
+        for value in inputs:
+            value.users[self] = None
+
+    # What the node does. The graph hears of every change: its index of operators and its code depend on them.
+
+    @property
+    def name(self) -> str:
+        """The unique name of the value; assigning it calls the owning module's replacement hooks."""
+        return self._name
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self.graph.before_change()
+        for hook in _replace_hooks(self.graph):
+            for user in self.users:
+                hook(old=self, new=value, user=user)
+        self._name = value
+
+    @property
+    def op(self) -> str:
+        """The opcode, one of six."""
+        return self._op
+
+    @op.setter
+    def op(self, value: str) -> None:
+        self.graph.before_change()
+        previous, self._op = self._op, value
+        self.graph.retarget(self, previous, self._target)
+
+    @property
+    def target(self) -> Any:
+        """The function, method name, module path or attribute path that is called or read."""
+        return self._target
+
+    @target.setter
+    def target(self, value: Target) -> None:
+        self.graph.before_change()
+        previous, self._target = self._target, value
+        self.graph.retarget(self, self._op, previous)
+
+    @property
+    def type(self) -> Any | None:
+        """The annotation that generated code gives the value, or None."""
+        return self._type
+
+    @type.setter
+    def type(self, value: Any | None) -> None:
+        self.graph.before_change()
+        self._type = value
+
+    # What the node reads.
+
+    @property
+    def args(self) -> tuple[Argument, ...]:
+        """Positional arguments; assign a new tuple to change them, and `users` of the values follow."""
+        return self._args
+
+    @args.setter
+    def args(self, value: tuple[Argument, ...]) -> None:
+        self._set_arguments(value, self._kwargs)
+
+    @property
+    def kwargs(self) -> dict[str, Argument]:
+        """Keyword arguments; assign a new dict to change them, and `users` of the values follow."""
+        return self._kwargs
+
+    @kwargs.setter
+    def kwargs(self, value: dict[str, Argument]) -> None:
+        self._set_arguments(self._args, value)
+
+    def _set_arguments(self, args: Any, kwargs: Any) -> None:
+        self.graph.before_change()
+        inputs: dict[Any, None] = {}
+        args, kwargs = freeze(args, inputs), freeze(kwargs, inputs)
+        # Leave every reader's list first and join it again after: torch.fx moves a reader to the end, and so do we.
+        for value in self._input_nodes:
+            value.users.pop(self, None)
+        self._args, self._kwargs, self._input_nodes = args, kwargs, inputs
+        for value in inputs:
+            value.users[self] = None
+
+    @property
+    def all_input_nodes(self) -> list[Node]:
+        """The nodes that `args` and `kwargs` refer to, each once, in reading order."""
+        return list(self._input_nodes)
+
+    def update_arg(self, idx: int, arg: Argument) -> None:
+        """Replace the positional argument at `idx`, which must exist."""
+        args = list(self._args)
+        args[idx] = arg
+        self.args = tuple(args)
+
+    def insert_arg(self, idx: int, arg: Argument) -> None:
+        """Insert a positional argument before position `idx`, 0 to `len(args)`."""
+        if not 0 <= idx <= len(self._args):
+            raise GraphArgumentError(
+                f"insert_args index must be between 0 and len(self.args), got {idx}: {self._name} has "
+                f"{len(self._args)} arguments"
+            )
+        self.args = (*self._args[:idx], arg, *self._args[idx:])
+
+    def update_kwarg(self, key: str, arg: Argument) -> None:
+        """Set the keyword argument `key`."""
+        self.kwargs = {**self._kwargs, key: arg}
+
+    def replace_input_with(self, old_input: Node, new_input: Node) -> None:
+        """Read `new_input` wherever this node reads `old_input`."""
+        for hook in _replace_hooks(self.graph):
+            hook(old=old_input, new=new_input._name, user=self)
+        self._replace_input(old_input, new_input)
+
+    def _replace_input(self, old_input: Node, new_input: Node) -> None:
+        def swap(value: Any) -> Any:
+            return new_input if value is old_input else value
+
+        self._set_arguments(map_values(self._args, swap), map_values(self._kwargs, swap))
+
+    def replace_all_uses_with(
+        self,
+        replace_with: Node,
+        delete_user_cb: Callable[[Node], bool] | None = None,
+        *,
+        propagate_meta: bool = False,
+    ) -> list[Node]:
+        """Make every reader of this node read `replace_with`; return the readers that changed.
+
+        `delete_user_cb` is asked for each reader and may answer False to leave it. With `propagate_meta`, the
+        replacement, whose `meta` must be empty, gets this node's.
+        """
+        if propagate_meta:
+            if replace_with.meta:
+                raise GraphArgumentError(
+                    "Called node.replace_all_uses_with(replace_with, propagate_meta=True), but replace_with already "
+                    f"has .meta keys: {', '.join(map(str, replace_with.meta))} on {replace_with._name!r}; "
+                    "clear them or merge the two yourself"
+                )
+            replace_with.meta.update(self.meta)
+        hooks = _replace_hooks(self.graph)
+        changed = []
+        for user in list(self.users):
+            if delete_user_cb is not None and not delete_user_cb(user):
+                continue
+            changed.append(user)
+            for hook in hooks:
+                hook(old=self, new=replace_with._name, user=user)
+            user._replace_input(self, replace_with)
+        return changed
+
+    # Where the node is.
+
+    @property
+    def next(self) -> Node:
+        """The node after this one; after the last comes the list's root."""
+        return self._next
+
+    @property
+    def prev(self) -> Node:
+        """The node before this one; before the first comes the list's root."""
+        return self._prev
+
+    def prepend(self, x: Node) -> None:
+        """Move `x`, a node of the same graph, to the place before this one."""
+        if x.graph is not self.graph:
+            raise GraphArgumentError(
+                f"Attempting to move a Node into a different Graph: {x._name!r} belongs to another graph than "
+                f"{self._name!r}; copy it with graph.node_copy()"
+            )
+        if x is self:
+            return
+        self.graph.before_change()
+        x.unlink()
+        before = self._prev
+        before._next, x._prev = x, before
+        x._next, self._prev = self, x
+        x._sort_key = self.graph.order_between(before, self)
+
+    def append(self, x: Node) -> None:
+        """Move `x`, a node of the same graph, to the place after this one."""
+        if x is not self:
+            self._next.prepend(x)
+
+    def unlink(self) -> None:
+        """Take the node out of its list; its own links stay, so that a walk that stands on it can go on."""
+        before, after = self._prev, self._next
+        before._next, after._prev = after, before
+
+    def __lt__(self, other: Node) -> bool:
+        return self._sort_key < other._sort_key if isinstance(other, Node) else NotImplemented
+
+    def __gt__(self, other: Node) -> bool:
+        return self._sort_key > other._sort_key if isinstance(other, Node) else NotImplemented
+
+    def __le__(self, other: Node) -> bool:
+        return self._sort_key <= other._sort_key if isinstance(other, Node) else NotImplemented
+
+    def __ge__(self, other: Node) -> bool:
+        return self._sort_key >= other._sort_key if isinstance(other, Node) else NotImplemented
+
+    # How the node reads.
+
+    @property
+    def stack_trace(self) -> str | None:
+        """The user's stack when the node was traced, innermost frame last; None if it was not recorded."""
+        return self.meta.get("stack_trace", None)
+
+    @stack_trace.setter
+    def stack_trace(self, trace: str | None) -> None:
+        self.meta["stack_trace"] = trace
+
+    def __repr__(self) -> str:
+        return self._repr_fn(self) if self._repr_fn else self._name
+
+    _pretty_print_target = staticmethod(readable_target)
+
+    def format_node(
+        self,
+        placeholder_names: list[str] | None = None,
+        maybe_return_typename: list[str] | None = None,
+        *,
+        include_tensor_metadata: bool = False,
+    ) -> str | None:
+        """Return the line that stands for this node in `print(graph)`.
+
+        The two lists serve the printing of a whole graph, and None comes back for a placeholder that went into one.
+        """
+        return format_node(self, placeholder_names, maybe_return_typename, include_tensor_metadata)
+
+    def is_impure(self, impure_random: bool = True) -> bool:
+        """Tell whether the node does more than compute its value, so that it must stay without readers too.
+
+        `impure_random` says whether drawing random numbers counts.
+        """
+        return bool(self.graph.is_impure(self, impure_random))
+
+    def _rename(self, candidate: str) -> None:
+        if candidate != self._name:
+            self.name = self.graph.rename(self, candidate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **{name: getattr(self, name) for name in _STATE}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+# Every slot but the two that Python fills by itself.
+_STATE = tuple(name for name in Node.__slots__ if not name.startswith("__"))
+
+
+def _replace_hooks(graph: NodeOwner) -> Any:
+    return getattr(graph.owning_module, "_replace_hooks", None) or ()
+
+
+def _wrong_target(name: str, target: Any, wanted: str) -> str:
+    return (
+        f"Node [name = '{name}'] target {target!r} has type {torch.typename(target)} but a {wanted} is expected: "
+        "call_function takes the function itself, every other op the name or path as text"
+    )

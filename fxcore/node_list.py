@@ -1,0 +1,99 @@
+"""The nodes of a graph in order: a linked list around a root, safe to edit while it is walked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from fxcore.node import Node
+
+# Labels of neighbours differ by this much at first, so that many insertions find room between them.
+_GAP = 1 << 32
+
+
+class ListedGraph(Protocol):
+    """What the view asks of a graph."""
+
+    @property
+    def _root(self) -> Node: ...
+    @property
+    def _len(self) -> int: ...
+
+
+class NodeList:
+    """A view of a graph's nodes. Nodes may be erased, inserted and moved while it is walked."""
+
+    __slots__ = ("_graph", "_reversed")
+
+    def __init__(self, graph: ListedGraph, direction: str = "_next") -> None:
+        assert direction in ("_next", "_prev"), direction
+        self._graph = graph
+        self._reversed = direction == "_prev"
+
+    def __len__(self) -> int:
+        return self._graph._len
+
+    def __iter__(self) -> Iterator[Node]:
+        root = self._graph._root
+        return walk_back(root) if self._reversed else walk(root)
+
+    def __reversed__(self) -> Iterator[Node]:
+        root = self._graph._root
+        return walk(root) if self._reversed else walk_back(root)
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Yield the nodes of the list around `root` from first to last."""
+    node = root._next
+    while node is not root:
+        if not node._erased:
+            yield node
+        node = node._next
+
+
+def walk_back(root: Node) -> Iterator[Node]:
+    """Yield the nodes of the list around `root` from last to first."""
+    node = root._prev
+    while node is not root:
+        if not node._erased:
+            yield node
+        node = node._prev
+
+
+def label_between(root: Node, before: Node, after: Node) -> int:
+    """Return an order label for a node that was just linked in between two others.
+
+    Where the labels leave no room, those around are spread anew: few at a time, so that n insertions at one place
+    cost n log n (Bender et al., "Two Simplified Algorithms for Maintaining Order in a List", 2002).
+    """
+    low = before._sort_key if before is not root else after._sort_key - 2 * _GAP
+    high = after._sort_key if after is not root else low + 2 * _GAP
+    if high - low >= 2:
+        return (low + high) // 2
+    return _spread(root, before._next)
+
+
+def _spread(root: Node, crowded: Node) -> int:
+    """Relabel a stretch around `crowded`, as short as has room, and return the label that `crowded` gets."""
+    first = last = crowded
+    count, room = 1, 1
+    anchor = crowded._prev._sort_key if crowded._prev is not root else crowded._next._sort_key
+    low = high = anchor
+    while True:
+        room *= 2
+        low, high = anchor - room, anchor + room
+        while first._prev is not root and first._prev._sort_key >= low:
+            first, count = first._prev, count + 1
+        while last._next is not root and last._next._sort_key <= high:
+            last, count = last._next, count + 1
+        # The wider the stretch, the emptier it must be: else the next insertion would be back here.
+        if count * count.bit_length() * 4 <= room:
+            break
+    step = (high - low) // (count + 1)
+    node, label = first, low
+    while True:
+        label += step
+        node._sort_key = label
+        if node is last:
+            return crowded._sort_key
+        node = node._next

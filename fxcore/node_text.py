@@ -1,0 +1,107 @@
+"""One node as a line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import torch
+from torch.utils._dtype_abbrs import dtype_abbrs
+
+from fxcore.arguments import Value
+from fxcore.callables import readable_target, type_repr
+
+
+class PrintableNode(Protocol):
+    """What printing reads of a node."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> Any: ...
+    @property
+    def type(self) -> Any: ...
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+    @property
+    def kwargs(self) -> dict[str, Any]: ...
+    @property
+    def users(self) -> dict[Any, None]: ...
+    @property
+    def meta(self) -> dict[str, Any]: ...
+
+
+def format_argument(arg: Any, longest_list: float = float("inf")) -> str:
+    """Return an argument as graph printouts show it, with `%name` for a node."""
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return str(arg._custom_fx_repr_fn())
+    if isinstance(arg, Value):
+        return f"%{arg}"
+    if isinstance(arg, (list, tuple)):
+        return _format_sequence(arg, longest_list)
+    if isinstance(arg, dict):
+        return "{" + ", ".join(f"{key}: {format_argument(item)}" for key, item in arg.items()) + "}"
+    return str(arg)
+
+
+def _format_sequence(items: list[Any] | tuple[Any, ...], longest: float) -> str:
+    shown = items if len(items) <= longest else items[: int(longest)]
+    text = ", ".join([format_argument(item) for item in shown])
+    cut = f", ...[total_len={len(items)}]" if len(items) > longest else ""
+    if isinstance(items, list):
+        return f"[{text}{cut}]"
+    return f"({text}{',' if len(items) == 1 else ''}{cut})"
+
+
+def shape_text(shape: Iterable[Any]) -> str:
+    """Return `[2, 3]` for a shape, stride or anything else of that kind."""
+    return f"[{', '.join([str(size) for size in shape])}]"
+
+
+def format_node(
+    node: PrintableNode, placeholders: list[str] | None, returned: list[str] | None, tensor_metadata: bool
+) -> str | None:
+    """Return the line that stands for `node` in `print(graph)`.
+
+    A placeholder's text is appended to `placeholders` instead if that list has items, and the output's type is
+    written into `returned`; both are for printing a whole graph.
+    """
+    if node.op == "placeholder":
+        return _format_placeholder(node, placeholders)
+    head = f"%{node.name} : {_type_text(node, tensor_metadata)}[num_users={len(node.users)}] = {node.op}"
+    if node.op == "get_attr":
+        return f"{head}[target={readable_target(node.target)}]"
+    if node.op == "output":
+        if node.type and returned:
+            returned[0] = f" -> {type_repr(node.type)}"
+        return f"return {node.args[0]}"
+    return (
+        f"{head}[target={readable_target(node.target)}]"
+        f"(args = {format_argument(node.args)}, kwargs = {format_argument(node.kwargs)})"
+    )
+
+
+def _format_placeholder(node: PrintableNode, placeholders: list[str] | None) -> str | None:
+    if placeholders:
+        placeholders.append(f"{node.target}: {type_repr(node.type)}" if node.type else node.target)
+        return None
+    type_text = f"{type_repr(node.type)} " if node.type else ""
+    default = f"(default={node.args[0]})" if node.args else ""
+    return f"%{node.name} : {type_text}[num_users={len(node.users)}] = placeholder[target={node.target}]{default}"
+
+
+def _type_text(node: PrintableNode, tensor_metadata: bool) -> str:
+    if tensor_metadata and node.op not in ("get_attr", "output"):
+        value = example_value(node)
+        if isinstance(value, torch.Tensor) and value.layout not in (torch.sparse_csc, torch.sparse_csr):
+            sizes = f"{dtype_abbrs[value.dtype]}{shape_text(value.shape)}{shape_text(value.stride())}{value.device}"
+            return f'Tensor "{sizes}"'
+    return "" if node.type is None else f"{type_repr(node.type)} "
+
+
+def example_value(node: PrintableNode) -> Any:
+    """Return the example that `meta` holds for what `node` computes, whoever put it there; None without one."""
+    meta = node.meta
+    return meta.get("val", meta.get("tensor_meta", meta.get("example_value")))

@@ -1,0 +1,42 @@
+"""Nodes by opcode and target, for `Graph.find_nodes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fxcore.errors import GraphArgumentError
+from fxcore.node import Node
+
+
+class OperatorIndex:
+    """Finds nodes by what they do. Built when first asked, kept up to date from then on."""
+
+    __slots__ = ("_by_op", "_by_target")
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._by_op: dict[str, dict[Node, None]] = {}
+        self._by_target: dict[tuple[str, Any], dict[Node, None]] = {}
+        for node in nodes:
+            self.insert(node)
+
+    def insert(self, node: Node) -> None:
+        """Take a node in."""
+        self._by_op.setdefault(node._op, {})[node] = None
+        self._by_target.setdefault((node._op, node._target), {})[node] = None
+
+    def remove(self, node: Node, op: str, target: Any) -> None:
+        """Forget a node that was taken in as `op` on `target`."""
+        self._by_op[op].pop(node, None)
+        self._by_target[op, target].pop(node, None)
+
+    def find(self, op: str, target: Any | None) -> list[Node]:
+        """Return the nodes with this opcode and, if given, target. `call_function` needs a target."""
+        if target is not None:
+            return list(self._by_target.get((op, target), ()))
+        if op == "call_function":
+            raise GraphArgumentError(
+                "target must not be None for call_function op: say which function, as in "
+                "find_nodes(op='call_function', target=torch.relu)"
+            )
+        return list(self._by_op.get(op, ()))

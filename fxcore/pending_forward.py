@@ -1,0 +1,100 @@
+"""The forward of a GraphModule as of its last `recompile()`, written and compiled when somebody needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from types import FunctionType
+from typing import Any
+
+from fxcore.codegen import CodeGen
+from fxcore.graph import Graph
+from fxcore.python_code import PythonCode
+from fxcore.source_cache import SOURCES
+
+_CODE_FIELDS = frozenset(field.name for field in fields(PythonCode))
+
+
+class PendingForward:
+    """Code and function of a graph as it is now.
+
+    The code is written when it is first asked for, or right before the graph changes, whichever comes first; so nobody
+    can tell that it was not written at once.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph: Graph | None = graph
+        self._origin = graph._co_fields
+        self._code: PythonCode | None = None
+        self._function: FunctionType | None = None
+        if _may_wait(graph._codegen):
+            graph.settle(until_next=self._write)
+        else:
+            graph.settle()
+            self._write()
+
+    def _write(self) -> None:
+        graph, self._graph = self._graph, None
+        if graph is not None:
+            self._code = graph.python_code(root_module="self")
+
+    @property
+    def python_code(self) -> PythonCode:
+        """The generated code."""
+        self._write()
+        assert self._code is not None
+        return self._code
+
+    @property
+    def function(self) -> FunctionType:
+        """The compiled forward."""
+        if self._function is None:
+            code = self.python_code
+            names = code.globals.copy()
+            SOURCES.run(code.src, names, self._origin)
+            self._function = names.pop("forward")
+        return self._function
+
+
+class ForwardDescriptor:
+    """Stands for `forward` in a GraphModule's class until somebody wants the function, then makes room for it."""
+
+    def __init__(self, pending: PendingForward) -> None:
+        self._pending = pending
+
+    def __get__(self, module: Any, owner: type) -> Callable[..., Any]:
+        function = self._pending.function
+        if vars(owner).get("forward") is self:
+            owner.forward = function  # type: ignore[attr-defined]  # the next reader finds the function itself
+        return function if module is None else function.__get__(module, owner)
+
+
+def make_ready(owner: type) -> bool:
+    """Put the function itself in the place of a descriptor that stands for it."""
+    descriptor = vars(owner).get("forward")
+    if isinstance(descriptor, ForwardDescriptor):
+        descriptor.__get__(None, owner)
+    return True
+
+
+# Dynamo cannot look through the descriptor. So marked, the function runs while Dynamo traces its caller, and what
+# Dynamo looks up next is in place. (torch.compiler.assume_constant_result does the same but imports all of Dynamo.)
+make_ready._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _may_wait(codegen: CodeGen) -> bool:
+    """Tell whether the code depends on the graph alone; a user's CodeGen may depend on anything."""
+    return type(codegen) is CodeGen and codegen._body_transformer is None
+
+
+class PromisedCode(PythonCode):
+    """Generated code that is written when one of its fields is first read."""
+
+    def __init__(self, pending: PendingForward) -> None:
+        self._pending = pending
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _CODE_FIELDS:
+            raise AttributeError(name)
+        vars(self).update(vars(self._pending.python_code))
+        return vars(self)[name]

@@ -1,0 +1,132 @@
+"""A graph as a table of plain data, from which it is built again without running its code."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxcore.arguments import map_aggregate, map_values
+from fxcore.callables import is_from_torch, qualified_name
+from fxcore.codegen import CodeGen
+from fxcore.errors import GraphError
+from fxcore.graph import Graph
+from fxcore.node import Node
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A value, in the arguments of a node, by its position in the graph."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class TorchTarget:
+    """A function of torch by its full name; such functions often cannot be pickled themselves."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """One node."""
+
+    name: str
+    op: str
+    target: Any
+    args: Any
+    kwargs: Any
+    type: Any
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GraphTable:
+    """All of a graph that outlives a process. `meta` keeps its plain data: texts, numbers, types and nests of them."""
+
+    rows: tuple[NodeRow, ...]
+    codegen: CodeGen | None  # None for the ordinary one
+    tracer_cls: Any
+    tracer_extras: dict[str, Any] | None
+    co_fields: dict[str, Any]
+
+
+def table_of(graph: Graph) -> GraphTable:
+    """Return `graph` as a table that can be pickled if its targets and constants can."""
+    nodes = list(graph.nodes)
+    position = {node: Reference(index) for index, node in enumerate(nodes)}
+    codegen = graph._codegen
+    is_ordinary = type(codegen) is CodeGen and codegen._body_transformer is None
+    return GraphTable(
+        rows=tuple([_row(node, position) for node in nodes]),
+        codegen=None if is_ordinary else codegen,
+        tracer_cls=graph._tracer_cls if is_importable(graph._tracer_cls) else None,
+        tracer_extras=graph._tracer_extras,
+        co_fields=graph._co_fields,
+    )
+
+
+def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
+    target = node._target
+    if node._op == "call_function" and is_from_torch(target):
+        target = TorchTarget(qualified_name(target))
+    return NodeRow(
+        name=node._name,
+        op=node._op,
+        target=target,
+        args=map_values(node._args, position.__getitem__),
+        kwargs=map_values(node._kwargs, position.__getitem__),
+        type=node._type,
+        meta={key: value for key, value in node.meta.items() if _is_plain(value)},
+    )
+
+
+def is_importable(kind: Any) -> bool:
+    """Tell whether pickle can refer to a class by its name."""
+    return kind is None or "<locals>" not in kind.__qualname__
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (str, int, float, bool, type(None), torch.dtype, torch.device, torch.memory_format)):
+        return True
+    if isinstance(value, type):
+        return is_importable(value)
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+    return isinstance(value, (tuple, list)) and all(_is_plain(item) for item in value)
+
+
+def graph_from_table(table: GraphTable) -> Graph:
+    """Build the graph that `table_of` described. Raises GraphError if a function of torch is not there any more."""
+    graph = Graph(tracer_cls=table.tracer_cls, tracer_extras=table.tracer_extras)
+    nodes: list[Node] = []
+
+    def resolve(leaf: Any) -> Any:
+        return nodes[leaf.index] if isinstance(leaf, Reference) else leaf
+
+    for row in table.rows:
+        target = _torch_function(row.target.name) if isinstance(row.target, TorchTarget) else row.target
+        args, kwargs = map_aggregate(row.args, resolve), map_aggregate(row.kwargs, resolve)
+        node = graph.create_node(row.op, target, args, kwargs, row.name, row.type)
+        node.meta = dict(row.meta)
+        nodes.append(node)
+    graph._co_fields = table.co_fields
+    if table.codegen is not None:
+        graph.set_codegen(table.codegen)
+    return graph
+
+
+@functools.lru_cache(maxsize=1024)
+def _torch_function(name: str) -> Any:
+    found: Any = torch
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+        if found is None:
+            raise GraphError(
+                f"cannot rebuild the graph: it calls {name}, which torch {torch.__version__} does not have; "
+                "load it with the torch that saved it"
+            )
+    return found

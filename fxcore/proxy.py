@@ -1,0 +1,263 @@
+"""Stand-ins for values, which record what is done with them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.overrides import is_tensor_method_or_property
+from torch.utils import _pytree as pytree
+
+from fxcore import bytecode
+from fxcore.errors import GraphArgumentError, TraceError, TraceLengthError, TracerMismatchError
+from fxcore.namespace import snake_case
+from fxcore.node import Node
+from fxcore.operators import OPERATORS, REFLECTABLE_OPERATORS
+from fxcore.recording import GraphAppendingTracer, SymbolicValue, TracerBase
+from fxcore.scope import Scope, ScopeContextManager
+
+__all__ = [
+    "Attribute",
+    "GraphAppendingTracer",
+    "ParameterProxy",
+    "Proxy",
+    "Scope",
+    "ScopeContextManager",
+    "TraceError",
+    "TracerBase",
+]
+
+
+def assert_fn(x: object) -> None:
+    """Raise AssertionError if `x` is false; what a traced `assert` becomes."""
+    if not x:
+        raise GraphArgumentError("Assertion failed")
+
+
+class Proxy(SymbolicValue):
+    """A stand-in for the value of a node: functions of torch, methods and operators on it become new nodes.
+
+    It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
+    fixed number of names works.
+    """
+
+    def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
+        """Stand for the value of `node`; without a tracer, record onto the node's own graph."""
+        self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.node.name})"
+
+    def __getattr__(self, k: str) -> Attribute:
+        # Recorded only when the attribute is used as a value: most are methods about to be called.
+        return Attribute(self, k)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
+        copied = Proxy.__new__(Proxy)
+        for name, value in self.__dict__.items():
+            try:
+                copied.__dict__[name] = copy.deepcopy(value, memo)
+            except Exception:  # noqa: PERF203 - a tracer may hold anything; what cannot be copied is shared
+                copied.__dict__[name] = copy.copy(value)
+        return copied
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
+
+    def __iter__(self) -> Iterator[Any]:
+        length = bytecode.unpacked_length(sys._getframe(1))
+        if length is not None:
+            return (self[index] for index in range(length))  # type: ignore[index]  # operators are added below
+        return self.tracer.iter(self)
+
+    def __abs__(self) -> Any:
+        return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
+
+    def __bool__(self) -> bool:
+        if self.tracer.trace_asserts and bytecode.is_assertion(sys._getframe(1)):
+            self.tracer.create_proxy("call_function", assert_fn, (self,), {})
+            return True
+        return self.tracer.to_bool(self)
+
+    def keys(self) -> Any:
+        """Record a call of the value's `keys()`; the tracer may answer otherwise."""
+        return self.tracer.keys(self)
+
+    def __len__(self) -> int:
+        raise TraceLengthError(
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
+            f"torch.fx.wrap('len') at module scope\nlen() was called on {self.node.name!r}{self.tracer._place()}\n"
+            "While tracing its length is not known. Use x.shape[0] or x.size(0), whose value is found when the graph "
+            "runs, or fxcore.wrap('len') at the top level of that module to record the call"
+        )
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        orig_method: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        args = args or ()
+        tracer = _tracer_of(orig_method, args, kwargs)
+        if isinstance(orig_method, torch._C.ScriptMethod):
+            return tracer.create_proxy("call_method", orig_method.name, (orig_method.owner, *args), kwargs)
+        is_method, name = _kind_of(orig_method)
+        if is_method:
+            return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)
+        if isinstance(orig_method, HigherOrderOperator):
+            _refuse_callables(orig_method, args, kwargs)
+        return tracer.create_proxy("call_function", orig_method, args, kwargs, name=name)
+
+
+TracerBase.proxy_class = Proxy
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind_of(function: Any) -> tuple[bool, str]:
+    """Tell whether a function is a method of Tensor, and after what a node that calls it is named."""
+    name = function.__name__
+    is_magic = name.startswith("__") and name.endswith("__")
+    return is_tensor_method_or_property(function), snake_case(name[2:-2] if is_magic else name)
+
+
+def _tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
+    """Return the one tracer of the stand-ins among the arguments."""
+    tracers: dict[TracerBase, None] = {}
+    _collect_tracers((args, kwargs), tracers)
+    if not tracers:
+        for leaf in pytree.tree_leaves((args, kwargs)):
+            _collect_tracers(leaf, tracers)
+    if len(tracers) != 1:
+        raise TracerMismatchError(
+            f"Found multiple different tracers {list(tracers)} while trying to trace operations {function}: "
+            "the values come from different graphs; make all proxies of one graph with one tracer"
+        )
+    return next(iter(tracers))
+
+
+def _collect_tracers(value: Any, tracers: dict[TracerBase, None]) -> None:
+    if isinstance(value, SymbolicValue):
+        tracers[value.tracer] = None
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _collect_tracers(item, tracers)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect_tracers(item, tracers)
+
+
+def _refuse_callables(function: HigherOrderOperator, args: Any, kwargs: Any) -> None:
+    kinds = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
+    found = next((leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, kinds)), None)
+    if found is not None:
+        raise TraceFunctionError(
+            f"Unable to symbolically trace the HigherOrderOperator {function.name()} because it received an arbitrary "
+            f"callable argument {found}. Use make_fx or dynamo tracing instead."
+        )
+
+
+class TraceFunctionError(TraceError, RuntimeError):
+    """A higher-order operator was called with a function whose body tracing cannot see."""
+
+
+class Attribute(Proxy):
+    """An attribute of a stand-in's value; becomes a node when used as a value, a method call when called."""
+
+    def __init__(self, root: Proxy, attr: str) -> None:
+        self.root = root
+        self.attr = attr
+        self.tracer = root.tracer
+        self._node: Node | None = None
+
+    @property  # type: ignore[override]  # made late, where a Proxy has a plain attribute
+    def node(self) -> Node:
+        """The node that reads the attribute, made when first asked for."""
+        if self._node is None:
+            self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
+        return self._node
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
+
+
+class ParameterProxy(Proxy):
+    """A stand-in for a parameter, whose shape is known while tracing."""
+
+    def __init__(self, tracer: TracerBase, node: Node, name: str, param: torch.nn.Parameter) -> None:
+        super().__init__(node, tracer)
+        if not isinstance(param, torch.nn.Parameter):
+            raise GraphArgumentError(f"Expected Parameter, got {type(param)}")
+        self.param = param
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"ParameterProxy({self.name})"
+
+    @property
+    def shape(self) -> torch.Size:
+        """The parameter's shape."""
+        return self.param.shape
+
+    @property
+    def ndim(self) -> int:
+        """The parameter's number of dimensions."""
+        return self.param.ndim
+
+    def size(self) -> torch.Size:
+        """Return the parameter's shape."""
+        return self.param.size()
+
+    def dim(self) -> int:
+        """Return the parameter's number of dimensions."""
+        return self.param.dim()
+
+    def numel(self) -> int:
+        """Return the parameter's number of elements."""
+        return self.param.numel()
+
+    def nelement(self) -> int:
+        """Return the parameter's number of elements."""
+        return self.param.nelement()
+
+
+def _recorded_operator(name: str) -> Callable[..., Any]:
+    target = getattr(operator, name)
+
+    def record(*args: Any, **kwargs: Any) -> Any:
+        return args[0].tracer.create_proxy("call_function", target, args, kwargs)
+
+    record.__name__ = name
+    return record
+
+
+def _recorded_reflection(name: str) -> Callable[..., Any]:
+    target = getattr(operator, name)
+
+    def record(self: Proxy, rhs: Any) -> Any:
+        return self.tracer.create_proxy("call_function", target, (rhs, self), {})
+
+    record.__name__ = record.__qualname__ = f"__r{name.strip('_')}__"
+    return record
+
+
+for _name in OPERATORS:
+    setattr(Proxy, f"__{_name.strip('_')}__", _recorded_operator(_name))
+for _name in REFLECTABLE_OPERATORS:
+    setattr(Proxy, f"__r{_name.strip('_')}__", _recorded_reflection(_name))

@@ -1,0 +1,52 @@
+"""Flattening inputs by a recorded tree; generated code calls it as `fx_pytree`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import TreeSpec, tree_flatten
+
+from fxcore.errors import InterpreterError
+
+FlattenFuncSpec = Callable[[Any, TreeSpec], list[Any]]
+
+_by_items: dict[type[Any], FlattenFuncSpec] = {}
+
+
+def register_pytree_flatten_spec(cls: type[Any], flatten: FlattenFuncSpec) -> None:
+    """Take the children of a `cls` by the recorded tree, so that a larger container gives just those recorded."""
+    _by_items[cls] = flatten
+
+
+def tree_flatten_spec(tree: Any, spec: TreeSpec) -> list[Any]:
+    """Return the leaves of `tree` in the order of `spec`. Raises RuntimeError if the two are not alike."""
+    if spec.is_leaf():
+        return [tree]
+    children_of = _by_items.get(spec.type)
+    if children_of is not None:
+        leaves: list[Any] = []
+        for child, child_spec in zip(children_of(tree, spec), spec.children(), strict=True):
+            leaves += tree_flatten_spec(child, child_spec)
+        return leaves
+    leaves, real_spec = tree_flatten(tree)
+    if real_spec != spec:
+        raise InterpreterError(
+            f"Real spec {real_spec} of object {tree} is different from expected spec {spec}: the inputs must be nested "
+            "as those that the graph was traced with; trace again with concrete_args of the new structure"
+        )
+    return leaves
+
+
+def _values_by_key(tree: Any, spec: TreeSpec) -> list[Any]:
+    return [tree[key] for key in spec.context]
+
+
+def _values_by_index(tree: Any, spec: TreeSpec) -> list[Any]:
+    return [tree[index] for index in range(spec.num_children)]
+
+
+register_pytree_flatten_spec(dict, _values_by_key)
+for _sequence in (list, tuple, *torch.return_types.all_return_types):
+    register_pytree_flatten_spec(_sequence, _values_by_index)

@@ -1,0 +1,202 @@
+"""The inputs of the traced function: its parameters become placeholders."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fxcore.calling_convention import PyTreeCodeGen, PyTreeInfo
+from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.recording import CONSTANT_TYPES, TracerBase
+from fxcore.wrapping import recorded_function
+
+_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class PHBase:
+    """Marks, in `concrete_args`, an input that stays an input."""
+
+    def __repr__(self) -> str:
+        return "PH"
+
+
+PH = PHBase()
+
+
+class PHWithMeta(PHBase):
+    """A marker whose attributes are passed on to the placeholder's node."""
+
+    def __init__(self, ph_key: str | None = None) -> None:
+        super().__init__()
+        self.ph_key = ph_key
+
+
+def _require_none(value: object, msg: str) -> None:
+    """Raise AssertionError if `value` is not None; what specialising an input to None becomes."""
+    if value is not None:
+        raise GraphArgumentError(msg)
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """The parameters of a function, as its code object lists them."""
+
+    names: list[str]  # positional and keyword-only ones, in order, `self` included
+    starred: list[str]  # "*args", "**kwargs"
+    has_keyword_only: bool
+    signature: inspect.Signature
+    annotations: dict[str, Any]
+
+
+def _parameters_of(function: Callable[..., Any]) -> _Parameters:
+    # A decorator's wrapper has none of the parameters that we care about.
+    function = inspect.unwrap(function)
+    code = function.__code__
+    names = iter(code.co_varnames)
+    plain = [next(names) for _ in range(code.co_argcount + code.co_kwonlyargcount)]
+    starred = []
+    if code.co_flags & inspect.CO_VARARGS:
+        starred.append("*" + next(names))
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        starred.append("**" + next(names))
+    signature = inspect.signature(function)
+    return _Parameters(plain, starred, code.co_kwonlyargcount > 0, signature, function.__annotations__)
+
+
+class RootArguments:
+    """Makes the placeholders for one root function, and a function that takes their stand-ins."""
+
+    def __init__(self, tracer: TracerBase, function: FunctionType, root: torch.nn.Module | None) -> None:
+        """`root` is what the function takes as `self`; None for a function that takes no such thing."""
+        self._tracer = tracer
+        self._function = function
+        self._root = root
+        self._parameters = _parameters_of(function)
+
+    def create(self, concrete_args: dict[str, Any] | tuple[Any, ...] | None) -> tuple[Callable[..., Any], list[Any]]:
+        """Add the placeholders; return the function to call and what to call it with."""
+        names = self._parameters.names
+        arguments: list[Any] = []
+        if self._root is not None:
+            if not names:
+                raise GraphError(
+                    "``self`` argument cannot be part of *args expansion! Give the function a parameter of its own "
+                    "for self: def forward(self, *args)"
+                )
+            arguments, names = [self._root], names[1:]
+        if isinstance(concrete_args, tuple):
+            if self._takes_anything(concrete_args):
+                return self._function, [*arguments, *self._flat_inputs(concrete_args)]
+            concrete_args = _by_name(names, concrete_args)
+        arguments += [self._placeholder(name, concrete_args or {}) for name in names]
+        arguments += [self._placeholder(name, concrete_args or {}) for name in self._parameters.starred]
+        function: Callable[..., Any] = self._function
+        if self._parameters.has_keyword_only or self._parameters.starred:
+            function = _with_plain_parameters(self._function, len(arguments))
+        leaves, spec = pytree.tree_flatten(tuple(arguments))
+        if all(child.is_leaf() for child in spec.children()):
+            return function, arguments
+        return self._flattened(function, spec), leaves
+
+    def _takes_anything(self, concrete_args: tuple[Any, ...]) -> bool:
+        return bool(concrete_args and self._parameters.starred) and len(self._parameters.names) == 1
+
+    def _flat_inputs(self, concrete_args: tuple[Any, ...]) -> Iterator[Any]:
+        for index, concrete in enumerate(concrete_args):
+            proxy = self._tracer.create_proxy("placeholder", f"input_{index}", (), {})
+            _pass_on_attributes(concrete, proxy)
+            yield proxy
+
+    def _flattened(self, function: Callable[..., Any], spec: pytree.TreeSpec) -> Callable[..., Any]:
+        """Return `function` as one of the leaves of its arguments that returns leaves, and make the code say so."""
+        names = self._parameters.names
+        codegen = PyTreeCodeGen(PyTreeInfo(names[:], spec, None))
+        self._tracer.graph.set_codegen(codegen)
+
+        def call_flat(*leaves: Any) -> Any:
+            outputs = function(*pytree.tree_unflatten(list(leaves), spec))
+            output_leaves, output_spec = pytree.tree_flatten(outputs)
+            codegen.pytree_info = codegen.pytree_info._replace(out_spec=output_spec)
+            return output_leaves
+
+        call_flat.__annotations__ = {}  # the graph's own would be these
+        return call_flat
+
+    def _placeholder(self, name: str, concrete_args: dict[str, Any]) -> Any:
+        if name in concrete_args:
+            return self._specialised(name, concrete_args[name])
+        annotation = self._parameters.annotations.get(name)
+        return self._tracer.create_proxy("placeholder", name, self._default(name), {}, type_expr=annotation)
+
+    def _default(self, name: str) -> tuple[Any, ...]:
+        if name[0] == "*":
+            return ()
+        default = self._parameters.signature.parameters[name].default
+        return () if default is inspect.Parameter.empty else (default,)
+
+    def _specialised(self, name: str, concrete: Any) -> Any:
+        """Return what the function gets for an argument with a concrete value: the value, stand-ins where it has PH."""
+        leaves, spec = pytree.tree_flatten(concrete)
+        values = []
+        for number, leaf in enumerate(leaves, start=1):
+            proxy = self._tracer.create_proxy("placeholder", f"{name}_{number}", self._default(name), {})
+            if isinstance(leaf, PHBase):
+                _pass_on_attributes(leaf, proxy)
+                values.append(proxy)
+            else:
+                self._assert_unchanged(name, leaf, proxy)
+                values.append(leaf)
+        return pytree.tree_unflatten(values, spec)
+
+    def _assert_unchanged(self, name: str, value: Any, proxy: Any) -> None:
+        """Let the graph check that the input still is what the trace was specialised to."""
+        if value is None:
+            message = f"{name} has been specialized to have value None but got another value"
+            recorded_function(_require_none)(proxy, message)
+        elif type(value) in CONSTANT_TYPES:
+            torch._assert(proxy == value, f"{name} has been specialized to have value {value} but got another value")
+        else:
+            warnings.warn(
+                f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to "
+                "the user to make sure that your inputs match the inputs you specialized the function with.",
+                stacklevel=2,
+            )
+
+
+def _by_name(names: list[str], concrete_args: tuple[Any, ...]) -> dict[str, Any]:
+    if len(names) != len(concrete_args):
+        raise GraphError(
+            f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete arguments: the function "
+            f"takes {', '.join(names) or 'none'}; give one for each, PH where the input stays an input"
+        )
+    return dict(zip(names, concrete_args, strict=True))
+
+
+def _pass_on_attributes(marker: Any, proxy: Any) -> None:
+    if not isinstance(marker, PHBase) or marker is PH:
+        return
+    for name in dir(marker):
+        value = getattr(marker, name)
+        if not name.startswith("__") and not callable(value) and not hasattr(proxy.node, name):
+            setattr(proxy.node, name, value)
+
+
+def _with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
+    """Return `function` with its first `count` variables as positional parameters.
+
+    Its `*args` and `**kwargs` then are ordinary variables, which a stand-in can be passed for; Python would unpack it.
+    """
+    code = function.__code__.replace(
+        co_argcount=count,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=function.__code__.co_flags & ~_STARRED,
+    )
+    return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)

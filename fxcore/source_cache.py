@@ -1,0 +1,72 @@
+"""Generated source that tracebacks, debuggers and TorchScript can show."""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from collections import OrderedDict
+from types import CodeType
+from typing import Any
+
+# A code object is small beside the graph it came from, and graphs of one model come again and again.
+_MOST_CODE_OBJECTS = 256
+
+
+class SourceCache:
+    """Compiles generated source under a file name of its own, through which `linecache` finds the text."""
+
+    def __init__(self) -> None:
+        self._next_id = 0
+        self._code_objects: OrderedDict[str, CodeType] = OrderedDict()
+
+    def run(self, source: str, global_names: dict[str, Any], origin: dict[str, Any] | None = None) -> None:
+        """Execute `source` with `global_names`, which it may add to.
+
+        `origin` may say `co_filename`, `co_firstlineno` and `co_name` of the function that was traced; they become
+        part of the file name.
+        """
+        file_name = self._file_name(origin or {})
+        code = self._compiled(source)
+        functions = _functions(code)
+        exec(code.replace(co_filename=file_name, co_consts=_renamed(code.co_consts, file_name)), global_names)
+        linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
+        for name in functions:
+            function = global_names.get(name)
+            if function is not None:
+                weakref.finalize(function, linecache.cache.pop, file_name, None).atexit = False
+
+    def _file_name(self, origin: dict[str, Any]) -> str:
+        key = f"<eval_with_key>.{self._next_id}"
+        self._next_id += 1
+        if {"co_filename", "co_firstlineno", "co_name"} <= origin.keys():
+            key += f" from {origin['co_filename']}:{origin['co_firstlineno']} in {origin['co_name']}"
+        return key
+
+    def _compiled(self, source: str) -> CodeType:
+        code = self._code_objects.get(source)
+        if code is None:
+            # dont_inherit: this file's own __future__ import must not turn the code's annotations into text.
+            code = compile(source, "<eval_with_key>", "exec", dont_inherit=True)
+            self._code_objects[source] = code
+            if len(self._code_objects) > _MOST_CODE_OBJECTS:
+                self._code_objects.popitem(last=False)
+        else:
+            self._code_objects.move_to_end(source)
+        return code
+
+
+def _functions(code: CodeType) -> list[str]:
+    return [constant.co_name for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def _renamed(constants: tuple[Any, ...], file_name: str) -> tuple[Any, ...]:
+    """Return constants in which nested functions say `file_name` too."""
+    return tuple(
+        constant.replace(co_filename=file_name, co_consts=_renamed(constant.co_consts, file_name))
+        if isinstance(constant, CodeType)
+        else constant
+        for constant in constants
+    )
+
+
+SOURCES = SourceCache()

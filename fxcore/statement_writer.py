@@ -1,0 +1,195 @@
+"""One node as a Python statement."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+
+from fxcore.callables import qualified_name
+from fxcore.errors import CodeGenerationError
+from fxcore.generated_globals import GeneratedGlobals
+from fxcore.namespace import Namespace
+from fxcore.node import Node
+from fxcore.operators import INPLACE_OPERATORS, OPERATORS
+
+try:
+    from torch._library.opaque_object import get_opaque_obj_repr, is_opaque_value_type
+except ImportError:  # torch before opaque objects had a source form
+
+    def is_opaque_value_type(cls: Any) -> bool:
+        return False
+
+
+_REPR_IS_SOURCE = frozenset({int, float, bool, str, type(None), complex, torch.dtype, bytes})
+
+
+def attribute_path(base: str, path: str) -> str:
+    """Return the expression that reads the dotted `path` of `base`: `self.layer`, `getattr(self.layers, "0")`."""
+    if path.isidentifier():
+        return f"{base}.{path}"
+    expression = base
+    for name in path.split("."):
+        expression = f"{expression}.{name}" if name.isidentifier() else f'getattr({expression}, "{name}")'
+    return expression
+
+
+class StatementWriter:
+    """Writes the nodes of one graph, in order, as statements that share a namespace."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        root_module: str,
+        global_names: GeneratedGlobals,
+        paint: Callable[[str], str] | None = None,
+    ) -> None:
+        self._namespace = namespace
+        self._root = root_module
+        self._globals = global_names
+        self._paint = paint
+        self._names: dict[Node, str] = {}
+        self.wrapped: dict[str, None] = {}  # global names of functions that re-tracing must not enter
+        self._writers: dict[str, Callable[[Node, str], str]] = {
+            "call_function": self._call_function,
+            "call_method": self._call_method,
+            "call_module": self._call_module,
+            "get_attr": self._get_attr,
+        }
+
+    def name(self, node: Node) -> str:
+        """Return the name that the code has for the value of `node`."""
+        name = self._names.get(node)
+        if name is None:
+            name = self._names[node] = self._namespace.create_name(node._name, node)
+        return name
+
+    def statement(self, node: Node, annotation: str) -> str:
+        """Return the statement, without a line's end, that computes a node that is neither input nor output."""
+        writer = self._writers.get(node._op)
+        if writer is None:
+            raise CodeGenerationError(
+                f"cannot write node {node._name!r} as code: its opcode {node._op!r} is none of FX's six"
+            )
+        return writer(node, annotation)
+
+    # Values.
+
+    def value(self, arg: Any) -> str:
+        """Return the expression for an argument."""
+        kind = type(arg)
+        if kind is Node:
+            return self.name(arg)
+        if kind in _REPR_IS_SOURCE:
+            return self._painted(repr(arg))
+        if kind is tuple:
+            return self._tuple(arg)
+        return self._unusual_value(arg)
+
+    def _painted(self, text: str) -> str:
+        return self._paint(text) if self._paint else text
+
+    def _tuple(self, items: tuple[Any, ...]) -> str:
+        if len(items) == 1:
+            return f"({self.value(items[0])},)"
+        return f"({', '.join([self.value(item) for item in items])})"
+
+    def _unusual_value(self, arg: Any) -> str:
+        if isinstance(arg, Node):
+            return self.name(arg)
+        if isinstance(arg, tuple) and hasattr(arg, "_fields"):
+            return self._named_tuple(arg)
+        if isinstance(arg, (OpOverload, HigherOrderOperator)):
+            return self._globals.add(qualified_name(arg), arg)
+        if isinstance(arg, enum.Enum):
+            return self._globals.enum_member(arg)
+        if isinstance(arg, torch.Tensor):
+            return f"torch.Tensor(size={list(arg.size())}, dtype={str(arg.dtype).split('.')[-1]})"
+        if isinstance(arg, tuple):
+            return self._tuple(arg)
+        if isinstance(arg, list):
+            return f"[{', '.join([self.value(item) for item in arg])}]"
+        if isinstance(arg, dict):
+            return self._dict(arg)
+        if isinstance(arg, slice):
+            return f"slice({self.value(arg.start)}, {self.value(arg.stop)}, {self.value(arg.step)})"
+        if is_opaque_value_type(kind := type(arg)):
+            return self._opaque(arg, kind)
+        return self._painted(repr(arg))
+
+    def _named_tuple(self, arg: Any) -> str:
+        constructor = self._globals.add(qualified_name(type(arg)), type(arg))
+        with self._unpainted():
+            return f"{constructor}({', '.join([self.value(item) for item in arg])})"
+
+    def _dict(self, arg: dict[Any, Any]) -> str:
+        with self._unpainted():
+            text = ", ".join([f"{key!r}: {self.value(item)}" for key, item in arg.items()])
+        return self._painted(f"{{{text}}}")
+
+    @contextmanager
+    def _unpainted(self) -> Iterator[None]:
+        paint, self._paint = self._paint, None
+        yield
+        self._paint = paint
+
+    def _opaque(self, arg: Any, kind: type) -> str:
+        text, names = get_opaque_obj_repr(arg)
+        for name, obj in names.items():
+            self._globals.add(name, obj)
+        return str(text)
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        parts = [self.value(arg) for arg in args]
+        if kwargs:
+            parts += [f"{key} = {self.value(arg)}" for key, arg in kwargs.items()]
+        return ", ".join(parts)
+
+    # Statements. The order in which names are asked for decides who gets a number, so it is torch.fx's.
+
+    def _call_method(self, node: Node, annotation: str) -> str:
+        name = self.name(node)
+        args = node._args
+        method = attribute_path(self.value(args[0]), str(node._target))
+        return f"{name}{annotation} = {method}({self._arguments(args[1:], node._kwargs)})"
+
+    def _call_module(self, node: Node, annotation: str) -> str:
+        name = self.name(node)
+        module = attribute_path(self._root, str(node._target))
+        return f"{name}{annotation} = {module}({self._arguments(node._args, node._kwargs)})"
+
+    def _get_attr(self, node: Node, annotation: str) -> str:
+        return f"{self.name(node)}{annotation} = {attribute_path(self._root, str(node._target))}"
+
+    def _call_function(self, node: Node, annotation: str) -> str:
+        target = node._target
+        if getattr(target, "__module__", "") == "_operator":
+            statement = self._operator(node, annotation)
+            if statement is not None:
+                return statement
+        function = self._globals.add(qualified_name(target), target)
+        name = self.name(node)
+        args = node._args
+        if function == "getattr" and len(args) == 2 and isinstance(args[1], str) and args[1].isidentifier():
+            return f"{name}{annotation} = {attribute_path(self.value(args[0]), args[1])}"
+        statement = f"{name}{annotation} = {function}({self._arguments(args, node._kwargs)})"
+        if node.meta.get("is_wrapped", False):
+            self.wrapped[function] = None
+        return statement
+
+    def _operator(self, node: Node, annotation: str) -> str | None:
+        """Return a statement in operator syntax; None if Python has no syntax for this function of `operator`."""
+        spelling = OPERATORS.get(node._target.__name__)
+        if spelling is not None:
+            name = self.name(node)
+            return f"{name}{annotation} = {spelling.format(*[self.value(arg) for arg in node._args])}"
+        spelling = INPLACE_OPERATORS.get(node._target.__name__)
+        if spelling is None:
+            return None
+        # torch.jit.script needs the operator itself, and the value's name needs something to stand for.
+        change = spelling.format(*[self.value(arg) for arg in node._args])
+        return f"{change};  {self.name(node)}{annotation} = {self.value(node._args[0])}"

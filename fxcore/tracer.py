@@ -1,0 +1,298 @@
+"""Symbolic tracing: running a module's Python on stand-ins and recording what they go through."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore import active_trace, root_callable, torch_state
+from fxcore.errors import ModuleLookupError
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Argument
+from fxcore.patching import Patcher
+from fxcore.proxy import ParameterProxy, Proxy
+from fxcore.proxyable_class import proxyable_classes
+from fxcore.recording import CONSTANT_TYPES, TracerBase
+from fxcore.root_arguments import RootArguments
+from fxcore.scope import Scope, ScopeContextManager
+from fxcore.tensor_constants import (
+    CONSTANT_ATTRIBUTE_TYPES,
+    PathsByIdentity,
+    constant_attributes,
+    constant_prefix,
+)
+from fxcore.wrapping import record_known, record_registered
+
+__all__ = ["Tracer", "symbolic_trace"]
+
+# Arguments that a Tracer treats as TracerBase does.
+_ORDINARY = frozenset({*CONSTANT_TYPES, Proxy, list, dict})
+
+
+class Tracer(TracerBase):
+    """Records what a module, or a function, does with its inputs.
+
+    Override `is_leaf_module` to say which modules are recorded as one call, `call_module`, `create_arg`,
+    `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change how anything is recorded.
+    """
+
+    def __init__(
+        self,
+        autowrap_modules: tuple[ModuleType, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:
+        """Make a tracer that records calls of `autowrap_functions` and of public functions of `autowrap_modules`.
+
+        With `param_shapes_constant`, shapes of parameters are known while tracing.
+        """
+        super().__init__()
+        self._autowrap_function_ids: set[int] = {id(function) for function in autowrap_functions}
+        for module in autowrap_modules:
+            for name, value in vars(module).items():
+                if not name.startswith("_") and callable(value):
+                    self._autowrap_function_ids.add(id(value))
+        self._autowrap_search: list[ModuleType] = list(autowrap_modules)
+        self.param_shapes_constant = param_shapes_constant
+        self.submodule_paths: dict[nn.Module, str] | None = None
+        self.root_module_name = ""
+        self.scope = Scope("", None)
+        self.module_stack = OrderedDict()
+        self.num_calls: dict[str, int] = {}
+        self.node_name_to_scope = {}
+
+    # What users override.
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Tell whether a module becomes one node. By default those of torch.nn do, except nn.Sequential."""
+        return m.__module__.startswith(("torch.nn", "torch.ao.nn")) and not isinstance(m, nn.Sequential)
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Answer a call of a module: a node if it is a leaf, else what `forward(*args, **kwargs)` returns."""
+        path = self.path_of_module(m)
+        with ScopeContextManager(self.scope, Scope(path, type(m))):
+            calls = self.num_calls.get(path, 0)
+            self.num_calls[path] = calls + 1
+            key = f"{path}@{calls}" if calls else path
+            self.module_stack[key] = (path, type(m))
+            self._stack_snapshot = None
+            try:
+                if self.is_leaf_module(m, path):
+                    return self.create_proxy("call_module", path, args, kwargs)
+                return forward(*args, **kwargs)
+            finally:
+                self.module_stack.pop(key, None)
+                self._stack_snapshot = None
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """Answer the reading of a module's attribute: a stand-in for a parameter, else the value itself.
+
+        With `proxy_buffer_attributes`, for a buffer too.
+        """
+        if isinstance(attr_val, nn.Parameter):
+            path = self._paths.parameter(attr_val)
+        elif self.proxy_buffer_attributes and isinstance(attr_val, torch.Tensor):
+            path = self._paths.buffer(attr_val)
+        else:
+            return attr_val
+        if path is None:
+            return attr_val
+        if path not in parameter_proxy_cache:
+            parameter_proxy_cache[path] = self._proxy_of_state(path, attr_val)
+        return parameter_proxy_cache[path]
+
+    def _proxy_of_state(self, path: str, value: Any) -> Any:
+        if not self.param_shapes_constant or not isinstance(value, nn.Parameter):
+            return self.create_proxy("get_attr", path, (), {})
+        if "proxy_factory_fn" not in inspect.signature(self.create_proxy).parameters:
+            return self.create_proxy("get_attr", path, (), {})
+        return self.create_proxy(
+            "get_attr", path, (), {}, proxy_factory_fn=lambda node: ParameterProxy(self, node, path, value)
+        )
+
+    def create_arg(self, a: Any) -> Argument:
+        """Return what stands for `a` in the arguments of a node.
+
+        As `TracerBase.create_arg`, and: parameters, buffers, submodules and constant tensors become `get_attr`
+        nodes; a tensor that no module has is kept on the root as `_tensor_constant0`, `1` and so on.
+        """
+        kind = type(a)
+        if kind in _ORDINARY:
+            return super().create_arg(a)
+        if kind is tuple:
+            return tuple([self.create_arg(item) for item in a])
+        if isinstance(a, (torch.Tensor, nn.Module)):
+            path = self._path_of(a)
+            if path is not None:
+                return self.create_node("get_attr", path, (), {})
+        if isinstance(a, tuple) and hasattr(a, "_fields"):
+            items = tuple([self.create_arg(item) for item in a])
+            return self.create_node("call_function", kind, items, {})
+        if isinstance(a, CONSTANT_ATTRIBUTE_TYPES):
+            return self.create_node("get_attr", self._path_of_constant(a), (), {})
+        if kind in proxyable_classes:
+            path = self.get_fresh_qualname(f"_{kind.__name__}_constant_")
+            setattr(self.root, path, a)
+            return self.create_node("get_attr", path, (), {})
+        return super().create_arg(a)
+
+    def _path_of(self, value: torch.Tensor | nn.Module) -> str | None:
+        if isinstance(value, nn.Parameter):
+            path = self._paths.parameter(value)
+            if path is None:
+                raise ModuleLookupError(
+                    f"parameter is not a member of this module: one of shape {list(value.shape)} was used"
+                    f"{self._place()}, and {type(self.root).__name__} does not have it; register it on the module, or "
+                    "pass it as an input"
+                )
+            return path
+        if isinstance(value, torch.Tensor):
+            return self._paths.buffer(value)
+        paths = self.submodule_paths
+        return paths.get(value) if paths is not None else None
+
+    def _path_of_constant(self, value: Any) -> str:
+        path = self.tensor_attrs.get(value)
+        if path is None:
+            path = self.get_fresh_qualname(constant_prefix(value))
+            self.tensor_attrs[value] = path
+            setattr(self.root, path, value)
+        return path
+
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """Return `prefix` with the first number from 0 that no attribute of the root has."""
+        number = self._next_number.get(prefix, 0)
+        while hasattr(self.root, f"{prefix}{number}"):
+            number += 1
+        self._next_number[prefix] = number
+        return f"{prefix}{number}"
+
+    def path_of_module(self, mod: nn.Module) -> str:
+        """Return the path of a module below the root. Raises ModuleLookupError (a NameError) if it is not there."""
+        if self.submodule_paths:
+            path = self.submodule_paths.get(mod)
+        else:
+            path = next((name for name, module in self.root.named_modules() if module is mod), None)
+        if path is None:
+            raise ModuleLookupError(
+                f"module is not installed as a submodule: a {type(mod).__name__} was called{self._place()} that "
+                f"{type(self.root).__name__} does not have; assign it to an attribute in __init__"
+            )
+        return path
+
+    # Tracing.
+
+    def trace(
+        self, root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
+    ) -> Graph:
+        """Record `root`, a module or a function, and return the graph.
+
+        `concrete_args` fixes inputs by name to values, which may be nested and hold `PH` where an input stays one.
+        `self.root` is the module that paths in the graph refer to.
+        """
+        with _gc_paused(), torch_state.tracing():
+            function, is_method = self._begin(root)
+            call, arguments = self.create_args_for_root(function, is_method, concrete_args)
+            with Patcher() as patcher:
+                self._patcher = patcher
+                with active_trace.listening(self, patcher):
+                    record_registered(patcher)
+                    record_known(patcher, root_callable.globals_of(root, function), self._autowrap_function_ids)
+                    for module in self._autowrap_search:
+                        record_known(patcher, vars(module), self._autowrap_function_ids)
+                    returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
+                    result = (self.create_arg(call(*arguments)),)
+                    self.create_node("output", "output", result, {}, type_expr=returned)
+            self.submodule_paths = None
+        return self.graph
+
+    def _begin(self, root: nn.Module | Callable[..., Any]) -> tuple[FunctionType, bool]:
+        """Set up the tables of a trace; return the function to run and whether it takes the root as `self`."""
+        function, module = root_callable.function_of(root, self.traced_func_name)
+        if isinstance(root, nn.Module):
+            self.root = root
+            self.root_module_name = root._get_name()
+            self.submodule_paths = {submodule: path for path, submodule in root.named_modules()}
+        else:
+            self.root = nn.Module()
+        self.graph = Graph(tracer_cls=type(self))
+        code = function.__code__
+        self.graph._co_fields = {
+            "co_name": code.co_name,
+            "co_filename": code.co_filename,
+            "co_firstlineno": code.co_firstlineno,
+        }
+        self.tensor_attrs = constant_attributes(self.root)
+        self._paths = PathsByIdentity(self.root)
+        self._next_number: dict[str, int] = {}
+        self._parameter_proxies: dict[str, Any] = {}
+        return function, module
+
+    def create_args_for_root(
+        self,
+        root_fn: Callable[..., Any],
+        is_module: bool,
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Add a placeholder for every parameter of `root_fn`; return the function to call and its arguments."""
+        assert isinstance(root_fn, FunctionType)
+        return RootArguments(self, root_fn, self.root if is_module else None).create(concrete_args)
+
+    # What the running trace hears (active_trace.Trace).
+
+    def module_called(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Hand a call of a module to `call_module`."""
+        forward = getattr(module, "forward", module)
+        names = getattr(forward, "__globals__", None)
+        if names is not None:
+            record_known(self._patcher, names, self._autowrap_function_ids)
+        return self.call_module(module, run, args, kwargs)
+
+    def attribute_read(self, name: str, value: Any) -> Any:
+        """Hand the reading of a module's attribute to `getattr`."""
+        return self.getattr(name, value, self._parameter_proxies)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+        copied = type(self).__new__(type(self))
+        for name, value in vars(self).items():
+            # Modules of Python cannot be copied.
+            vars(copied)[name] = copy.copy(value) if name == "_autowrap_search" else copy.deepcopy(value, memo)
+        return copied
+
+
+@contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Keep the garbage collector from scanning a growing graph; only whoever paused it starts it again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def symbolic_trace(
+    root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
+) -> GraphModule:
+    """Trace a module or function and return a GraphModule that does the same.
+
+    `concrete_args` fixes inputs to values, to remove control flow or nested inputs; see `Tracer.trace`.
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    return GraphModule(tracer.root, graph, root_callable.name_of(root))

@@ -1,0 +1,106 @@
+"""Functions that tracing records as one call instead of looking inside: `wrap`."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fxcore import torch_state
+from fxcore.errors import WrapError, WrapPlaceError
+from fxcore.patching import Patcher
+from fxcore.recording import SymbolicValue
+
+_T = TypeVar("_T")
+
+# (id of a module's globals, name in them) -> those globals.
+_registered: dict[tuple[int, str], dict[str, Any]] = {}
+
+
+def wrap(fn_or_name: _T) -> _T:
+    """Register a function of the calling module as a leaf: a call of it on traced values becomes one node.
+
+    Takes the function (also as decorator) or its name, at the top level of a module. Returns what it was given.
+    Raises WrapError (a RuntimeError) for anything else and WrapPlaceError (a NotImplementedError) elsewhere.
+    """
+    if callable(fn_or_name):
+        name = getattr(fn_or_name, "__name__", "")
+    elif isinstance(fn_or_name, str):
+        name = fn_or_name
+    else:
+        raise WrapError(
+            "Unsupported type for global function! Must be either a callable or string name, got "
+            f"{type(fn_or_name).__name__}"
+        )
+    caller = sys._getframe(1)
+    if caller.f_code.co_name != "<module>":
+        raise WrapPlaceError(
+            f"wrap must be called at the top level of a module, and this call for {name!r} is in "
+            f"{caller.f_code.co_name!r} ({caller.f_code.co_filename}:{caller.f_lineno}); call it where the function "
+            "is defined or imported, so that it holds for every trace"
+        )
+    _registered[id(caller.f_globals), name] = caller.f_globals
+    return fn_or_name
+
+
+def find_symbolic(value: Any) -> SymbolicValue | None:
+    """Return a stand-in somewhere in nested arguments, the last one if there are several; None if there is none."""
+    if isinstance(value, SymbolicValue):
+        return value
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    elif isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    if isinstance(value, (tuple, list)):
+        for item in reversed(value):
+            found = find_symbolic(item)
+            if found is not None:
+                return found
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def recorded_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` as one that becomes a node when called on a stand-in, and runs as usual otherwise."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = find_symbolic((args, kwargs))
+        if found is None:
+            return function(*args, **kwargs)
+        proxy = found.tracer.create_proxy("call_function", function, args, kwargs)
+        proxy.node.meta["is_wrapped"] = True
+        return proxy
+
+    return call
+
+
+def _recorded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = find_symbolic((args, kwargs))
+        if found is None:
+            return method(*args, **kwargs)
+        return found.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return call
+
+
+def record_registered(patcher: Patcher) -> None:
+    """Make every registered function, torch.fx's registrations included, a recorded one until the patcher leaves."""
+    for (_, name), names in [*_registered.items(), *torch_state.wrapped_functions().copy().items()]:
+        if name in names or hasattr(builtins, name):
+            patcher.replace(names, name, recorded_function)
+    for cls, name in torch_state.wrapped_methods():
+        patcher.replace(cls, name, functools.partial(_recorded_method, name))
+
+
+def record_known(patcher: Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
+    """Make those functions in `names`, a module's globals, recorded ones whose id is in `function_ids`."""
+    if not patcher.visit_once(names):
+        return
+    for name, value in list(names.items()):
+        if id(value) in function_ids and not name.startswith("_") and callable(value):
+            patcher.replace(names, name, recorded_function)
