@@ -1,4 +1,4 @@
-"""The trace that runs in this thread. Modules and parameters that it touches are handed to it, other threads' are not."""
+"""The trace that runs in this thread: it hears of modules and parameters that this thread touches, and no others."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ _cached_qualified_name = functools.lru_cache(maxsize=4096)(_find_qualified_name)
 def _is_tensor_method(func: Any, name: str) -> bool:
     if isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return func is getattr(torch.Tensor, name, None)
-    return func.__module__ == _tensor.__name__ and func.__qualname__ == f"Tensor.{name}"
+    return bool(func.__module__ == _tensor.__name__ and func.__qualname__ == f"Tensor.{name}")
 
 
 def _name_in_source(func: Callable[..., Any]) -> str:

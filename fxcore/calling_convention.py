@@ -82,12 +82,7 @@ class PyTreeCodeGen(CodeGen):
 
 
 def _is_args_and_kwargs(spec: pytree.TreeSpec) -> bool:
-    return (
-        spec.type is tuple
-        and spec.num_children == 2
-        and spec.child(0).type is tuple
-        and spec.child(1).type is dict
-    )
+    return spec.type is tuple and spec.num_children == 2 and spec.child(0).type is tuple and spec.child(1).type is dict
 
 
 def _annotations(free_vars: list[str], expanded_def: bool) -> str:

@@ -31,9 +31,7 @@ class CodeGen:
         self._body_transformer: TransformCodeFunc | None = None
         self._func_name = "forward"
 
-    def gen_fn_def(
-        self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
-    ) -> str:
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         """Return the start of the function, up to and with the colon: `def forward(self, a, b):`.
 
         `free_vars` are the parameters as they will be written; `expanded_def` puts each on a line of its own.

@@ -69,7 +69,7 @@ def _child(module: nn.Module, name: str) -> nn.Module:
     if child is None:
         child = nn.Module()
         setattr(module, name, child)
-    return child  # type: ignore[no-any-return]  # getattr of a module is a module or a parameter
+    return child
 
 
 def _install(module: nn.Module, name: str, value: Any, *, persistent: bool = True) -> None:

@@ -19,7 +19,8 @@ def explain_failure(error: Exception) -> None:
         "\n".join(
             [
                 traceback.format_exc(),
-                f"Call using an FX-traced Module, line {line_number} of the traced Module's generated forward function:",
+                f"Call using an FX-traced Module, line {line_number} of the traced Module's "
+                "generated forward function:",
                 "".join(lines[max(line_number - 2, 0) : line_number]),
                 "~" * len(place.line or "") + "~~~ <--- HERE",
                 "\n".join(lines[line_number : line_number + 2]),

@@ -25,9 +25,11 @@ from fxcore.python_code import PythonCode
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
-_NO_META = ("Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
-            "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
-            "Parameter, or nn.Module.register_buffer to add the necessary buffer")
+_NO_REFERENCE = (
+    "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
+    "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
+    "Parameter, or nn.Module.register_buffer to add the necessary buffer"
+)
 
 
 class InsertPoint:
@@ -174,7 +176,9 @@ class Graph:
         self._len += 1
         return node
 
-    def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty) -> Node:
+    def placeholder(
+        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
         """Add an input named `name`, with a default value unless that is `inspect.Signature.empty`."""
         args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
@@ -182,7 +186,7 @@ class Graph:
     def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
         """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
         if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
-            warnings.warn(_NO_META, stacklevel=2)
+            warnings.warn(_NO_REFERENCE, stacklevel=2)
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
@@ -325,9 +329,7 @@ class Graph:
         to_erase.unlink()
         to_erase._erased = True
         self._len -= 1
-        to_erase._set_arguments(
-            map_values(to_erase._args, _forget), map_values(to_erase._kwargs, _forget)
-        )
+        to_erase._set_arguments(map_values(to_erase._args, _forget), map_values(to_erase._kwargs, _forget))
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Remove nodes that nobody reads and that do nothing else; return whether there were any.
@@ -386,7 +388,7 @@ class Graph:
         what else those show.
         """
         return self._codegen._gen_python_code(
-            walk(self._root),  # type: ignore[arg-type]  # a user's CodeGen may ask for more; ours takes any iterable
+            walk(self._root),
             root_module,
             Namespace(),
             verbose=verbose,

@@ -45,9 +45,7 @@ class GraphModule(nn.Module):
         own = type(_IMPL_NAME, (base,), {"__module__": __name__, "__qualname__": f"GraphModule.{_IMPL_NAME}"})
         return super().__new__(own)
 
-    def __init__(
-        self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
-    ) -> None:
+    def __init__(self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
         """Make a module of `graph` with what it refers to in `root`, shared and not copied.
 
         `root` is a module in whose hierarchy the paths of the graph are looked up, or a dict from paths to objects.
@@ -55,7 +53,7 @@ class GraphModule(nn.Module):
         """
         super().__init__()
         type(self).__name__ = class_name
-        paths = [node._target for node in graph.nodes if node._op in ("get_attr", "call_module")]
+        paths = [str(node._target) for node in graph.nodes if node._op in ("get_attr", "call_module")]
         if isinstance(root, nn.Module):
             self.training = getattr(root, "training", True)
             for path in dict.fromkeys(paths):
@@ -165,7 +163,7 @@ class GraphModule(nn.Module):
         """Return, and print unless told not to, the code of this module and its child graph modules, with comments."""
         text = readable_module(
             self,
-            self._get_name(),
+            type(self).__name__,
             include_stride=include_stride,
             include_device=include_device,
             colored=colored,

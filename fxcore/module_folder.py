@@ -40,8 +40,7 @@ def write_module_folder(module: nn.Module, code: str, folder: str | os.PathLike[
     (folder / "__init__.py").write_text("from .module import *", encoding="utf-8")
     if pickled:
         warnings.warn(
-            "Was not able to save the following children modules as reprs -saved as pickled files instead: "
-            f"{pickled}",
+            f"Was not able to save the following children modules as reprs -saved as pickled files instead: {pickled}",
             stacklevel=3,
         )
 
@@ -52,7 +51,8 @@ def _module_source(class_name: str, init_lines: list[str], code: str) -> str:
     forward = code.replace("\n", "\n    ")
     return (
         f"\nimport torch\n{imports}\n\nfrom torch.nn import *\n"
-        f"class {class_name}(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n{init}\n{forward}\n"
+        f"class {class_name}(torch.nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n{init}\n{forward}\n"
     )
 
 

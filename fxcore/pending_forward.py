@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from fxcore.codegen import CodeGen
@@ -66,7 +66,7 @@ class ForwardDescriptor:
         function = self._pending.function
         if vars(owner).get("forward") is self:
             owner.forward = function  # type: ignore[attr-defined]  # the next reader finds the function itself
-        return function if module is None else function.__get__(module, owner)
+        return function if module is None else MethodType(function, module)
 
 
 def make_ready(owner: type) -> bool:

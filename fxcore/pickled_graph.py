@@ -70,7 +70,7 @@ def table_of(graph: Graph) -> GraphTable:
 
 
 def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
-    target = node._target
+    target: Any = node._target
     if node._op == "call_function" and is_from_torch(target):
         target = TorchTarget(qualified_name(target))
     return NodeRow(

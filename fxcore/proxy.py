@@ -71,7 +71,7 @@ class Proxy(SymbolicValue):
         for name, value in self.__dict__.items():
             try:
                 copied.__dict__[name] = copy.deepcopy(value, memo)
-            except Exception:  # noqa: PERF203 - a tracer may hold anything; what cannot be copied is shared
+            except Exception:  # a tracer may hold anything; what cannot be copied is shared
                 copied.__dict__[name] = copy.copy(value)
         return copied
 
@@ -81,7 +81,7 @@ class Proxy(SymbolicValue):
     def __iter__(self) -> Iterator[Any]:
         length = bytecode.unpacked_length(sys._getframe(1))
         if length is not None:
-            return (self[index] for index in range(length))  # type: ignore[index]  # operators are added below
+            return (operator.getitem(self, index) for index in range(length))
         return self.tracer.iter(self)
 
     def __abs__(self) -> Any:
@@ -168,7 +168,7 @@ def _refuse_callables(function: HigherOrderOperator, args: Any, kwargs: Any) -> 
     found = next((leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, kinds)), None)
     if found is not None:
         raise TraceFunctionError(
-            f"Unable to symbolically trace the HigherOrderOperator {function.name()} because it received an arbitrary "
+            f"Unable to symbolically trace the HigherOrderOperator {function._name} because it received an arbitrary "
             f"callable argument {found}. Use make_fx or dynamo tracing instead."
         )
 
@@ -186,8 +186,8 @@ class Attribute(Proxy):
         self.tracer = root.tracer
         self._node: Node | None = None
 
-    @property  # type: ignore[override]  # made late, where a Proxy has a plain attribute
-    def node(self) -> Node:
+    @property
+    def node(self) -> Node:  # type: ignore[override]  # made late, where a Proxy has a plain attribute
         """The node that reads the attribute, made when first asked for."""
         if self._node is None:
             self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node

@@ -99,6 +99,4 @@ def _is_inplace_function(target: Any) -> bool:
     module = getattr(target, "__module__", None) or ""
     if module == "_operator":
         return name in INPLACE_OPERATORS
-    if module.split(".")[0] == "torch" or isinstance(getattr(target, "__self__", None), type(torch._C._VariableFunctions)):
-        return _names_mutation(name)
-    return False
+    return module.split(".")[0] == "torch" and _names_mutation(name)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from torch import nn
-
 from fxcore.graph import Graph
 
 
@@ -23,11 +21,12 @@ def readable_module(module: _WithGraph, name: str, **options: Any) -> str:
     children = [
         readable_module(child, child_name, **options)
         for child_name, child in module.named_children()
-        if isinstance(child, nn.Module) and isinstance(getattr(child, "graph", None), Graph)
+        if isinstance(getattr(child, "graph", None), Graph)
     ]
     return source + _indented("\n".join(["", *children]))
 
 
 def _indented(text: str) -> str:
-    """Indent every line but the first by four blanks."""
-    return text.replace("\n", "\n    ")
+    """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
+    first, *others = text.split("\n")
+    return "\n".join([first, *[f"    {line}" if line.strip() else "" for line in others]])

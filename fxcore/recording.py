@@ -33,7 +33,7 @@ class SymbolicValue:
 
 
 # Constants that go into a graph as they are, by exact type.
-CONSTANT_TYPES = frozenset(
+CONSTANT_TYPES: frozenset[type] = frozenset(
     {
         str,
         int,
@@ -53,7 +53,7 @@ CONSTANT_TYPES = frozenset(
         torch.SymFloat,
     }
 )
-_CONSTANTS = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
+_CONSTANTS: tuple[type, ...] = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
 
 
 class TracerBase:

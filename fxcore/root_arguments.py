@@ -161,7 +161,8 @@ class RootArguments:
             message = f"{name} has been specialized to have value None but got another value"
             recorded_function(_require_none)(proxy, message)
         elif type(value) in CONSTANT_TYPES:
-            torch._assert(proxy == value, f"{name} has been specialized to have value {value} but got another value")
+            message = f"{name} has been specialized to have value {value} but got another value"
+            torch._assert(proxy == value, message)  # type: ignore[no-untyped-call]
         else:
             warnings.warn(
                 f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to "

@@ -77,7 +77,7 @@ def _as_function(target: Any) -> FunctionType:
         if kind is parameter.KEYWORD_ONLY and not has_star:
             declared.append("*")
             has_star = True
-        prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(kind, "")
+        prefix = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
         has_star = has_star or prefix == "*"
         default = ""
         if parameter.default is not parameter.empty:

@@ -17,11 +17,14 @@ from fxcore.namespace import Namespace
 from fxcore.node import Node
 from fxcore.operators import INPLACE_OPERATORS, OPERATORS
 
+__all__ = ["StatementWriter", "attribute_path", "is_opaque_value_type"]
+
 try:
     from torch._library.opaque_object import get_opaque_obj_repr, is_opaque_value_type
 except ImportError:  # torch before opaque objects had a source form
 
-    def is_opaque_value_type(cls: Any) -> bool:
+    def is_opaque_value_type(cls: type[Any] | str) -> bool:
+        """Tell whether a class of objects has a source form: none has."""
         return False
 
 
@@ -166,7 +169,7 @@ class StatementWriter:
         return f"{self.name(node)}{annotation} = {attribute_path(self._root, str(node._target))}"
 
     def _call_function(self, node: Node, annotation: str) -> str:
-        target = node._target
+        target: Any = node._target
         if getattr(target, "__module__", "") == "_operator":
             statement = self._operator(node, annotation)
             if statement is not None:
@@ -183,11 +186,12 @@ class StatementWriter:
 
     def _operator(self, node: Node, annotation: str) -> str | None:
         """Return a statement in operator syntax; None if Python has no syntax for this function of `operator`."""
-        spelling = OPERATORS.get(node._target.__name__)
+        function = getattr(node._target, "__name__", "")
+        spelling = OPERATORS.get(function)
         if spelling is not None:
             name = self.name(node)
             return f"{name}{annotation} = {spelling.format(*[self.value(arg) for arg in node._args])}"
-        spelling = INPLACE_OPERATORS.get(node._target.__name__)
+        spelling = INPLACE_OPERATORS.get(function)
         if spelling is None:
             return None
         # torch.jit.script needs the operator itself, and the value's name needs something to stand for.

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 CONSTANT_ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
 
-_NAME_OF_CONSTANT = (
+_NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
     (torch.Tensor, "_tensor_constant"),
     ((torch.ScriptObject, FakeScriptObject), "_torchbind_obj"),
     (pytree.TreeSpec, "_tree_spec_constant"),
@@ -36,7 +36,7 @@ def constant_attributes(root: nn.Module) -> dict[Any, str]:
 
 def constant_prefix(value: Any) -> str:
     """Return how the attribute is named that keeps a constant which no module has."""
-    return next(prefix for kinds, prefix in _NAME_OF_CONSTANT if isinstance(value, kinds))  # type: ignore[arg-type]
+    return next(prefix for kinds, prefix in _NAME_OF_CONSTANT if isinstance(value, kinds))
 
 
 class PathsByIdentity:

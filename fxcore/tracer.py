@@ -224,7 +224,7 @@ class Tracer(TracerBase):
         function, module = root_callable.function_of(root, self.traced_func_name)
         if isinstance(root, nn.Module):
             self.root = root
-            self.root_module_name = root._get_name()
+            self.root_module_name = type(root).__name__
             self.submodule_paths = {submodule: path for path, submodule in root.named_modules()}
         else:
             self.root = nn.Module()
