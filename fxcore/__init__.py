@@ -4,6 +4,7 @@ from fxcore import immutable_collections
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Interpreter
 from fxcore.node import Node, has_side_effect, map_arg
 from fxcore.proxy import Proxy
 from fxcore.proxyable_class import ProxyableClassMeta
@@ -17,6 +18,7 @@ __all__ = [
     "FxError",
     "Graph",
     "GraphModule",
+    "Interpreter",
     "Node",
     "Proxy",
     "ProxyableClassMeta",

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
 from typing import Any
 
 from fxcore import lint, purity
 from fxcore.arguments import map_values
 from fxcore.codegen import CodeGen, TransformCodeFunc
 from fxcore.dead_code import remove_unread
-from fxcore.dotted import has_attribute
 from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.insert_point import InsertPoint
 from fxcore.namespace import Namespace, snake_case
 from fxcore.node import Argument, Node, Target
+from fxcore.node_factory import NodeFactory
 from fxcore.node_list import NodeList, label_between, walk
 from fxcore.operator_index import OperatorIndex
 from fxcore.printer import graph_text, print_table
@@ -25,31 +24,8 @@ from fxcore.python_code import PythonCode
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
-_NO_REFERENCE = (
-    "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
-    "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
-    "Parameter, or nn.Module.register_buffer to add the necessary buffer"
-)
 
-
-class InsertPoint:
-    """The place where a graph puts new nodes; leaving the `with` block restores the place before."""
-
-    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
-        self._graph = graph
-        self._before = graph._insert
-        graph._insert = insert
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._graph._insert = self._before
-
-
-class Graph:
+class Graph(NodeFactory):
     """An ordered list of `Node` s that together are one function: inputs, calls, one output.
 
     Make nodes with `placeholder`, `call_function`, `call_module`, `call_method`, `get_attr` and `output`; they go to
@@ -175,56 +151,6 @@ class Graph:
             self._index.insert(node)
         self._len += 1
         return node
-
-    def placeholder(
-        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty
-    ) -> Node:
-        """Add an input named `name`, with a default value unless that is `inspect.Signature.empty`."""
-        args = () if default_value is inspect.Signature.empty else (default_value,)
-        return self.create_node("placeholder", name, args=args, type_expr=type_expr)
-
-    def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
-        """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
-        if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
-            warnings.warn(_NO_REFERENCE, stacklevel=2)
-        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
-
-    def call_module(
-        self,
-        module_name: str,
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        type_expr: Any | None = None,
-    ) -> Node:
-        """Add a call of the submodule at a dotted path; `args` are without `self`."""
-        if self._owning_module is not None:
-            self._owning_module.get_submodule(module_name)  # raises AttributeError if there is none
-        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
-
-    def call_method(
-        self,
-        method_name: str,
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        type_expr: Any | None = None,
-    ) -> Node:
-        """Add a call of a method of `args[0]`; the other arguments are the method's."""
-        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
-
-    def call_function(
-        self,
-        the_function: Callable[..., Any],
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        type_expr: Any | None = None,
-        name: str | None = None,
-    ) -> Node:
-        """Add a call of a function."""
-        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
-
-    def output(self, result: Argument, type_expr: Any | None = None) -> Node:
-        """Add the return of `result`, which may nest values in tuples, lists and dicts."""
-        return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
 
     def _target_to_str(self, target: Target | None) -> str:
         if callable(target):

@@ -1,0 +1,7 @@
+"""Interpreter and Transformer under torch.fx's name for the file."""
+
+from __future__ import annotations
+
+from fxcore.interpretation import Interpreter
+
+__all__ = ["Interpreter"]
