@@ -4,7 +4,7 @@ from fxcore import immutable_collections
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
-from fxcore.interpreter import Interpreter
+from fxcore.interpreter import Interpreter, Transformer
 from fxcore.node import Node, has_side_effect, map_arg
 from fxcore.proxy import Proxy
 from fxcore.proxyable_class import ProxyableClassMeta
@@ -23,6 +23,7 @@ __all__ = [
     "Proxy",
     "ProxyableClassMeta",
     "Tracer",
+    "Transformer",
     "has_side_effect",
     "immutable_collections",
     "map_arg",

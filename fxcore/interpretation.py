@@ -88,7 +88,8 @@ class Interpreter:
 
     def run_node(self, n: Node) -> Any:
         """Run one node on values from `env` and return what it gives."""
-        if not traceback.has_preserved_node_meta() and type(self)._set_current_node is _NO_ANNOUNCEMENT:
+        if type(self)._set_current_node is _ANNOUNCEMENT and not (n.meta and traceback.has_preserved_node_meta()):
+            # Nobody would hear of the node.
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n._op)(n._target, args, kwargs)
         with self._set_current_node(n):
@@ -193,7 +194,7 @@ class Interpreter:
             ) from error
 
 
-_NO_ANNOUNCEMENT = Interpreter._set_current_node
+_ANNOUNCEMENT = Interpreter._set_current_node
 
 # Arguments that refer to no node, by exact type.
 _PLAIN = frozenset({int, float, bool, str, type(None)})

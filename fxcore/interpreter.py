@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fxcore.interpretation import Interpreter
+from fxcore.transformer import Transformer
 
-__all__ = ["Interpreter"]
+__all__ = ["Interpreter", "Transformer"]

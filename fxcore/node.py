@@ -13,6 +13,7 @@ from fxcore.callables import readable_target
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.immutable_collections import immutable_dict
 from fxcore.node_text import format_node
+from fxcore.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 
@@ -368,6 +369,26 @@ class Node(Value):
         `impure_random` says whether drawing random numbers counts.
         """
         return bool(self.graph.is_impure(self, impure_random))
+
+    def normalized_arguments(
+        self,
+        root: torch.nn.Module,
+        arg_types: tuple[Any, ...] | None = None,
+        kwarg_types: dict[str, Any] | None = None,
+        normalize_to_only_use_kwargs: bool = False,
+    ) -> ArgsKwargsPair | None:
+        """Return the arguments matched to the signature of the function or submodule of `root` that is called.
+
+        None for other opcodes, and where nothing fits; see `operator_schemas.normalize_function`.
+        """
+        target: Any = self._target
+        if self._op == "call_function":
+            return normalize_function(
+                target, self._args, self._kwargs, arg_types, kwarg_types, normalize_to_only_use_kwargs
+            )
+        if self._op == "call_module":
+            return normalize_module(root, target, self._args, self._kwargs, normalize_to_only_use_kwargs)
+        return None
 
     def _rename(self, candidate: str) -> None:
         if candidate != self._name:

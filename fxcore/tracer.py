@@ -142,7 +142,9 @@ class Tracer(TracerBase):
             items = tuple([self.create_arg(item) for item in a])
             return self.create_node("call_function", kind, items, {})
         if isinstance(a, CONSTANT_ATTRIBUTE_TYPES):
-            return self.create_node("get_attr", self._path_of_constant(a), (), {})
+            node = self.create_node("get_attr", self._path_of_constant(a), (), {})
+            node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, and nobody could tell any more
+            return node
         if kind in proxyable_classes:
             path = self.get_fresh_qualname(f"_{kind.__name__}_constant_")
             setattr(self.root, path, a)

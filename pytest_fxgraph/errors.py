@@ -42,3 +42,11 @@ class DocumentError(GateError):
 
 class LevelError(GateError, ValueError):
     """A level of comparison that does not exist."""
+
+
+class CaptureError(GateError, ValueError):
+    """No graph could be made of a model: tracing failed, or its example inputs do not run through it."""
+
+
+class InputsError(GateError, TypeError):
+    """Inputs were handed over in another form than a tuple of positional arguments or a lone tensor."""

@@ -1,0 +1,169 @@
+"""Arguments of calls as texts: the one way in which every value that a graph may hold is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import re
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.errors import DocumentError
+
+from .constants import inline_tensor_text
+from .literals import bytes_text, complex_text, float_text, int_text, string_text
+from .target_names import TargetNames, class_name
+from .tree_structure import structure_text
+
+Writer = Callable[[Any], str]
+
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|0x[0-9a-fA-F]{8,}")
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodDescriptorType,
+    functools.partial,
+    type,
+)
+_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+class ArgumentTexts:
+    """Writes arguments; `references` maps each node that may be read to its `%name` and grows from outside."""
+
+    def __init__(self, node_type: type | None, constants: str = "exact") -> None:
+        self.references: dict[Any, str] = {}
+        self.names = TargetNames(self.text)
+        self._constants = constants
+        self._writers: dict[type, Writer] = dict(self._plain_writers())
+        if node_type is not None:
+            self._writers[node_type] = self._reference
+
+    def text(self, value: Any) -> str:
+        """Write a value; one without a stable text is a DocumentError that gives the reason."""
+        kind = type(value)
+        writer = self._writers.get(kind)
+        if writer is None:
+            writer = self._writers[kind] = self._writer_for(kind)
+        return writer(value)
+
+    def _plain_writers(self) -> dict[type, Writer]:
+        return {
+            int: int_text,
+            float: float_text,
+            bool: repr,
+            complex: complex_text,
+            str: string_text,
+            bytes: bytes_text,
+            type(None): repr,
+            type(...): repr,
+            tuple: self._tuple,
+            list: self._list,
+            dict: self._dict,
+            set: self._set,
+            frozenset: lambda value: f"frozenset({self._set(value)})",
+            slice: lambda value: self._call("slice", (value.start, value.stop, value.step)),
+            range: lambda value: self._call("range", (value.start, value.stop, value.step)),
+            torch.dtype: str,
+            torch.layout: str,
+            torch.memory_format: str,
+            torch.device: lambda value: f'device("{value}")',
+            torch.Size: lambda value: f"torch.Size({self._list(value)})",
+            torch.Generator: lambda value: f'torch.Generator(device="{value.device}")',
+            types.ModuleType: lambda value: str(value.__name__),
+        }
+
+    def _writer_for(self, kind: type) -> Writer:
+        """Choose how values of a type are written that is not among the plain ones; asked once for each type."""
+        if issubclass(kind, enum.Enum):
+            return _enum_text
+        if kind.__module__ == "numpy":  # before float, from which numpy.float64 inherits
+            return self._numpy
+        if issubclass(kind, _FUNCTIONS):
+            return self.names.name
+        if issubclass(kind, torch.Tensor):
+            return lambda value: inline_tensor_text(value, self._constants)
+        if issubclass(kind, tuple) and kind is not tuple:
+            return self._named_tuple
+        for base in (bool, int, float, complex, str, bytes, list, dict, set, frozenset, torch.Generator, Mapping):
+            if issubclass(kind, base):
+                return self._writers.get(base, self._dict)
+        if dataclasses.is_dataclass(kind) and not kind.__name__.endswith("TreeSpec"):
+            return self._dataclass
+        return self._other
+
+    def _reference(self, node: Any) -> str:
+        try:
+            return self.references[node]
+        except KeyError:
+            raise DocumentError(f"it reads %{node.name}, which no earlier node of this graph makes") from None
+
+    def _call(self, function: str, values: tuple[Any, ...]) -> str:
+        return f"{function}({', '.join(map(self.text, values))})"
+
+    def _tuple(self, value: tuple[Any, ...]) -> str:
+        return f"({', '.join(map(self.text, value))}{',' if len(value) == 1 else ''})"
+
+    def _list(self, value: Any) -> str:
+        return f"[{', '.join(map(self.text, value))}]"
+
+    def _dict(self, value: Mapping[Any, Any]) -> str:
+        return "{" + ", ".join(f"{self.text(key)}: {self.text(item)}" for key, item in value.items()) + "}"
+
+    def _set(self, value: set[Any] | frozenset[Any]) -> str:
+        return "{" + ", ".join(sorted(map(self.text, value))) + "}" if value else "set()"
+
+    def _named_tuple(self, value: tuple[Any, ...]) -> str:
+        fields = getattr(value, "_fields", None)
+        if fields is None:
+            return f"{class_name(type(value))}({self._list(value)})"
+        return self._fields_text(value, fields)
+
+    def _dataclass(self, value: Any) -> str:
+        return self._fields_text(value, [field.name for field in dataclasses.fields(value)])
+
+    def _fields_text(self, value: Any, fields: Any) -> str:
+        parts = [f"{field}={self.text(getattr(value, field))}" for field in fields]
+        return f"{class_name(type(value))}({', '.join(parts)})"
+
+    def _numpy(self, value: Any) -> str:
+        kind = class_name(type(value))
+        if getattr(value, "shape", None) == ():
+            return f"{kind}({self.text(value.item())})"
+        if kind == "numpy.ndarray" and value.dtype.hasobject is False:
+            return f"{kind}({self.text(torch.as_tensor(value))})"
+        return self._other(value)
+
+    def _other(self, value: Any) -> str:
+        """Trust an object's own description, if it has one and no address is in it."""
+        kind = class_name(type(value))
+        if kind.endswith("TreeSpec"):
+            return f"TreeSpec({structure_text(value, self.text)})"
+        if isinstance(value, _SYMBOLS):
+            return f"{kind}({string_text(str(value))})"
+        if callable(value) and isinstance(getattr(value, "__name__", None), str):
+            return self.names.name(value)
+        if not _has_own_text(type(value)):
+            raise DocumentError(f"an object of type {kind} has no text that is the same in every run")
+        description = repr(value)
+        if _ADDRESS.search(description):
+            raise DocumentError(f"the text of an object of type {kind} holds an address: {description[:80]}")
+        return f"{kind}({string_text(description)})"
+
+
+def _has_own_text(kind: type) -> bool:
+    # The class nearest to the object that says how to describe it must not be `object`.
+    return next(base for base in kind.__mro__ if "__repr__" in vars(base)) is not object
+
+
+def _enum_text(value: enum.Enum) -> str:
+    kind = class_name(type(value))
+    if value.name is not None and value.name.isidentifier():
+        return f"{kind}.{value.name}"
+    # A combination of flags, which has a name in some versions of Python only.
+    return f"{kind}({value.value!r})"

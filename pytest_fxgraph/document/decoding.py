@@ -1,0 +1,243 @@
+"""The text of a golden file back to a document; whatever is not one is refused with its line and the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
+
+from .graph_document import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from .literals import references
+from .yaml_data import MOST_BYTES, Items, Record, YamlDataError, read_yaml
+
+OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+STATE_KINDS = ("parameter", "buffer", "constant")
+REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
+
+_FORMAT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[ \t]*\n)*format: *(\d{1,9})[ \t]*(?:\n|\Z)")
+_ANY_FORMAT = re.compile(r"^\W*format\W", re.MULTILINE)
+_CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
+_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "code"}
+
+T = TypeVar("T")
+
+
+def decode(text: str | bytes, origin: str) -> GraphDocument:
+    """Read a golden file's text; `origin` names the file in errors. Line ends of Windows and a BOM are accepted.
+
+    A GoldenFormatError says what is wrong and where; a file of a newer format is a GoldenVersionError.
+    """
+    try:
+        return _decode(_clean(text))
+    except YamlDataError as error:
+        place = f"{origin}, line {error.line}" if error.line else origin
+        family = GoldenVersionError if isinstance(error, _NewerFormatError) else GoldenFormatError
+        remedy = error.remedy if isinstance(error, _NewerFormatError) else REMEDY
+        raise family(f"cannot read the golden file {place}: {error.reason}; {remedy}") from None
+
+
+class _NewerFormatError(YamlDataError):
+    remedy = "upgrade pytest-fxgraph, or rewrite the file with pytest --fx-update-golden"
+
+
+def _clean(text: str | bytes) -> str:
+    if len(text) > MOST_BYTES:
+        raise YamlDataError(f"it is larger than {MOST_BYTES // 2**20} MiB")
+    whole = _decoded(text) if isinstance(text, bytes) else text
+    return whole.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise YamlDataError(f"it is not UTF-8 text (byte {error.start}: {error.reason})", line) from None
+
+
+def _decode(text: str) -> GraphDocument:
+    # The version comes first: what else a newer format holds is not ours to judge.
+    if first := _FORMAT_LINE.match(text):
+        _check_version(int(first[1]))
+    if conflict := _CONFLICT.search(text):
+        raise YamlDataError("it holds a merge conflict", text.count("\n", 0, conflict.start()) + 1)
+    if not text.strip():
+        raise YamlDataError("it is empty")
+    foreign = YamlDataError("it does not begin with `format:`, so it is no golden file of pytest-fxgraph")
+    if not _ANY_FORMAT.search(text):
+        raise foreign
+    data = read_yaml(text)
+    if not isinstance(data, Record) or "format" not in data:
+        raise foreign
+    version = data.pop("format")
+    if type(version) is not int:
+        raise YamlDataError(f"its format is {version!r}, not a whole number", data.line)
+    _check_version(version)
+    return _document(data)
+
+
+def _check_version(version: int) -> None:
+    if version > FORMAT:
+        raise _NewerFormatError(f"it has format {version}, and this release reads formats up to {FORMAT}")
+    if version < 1:
+        raise YamlDataError(f"it has format {version}, which never existed")
+
+
+def _document(data: Record) -> GraphDocument:
+    _check_keys(data, "a graph", {"nodes", "code"}, _DOCUMENT_KEYS)
+    nodes = _records(data, "nodes", _node)
+    _check_references(data["nodes"], nodes)
+    return GraphDocument(
+        nodes=nodes,
+        modules=_records(data, "modules", _module),
+        state=_records(data, "state", _state),
+        code=_code(data),
+        notes=_texts(data, "notes"),
+    )
+
+
+def _node(data: Record) -> NodeRecord:
+    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope"}
+    _check_keys(data, "a node", {"name", "op", "target"}, allowed)
+    return NodeRecord(
+        name=_text(data, "name"),
+        op=_one_of(data, "op", OPS),
+        target=_text(data, "target"),
+        args=_texts(data, "args"),
+        kwargs=_pairs(data, "kwargs"),
+        value=_optional_text(data, "value"),
+        effects=_texts(data, "effects"),
+        scope=_optional_text(data, "scope"),
+    )
+
+
+def _module(data: Record) -> ModuleRecord:
+    allowed = {"path", "kind", "config", "training", "same_as", "graph"}
+    _check_keys(data, "a module", {"path", "kind"}, allowed)
+    graph = data.get("graph")
+    if graph is not None and not isinstance(graph, Record):
+        _refuse(data, f"the graph of module {data['path']!r} is not a mapping")
+    return ModuleRecord(
+        path=_text(data, "path"),
+        kind=_text(data, "kind"),
+        config=_pairs(data, "config"),
+        training=_truth(data, "training") if "training" in data else None,
+        same_as=_optional_text(data, "same_as"),
+        graph=None if graph is None else _document(graph),
+    )
+
+
+def _state(data: Record) -> StateRecord:
+    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content"}
+    _check_keys(data, "a parameter, buffer or constant", {"path", "kind", "value"}, allowed)
+    return StateRecord(
+        path=_text(data, "path"),
+        kind=_one_of(data, "kind", STATE_KINDS),
+        value=_text(data, "value"),
+        requires_grad=_truth(data, "requires_grad") if "requires_grad" in data else False,
+        persistent=_truth(data, "persistent") if "persistent" in data else True,
+        same_as=_optional_text(data, "same_as"),
+        content=_optional_text(data, "content"),
+    )
+
+
+def _code(data: Record) -> str:
+    code = data["code"]
+    if isinstance(code, Items):
+        return "\n".join(_texts(data, "code"))
+    return _text(data, "code")
+
+
+def _check_keys(data: Record, what: str, required: set[str], allowed: set[str]) -> None:
+    if missing := required - data.keys():
+        _refuse(data, f"{what} lacks {_listed(missing)}")
+    if unknown := data.keys() - allowed:
+        _refuse(data, f"{what} has {_listed(unknown)}, which format {FORMAT} does not know")
+
+
+def _check_references(data: Items, nodes: tuple[NodeRecord, ...]) -> None:
+    """Refuse a graph in which two nodes have one name, or one reads what no node before it makes."""
+    known: set[str] = set()
+    for record, node in zip(data, nodes, strict=True):
+        for text in (*node.args, *(value for _, value in node.kwargs)):
+            for name in references(text):
+                if name not in known:
+                    _refuse(record, f"node {node.name!r} reads %{name}, which no node before it makes")
+        if node.name in known:
+            _refuse(record, f"two nodes are named {node.name!r}")
+        known.add(node.name)
+
+
+def _records(data: Record, key: str, read: Callable[[Record], T]) -> tuple[T, ...]:
+    items = _items(data, key)
+    for item in items:
+        if not isinstance(item, Record):
+            _refuse(items, f"an item of {key!r} is not a mapping")
+    return tuple([read(item) for item in items])
+
+
+def _items(data: Record, key: str) -> Items:
+    items = data.get(key, Items())
+    if not isinstance(items, Items):
+        _refuse(data, f"{key!r} is not a sequence")
+    return items
+
+
+def _texts(data: Record, key: str) -> tuple[str, ...]:
+    items = _items(data, key)
+    for item in items:
+        if type(item) is not str:
+            _refuse(data, f"{key!r} holds {_shown(item)}, which is not a text")
+    return tuple(items)
+
+
+def _pairs(data: Record, key: str) -> tuple[tuple[str, str], ...]:
+    pairs: Any = data.get(key, {})
+    if not isinstance(pairs, Mapping):
+        _refuse(data, f"{key!r} is not a mapping")
+    for value in pairs.values():
+        if type(value) is not str:
+            _refuse(data, f"{key!r} holds {_shown(value)}, which is not a text")
+    return tuple(pairs.items())
+
+
+def _text(data: Record, key: str) -> str:
+    value = data[key]
+    if type(value) is not str:
+        _refuse(data, f"{key!r} is {_shown(value)}, which is not a text")
+    return value
+
+
+def _optional_text(data: Record, key: str) -> str | None:
+    return _text(data, key) if key in data else None
+
+
+def _truth(data: Record, key: str) -> bool:
+    value = data[key]
+    if type(value) is not bool:
+        _refuse(data, f"{key!r} is {_shown(value)}, neither true nor false")
+    return value
+
+
+def _one_of(data: Record, key: str, known: tuple[str, ...]) -> str:
+    value = _text(data, key)
+    if value not in known:
+        _refuse(data, f"{key!r} is {_shown(value)}, not one of {', '.join(known)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Record | Items):
+        return "a mapping" if isinstance(value, Record) else "a sequence"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names)[:5])
+
+
+def _refuse(data: Record | Items, reason: str) -> NoReturn:
+    raise YamlDataError(reason, data.line)

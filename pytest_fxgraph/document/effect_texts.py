@@ -1,0 +1,205 @@
+"""The effects of all nodes of a graph, as a document words them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from .effects import PLAIN, ArgumentPlace, Profile, function_profile, holds, method_profile
+from .graph_document import GraphDocument
+from .module_effects import module_profile
+from .operator_effects import FRESH_ATTRIBUTES
+from .storage import SharedStorage
+
+Finder = Callable[[str], Any]
+
+
+class EffectTexts:
+    """Finds the effects of nodes; `attribute` looks up what a path names in the graph's module."""
+
+    def __init__(
+        self, node_type: type | None, attribute: Finder, nested_document: Callable[[str], GraphDocument | None]
+    ) -> None:
+        self._node_type = node_type
+        self._attribute = attribute
+        self._nested_document = nested_document
+        self._profiles: dict[tuple[str, str], Profile] = {}
+
+    def of(self, nodes: Sequence[Any], targets: Sequence[str]) -> list[tuple[str, ...]]:
+        """Give the effects of each node, whose targets are named already."""
+        profiles = [self._profile(node, target) for node, target in zip(nodes, targets, strict=True)]
+        kinds: list[tuple[str, ...]] = []
+        written: dict[int, list[Any]] = {}
+        for position, (node, profile) in enumerate(zip(nodes, profiles, strict=True)):
+            kinds.append(() if profile.is_plain else _kinds(node, profile))
+            if (profile is not PLAIN or node.kwargs) and (places := self._written(node, profile)):
+                written[position] = places
+        if not written and not any("state" in each for each in kinds) and not any(each.is_ambient for each in profiles):
+            return kinds
+        return _StorageEffects(nodes, profiles, self._nodes_in, self._attribute).added_to(kinds, written)
+
+    def _profile(self, node: Any, target: str) -> Profile:
+        op = node.op
+        if op in ("placeholder", "output", "get_attr"):
+            return PLAIN
+        key = (op, target)
+        profile = self._profiles.get(key)
+        if profile is None:
+            profile = self._profiles[key] = self._new_profile(op, node.target, target)
+        return profile
+
+    def _new_profile(self, op: str, target: Any, name: str) -> Profile:
+        if op == "call_function":
+            return function_profile(target, name)
+        if op == "call_method":
+            return method_profile(name)
+        nested = self._nested_document(name)
+        return module_profile(self._attribute(name)) if nested is None else _graph_profile(nested)
+
+    def _written(self, node: Any, profile: Profile) -> list[Any]:
+        """List the nodes whose storage a call writes."""
+        args, kwargs = node.args, node.kwargs
+        written = self._nodes_in(kwargs["out"]) if "out" in kwargs else []
+        if profile.writes and holds(profile.writes_condition, args, kwargs):
+            for place in profile.writes:
+                written += self._nodes_in(_argument(place, args, kwargs))
+        if _is_true(profile.inplace and _argument(profile.inplace, args, kwargs)):
+            written += self._nodes_in(args[0] if args else kwargs.get("input"))
+        return written
+
+    def _nodes_in(self, value: Any) -> list[Any]:
+        if isinstance(value, self._node_type or ()):
+            return [value]
+        if isinstance(value, dict):
+            value = list(value.values())
+        elif isinstance(value, slice):
+            value = [value.start, value.stop, value.step]
+        return [node for item in value for node in self._nodes_in(item)] if isinstance(value, list | tuple) else []
+
+
+class _StorageEffects:
+    """The second half, for graphs in which something is written: who reads and writes which storage."""
+
+    def __init__(
+        self, nodes: Sequence[Any], profiles: Sequence[Profile], nodes_in: Callable[[Any], list[Any]], attribute: Finder
+    ) -> None:
+        self._nodes = nodes
+        self._profiles = profiles
+        self._nodes_in = nodes_in
+        self._attribute = attribute
+        self._position = {node: position for position, node in enumerate(nodes)}
+        self._storage = SharedStorage(len(nodes))
+        self._holders: dict[Any, int] = {}  # storage of a tensor -> first get_attr node that reads it
+
+    def added_to(self, kinds: list[tuple[str, ...]], written: dict[int, list[Any]]) -> list[tuple[str, ...]]:
+        """Give the effects with the reads and writes of everything that is written somewhere."""
+        for position in range(len(self._nodes)):
+            self._join(position)
+        module_reads = [self._state_positions(position) for position in range(len(self._nodes))]
+        writes: dict[int, set[int]] = {}
+        for position, nodes in written.items():
+            writes[position] = {self._storage.first(self._position[node]) for node in nodes}
+        for position, kind in enumerate(kinds):
+            if "state" in kind and module_reads[position]:
+                writes.setdefault(position, set()).update(module_reads[position])
+        touched = set().union(*writes.values())
+        result = []
+        ambient: int | None = None
+        for position, kind in enumerate(kinds):
+            reads = self._reads(position, module_reads[position]) & touched
+            if ambient is None and self._profiles[position].is_ambient:
+                ambient = position
+            result.append(kind + self._texts(position, writes.get(position, set()), reads, ambient))
+        return result
+
+    def _join(self, position: int) -> None:
+        node = self._nodes[position]
+        if node.op == "get_attr":
+            for key in _storages([self._attribute(node.target)]):
+                self._storage.join(position, self._holders.setdefault(key, position))
+        elif node.op not in ("placeholder", "output"):
+            for shared in self._shared(node, self._profiles[position]):
+                self._storage.join(position, self._position[shared])
+
+    def _shared(self, node: Any, profile: Profile) -> list[Any]:
+        """List the nodes whose storage a result may share."""
+        args = node.args
+        if _is_true(profile.inplace and _argument(profile.inplace, args, node.kwargs)):
+            return self._nodes_in(args[0] if args else node.kwargs.get("input"))
+        if "out" in node.kwargs:
+            return self._nodes_in(node.kwargs["out"])
+        if profile.shares == "all":
+            return self._nodes_in(args) + self._nodes_in(node.kwargs)
+        if profile.shares == "none":
+            # Adding lists keeps their items.
+            return [shared for each in args if isinstance(each, list | tuple) for shared in self._nodes_in(each)]
+        if node.target is getattr and len(args) > 1 and args[1] in FRESH_ATTRIBUTES:
+            return []
+        positions = (0,) if profile.shares == "first" else profile.shares
+        named = [] if args else list(node.kwargs.values())
+        return self._nodes_in([args[index] for index in positions if index < len(args)] + named)  # type: ignore[operator]  # "first" and positions are left
+
+    def _state_positions(self, position: int) -> set[int]:
+        """Give the get_attr nodes that read what a called module holds, by the first of each storage."""
+        node = self._nodes[position]
+        if node.op != "call_module" or not self._holders:
+            return set()
+        module = self._attribute(node.target)
+        keys = _storages([*module.parameters(), *module.buffers()])
+        return {self._storage.first(self._holders[key]) for key in keys if key in self._holders}
+
+    def _reads(self, position: int, module_reads: set[int]) -> set[int]:
+        node = self._nodes[position]
+        if node.op == "placeholder":
+            return set()
+        reads = {self._storage.first(self._position[each]) for each in node.all_input_nodes} | module_reads
+        first = self._storage.first(position)
+        return reads if first == position else reads | {first}
+
+    def _texts(self, position: int, writes: set[int], reads: set[int], ambient: int | None) -> tuple[str, ...]:
+        names = self._nodes
+        texts = [f"write %{names[first].name}" for first in sorted(writes)]
+        texts += [f"read %{names[first].name}" for first in sorted(reads - writes)]
+        if ambient is not None and self._nodes[position].op not in ("placeholder", "output"):
+            verb = "write" if self._profiles[position].is_ambient else "read"
+            texts.append(f"{verb} %{names[ambient].name}")
+        return tuple(texts)
+
+
+def _kinds(node: Any, profile: Profile) -> tuple[str, ...]:
+    return profile.kinds if holds(profile.condition, node.args, node.kwargs) else ()
+
+
+def _argument(place: ArgumentPlace, args: Any, kwargs: Any) -> Any:
+    position, name = place
+    return args[position] if len(args) > position else kwargs.get(name)
+
+
+def _is_true(value: Any) -> bool:
+    # A node as argument may be true.
+    return value is not None and value is not False and not (isinstance(value, int) and not value)
+
+
+def _storages(values: Iterable[Any]) -> set[Any]:
+    return {_storage_key(value) for value in values if isinstance(value, torch.Tensor)}
+
+
+def _storage_key(tensor: torch.Tensor) -> Any:
+    try:
+        pointer = tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have no storage to ask
+        pointer = 0
+    return pointer or ("id", id(tensor))
+
+
+def _graph_profile(document: GraphDocument) -> Profile:
+    """Sum up a graph that is called as a module: its own effects, and which of its inputs it writes."""
+    inputs = [node.name for node in document.nodes if node.op == "placeholder"]
+    effects = [effect for node in document.nodes for effect in node.effects]
+    kinds = [kind for kind in ("random", "state", "io", "call") if kind in effects]
+    written = {effect[len("write %") :] for effect in effects if effect.startswith("write %")}
+    return Profile(
+        kinds=tuple(kinds), writes=tuple((index, name) for index, name in enumerate(inputs) if name in written)
+    )

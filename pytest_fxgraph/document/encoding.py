@@ -1,0 +1,161 @@
+"""Documents as the text of a golden file: YAML that people read, one node a line.
+
+Written by hand, because it is done for every golden in every run: PyYAML takes fifty times as long and does not keep
+a node on its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from pytest_fxgraph.errors import DocumentError
+
+from .graph_document import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+
+Quote = Callable[[str], str]
+
+# YAML reads these words as truth values or as nothing, if not all versions of it do.
+_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
+_PLAIN = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./]| (?=[%A-Za-z0-9_]))*(?:%\w+)?\Z", re.ASCII)
+# Text that a literal block can hold, less what editors and hooks change and what nobody can see: tabs, blanks at the
+# ends of lines, odd spaces, marks of direction, private and unassigned areas.
+_SEEN = r"!-~\u00a1-\u00ac\u00ae-\u1fff\u2070-\u2fff\u3001-\ud7ff"
+_SEEN_CHARACTER = re.compile(f"[{_SEEN}]")
+_LOST_IN_A_BLOCK = re.compile(rf"[^\n {_SEEN}]|\A[ \n]| (?:\n|\Z)|\n\Z")
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_LONGEST_SIMPLE_KEY = 120  # YAML allows 1,024 characters for a key without a mark of its own
+
+
+def encode(document: GraphDocument) -> str:
+    """Write a document as the whole text of a golden file; what changes between runs is left out.
+
+    The text ends with one line feed, and no line ends with a blank. Text that UTF-8 cannot hold is a DocumentError.
+    """
+    text = "\n".join([f"format: {FORMAT}", *_document_lines(document, _quoter()), ""])
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DocumentError(
+            f"cannot write down {text[error.start - 20 : error.start]!r}...: "
+            f"the character {text[error.start]!r} after it is half of a surrogate pair; use a whole character"
+        ) from None
+    return text
+
+
+def _document_lines(document: GraphDocument, quote: Quote) -> list[str]:
+    lines = ["nodes:" if document.nodes else "nodes: []"]
+    lines += [_node_line(node, quote) for node in document.nodes]
+    if document.modules:
+        lines.append("modules:")
+        for module in document.modules:
+            lines += _module_lines(module, quote)
+    if document.state:
+        lines.append("state:")
+        lines += [_state_line(state, quote) for state in document.state]
+    if document.notes:
+        lines.append("notes:")
+        lines += [f"- {quote(note)}" for note in document.notes]
+    return lines + _code_lines(document.code, quote)
+
+
+def _node_line(node: NodeRecord, quote: Quote) -> str:
+    line = f"- {{name: {quote(node.name)}, op: {quote(node.op)}, target: {quote(node.target)}"
+    if node.args:
+        line += f", args: {_sequence(node.args, quote)}"
+    if node.kwargs:
+        line += f", kwargs: {_mapping(node.kwargs, quote)}"
+    if node.value is not None:
+        line += f", value: {quote(node.value)}"
+    if node.effects:
+        line += f", effects: {_sequence(node.effects, quote)}"
+    if node.scope is not None:
+        line += f", scope: {quote(node.scope)}"
+    return line + "}"
+
+
+def _module_lines(module: ModuleRecord, quote: Quote) -> list[str]:
+    fields = [f"path: {quote(module.path)}", f"kind: {quote(module.kind)}"]
+    if module.config:
+        fields.append(f"config: {_mapping(module.config, quote)}")
+    if module.training is not None:
+        fields.append(f"training: {_truth(module.training)}")
+    if module.same_as is not None:
+        fields.append(f"same_as: {quote(module.same_as)}")
+    if module.graph is None:
+        return [f"- {{{', '.join(fields)}}}"]
+    # A graph does not fit on a line: the record becomes a block.
+    inner = [f"    {line}" if line else "" for line in _document_lines(module.graph, quote)]
+    return [f"- {fields[0]}", *(f"  {field}" for field in fields[1:]), "  graph:", *inner]
+
+
+def _state_line(state: StateRecord, quote: Quote) -> str:
+    line = f"- {{path: {quote(state.path)}, kind: {quote(state.kind)}, value: {quote(state.value)}"
+    if state.requires_grad:
+        line += ", requires_grad: true"
+    if not state.persistent:
+        line += ", persistent: false"
+    if state.same_as is not None:
+        line += f", same_as: {quote(state.same_as)}"
+    if state.content is not None:
+        line += f", content: {quote(state.content)}"
+    return line + "}"
+
+
+def _code_lines(code: str, quote: Quote) -> list[str]:
+    if not code:
+        return ["code: ''"]
+    if not _LOST_IN_A_BLOCK.search(code):
+        return ["code: |-", *(f"  {line}" if line else "" for line in code.split("\n"))]
+    # What a literal block would lose or hide is kept line by line.
+    return ["code:", *(f"- {quote(line)}" for line in code.split("\n"))]
+
+
+def _sequence(texts: Sequence[str], quote: Quote) -> str:
+    return f"[{', '.join(map(quote, texts))}]"
+
+
+def _mapping(pairs: Sequence[tuple[str, str]], quote: Quote) -> str:
+    return "{" + ", ".join(f"{_key(name, quote)}: {quote(value)}" for name, value in pairs) + "}"
+
+
+def _key(name: str, quote: Quote) -> str:
+    quoted = quote(name)
+    return quoted if len(quoted) <= _LONGEST_SIMPLE_KEY else f"? {quoted}"
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _quoter() -> Quote:
+    """Give a function that quotes where YAML would not read the text as this text; it remembers what it has seen."""
+    known: dict[str, str] = {}
+
+    def quote(text: str) -> str:
+        quoted = known.get(text)
+        if quoted is None:
+            quoted = known[text] = _quoted(text)
+        return quoted
+
+    return quote
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.match(text) and text.lower() not in _WORDS:
+        return text
+    if text.isascii() and text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    # Half a surrogate pair stays as it is, and is refused when the text is whole.
+    if character == " " or _SEEN_CHARACTER.match(character) or 0xD800 <= code < 0xE000:
+        return character
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,127 @@
+"""The texts in which a document keeps Python values: exact, ASCII, the same in every process and Python version.
+
+`%name` refers to a node. A `%` that means anything else stands within double quotes, and a double quote starts or
+ends a quoted text or is escaped by a backslash: that is all a reader has to know to find the references.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping
+
+QUIET_NAN = 0x7FF8000000000000
+SIGN_BIT = 1 << 63
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_REFERENCE = re.compile(rf"{_QUOTED}|%(\w+)", re.DOTALL)
+_LONE_REFERENCE = re.compile(r"%(\w+)\Z")
+_PARTS = re.compile(rf"{_QUOTED}|[\[\](){{}},]", re.DOTALL)
+_NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def string_text(value: str) -> str:
+    """Quote a string; everything that is not printable ASCII is escaped as Python would read it back."""
+    if _NEEDS_NO_ESCAPE.match(value):
+        return f'"{value}"'
+    return '"' + "".join(map(_escaped, value)) + '"'
+
+
+def bytes_text(value: bytes) -> str:
+    """Quote bytes."""
+    inner = "".join(_escaped(chr(byte)) if byte < 0x7F else f"\\x{byte:02x}" for byte in value)
+    return f'b"{inner}"'
+
+
+def int_text(value: int) -> str:
+    """Write an integer; beyond what Python converts to decimal digits, in hexadecimal."""
+    try:
+        return int.__repr__(value)
+    except ValueError:
+        return hex(value)
+
+
+def float_text(value: float) -> str:
+    """Write a float so that every bit comes back: -0.0, the sign and the payload of NaN included."""
+    if math.isnan(value):
+        return _nan_text(value)
+    return float.__repr__(value)
+
+
+def complex_text(value: complex) -> str:
+    """Write a complex number by its two parts, which Python's own form does not always keep."""
+    return f"complex({float_text(value.real)}, {float_text(value.imag)})"
+
+
+def references(text: str) -> list[str]:
+    """List the names of the nodes that a text refers to, in order and with repetitions."""
+    if "%" not in text:
+        return []
+    if lone := _LONE_REFERENCE.match(text):
+        return [lone[1]]
+    return [name for name in _REFERENCE.findall(text) if name]
+
+
+def rename_references(text: str, mapping: Mapping[str, str]) -> str:
+    """Give a text with its references renamed; names that the mapping lacks stay."""
+    if "%" not in text:
+        return text
+    if lone := _LONE_REFERENCE.match(text):
+        return "%" + mapping.get(lone[1], lone[1])
+    return _REFERENCE.sub(lambda found: "%" + mapping.get(found[1], found[1]) if found[1] else found[0], text)
+
+
+def split(text: str) -> tuple[str, tuple[str, ...], str] | None:
+    """Take a container or call apart: what opens it, its items as texts, what closes it; None for anything else.
+
+    `slice(%a, 1, None)` gives `("slice(", ("%a", "1", "None"), ")")`.
+    """
+    opening = re.match(r"[\w.<>#]*[\[({]", text)
+    if opening is None:
+        return None
+    start = opening.end()
+    items: list[str] = []
+    depth = 1
+    for part in _PARTS.finditer(text, start):
+        mark = part[0]
+        if mark in _CLOSING:
+            depth += 1
+        elif mark == "," and depth == 1:
+            items.append(text[start : part.start()].strip())
+            start = part.end()
+        elif mark in "])}":
+            depth -= 1
+            if depth == 0:
+                return _closed(text, opening[0], items, start, part)
+    return None
+
+
+def _closed(
+    text: str, opening: str, items: list[str], start: int, closing: re.Match[str]
+) -> tuple[str, tuple[str, ...], str] | None:
+    if closing.end() != len(text) or _CLOSING[opening[-1]] != closing[0]:
+        return None
+    last = text[start : closing.start()].strip()
+    # A lone item of a tuple is followed by a comma and nothing.
+    return opening, tuple([*items, last] if last else items), closing[0]
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if 0x20 <= code < 0x7F:
+        return character
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _nan_text(value: float) -> str:
+    bits = int.from_bytes(struct.pack(">d", value), "big")
+    sign = "-" if bits & SIGN_BIT else ""
+    payload = bits & ~SIGN_BIT
+    return f"{sign}nan" if payload == QUIET_NAN else f"{sign}nan(0x{payload:x})"

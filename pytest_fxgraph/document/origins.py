@@ -1,0 +1,75 @@
+"""Where a node comes from: the module whose forward made it, and the line of the model's source."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)[^\n]*(?:\n[ \t]+([^\n]*))?')
+_EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
+# Packages that stand between the user's line and the operator.
+_NOT_THE_USERS = ("torch", "fxcore", "pytest_fxgraph")
+
+
+class Origins:
+    """Reads scopes and source lines of nodes; paths are told relative to the current folder."""
+
+    def __init__(self, sources: bool) -> None:
+        self._sources = sources
+        self._folder = os.path.join(os.getcwd(), "") if sources else ""
+        self._foreign = _package_folders() if sources else ()
+        self._lines: dict[str, str | None] = {}
+
+    def scope(self, node: Any) -> str | None:
+        """Give the path of the module whose forward made a node; None for the outermost."""
+        stack = node.meta.get("nn_module_stack")
+        if not stack:
+            return None
+        paths = [_path_in_stack(key, entry) for key, entry in _last_two(stack)]
+        # A called module stands on its own stack; its caller is the one before.
+        if node.op == "call_module" and paths[-1] == node.target:
+            paths.pop()
+        return (paths[-1] or None) if paths else None
+
+    def source(self, node: Any) -> str | None:
+        """Give the innermost line of the user's source, `model.py:12: x = x + 1`, where tracing kept it."""
+        if not self._sources:
+            return None
+        trace = node.meta.get("stack_trace") or getattr(node, "stack_trace", None)
+        if not isinstance(trace, str):
+            return None
+        if trace not in self._lines:
+            self._lines[trace] = self._line(trace)
+        return self._lines[trace]
+
+    def _line(self, trace: str) -> str | None:
+        frames = [frame for frame in _FRAME.findall(trace) if not self._is_foreign(frame[0])]
+        if not frames:
+            return None
+        path, line, text = frames[-1]
+        return f"{path.removeprefix(self._folder)}:{line}: {text.strip()}".removesuffix(": ")
+
+    def _is_foreign(self, path: str) -> bool:
+        return path.startswith(self._foreign)
+
+
+def _package_folders() -> tuple[str, ...]:
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in _NOT_THE_USERS]
+    # Generated code has no file: its path begins with a bracket.
+    return ("<", *(os.path.join(os.path.dirname(file), "") for file in files if file))
+
+
+def _last_two(stack: Any) -> list[tuple[Any, Any]]:
+    last = []
+    for key in reversed(stack):
+        last.append((key, stack[key]))
+        if len(last) == 2:
+            break
+    return last[::-1]
+
+
+def _path_in_stack(key: Any, entry: Any) -> str:
+    path = entry[0] if isinstance(entry, tuple) and entry and isinstance(entry[0], str) else key
+    return _EXPORT_ROOT.sub("", str(path))

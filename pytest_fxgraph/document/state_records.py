@@ -1,0 +1,86 @@
+"""Records of the parameters, buffers and constant tensors that a graph reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.errors import DocumentError
+
+from .attributes import Attributes
+from .constants import constant_text
+from .graph_document import StateRecord
+from .target_names import class_name
+from .values import tensor_text
+
+# Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
+_MADE_BY_TRACING = re.compile(r"(_tensor_constant|lifted_tensor_|_lifted_tensor_constant)\d+\Z")
+
+
+class StateRecords:
+    """Collects records in the order of first use; one tensor under two paths is recorded as the same."""
+
+    def __init__(self, attributes: Attributes, constants: str, text: Callable[[Any], str]) -> None:
+        self._attributes = attributes
+        self._constants = constants
+        self._text = text
+        self._records: dict[str, StateRecord] = {}
+        self._first_paths: dict[int, str] = {}
+
+    def add_attribute(self, path: str, is_constant: bool) -> None:
+        """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own."""
+        if path in self._records:
+            return
+        owner_path, _, name = path.rpartition(".")
+        owner, value = self._attributes.at(owner_path), self._attributes.at(path)
+        if isinstance(value, torch.Tensor):
+            self._add(path, owner, name, value, is_constant)
+        elif not isinstance(value, torch.nn.Module):
+            self._records[path] = StateRecord(path, "constant", class_name(type(value)), content=self._content(value))
+
+    def _content(self, value: Any) -> str | None:
+        try:
+            return self._text(value)
+        except DocumentError:  # an object of a custom class, say: its type is all that is the same in every run
+            return None
+
+    def add_module(self, path: str, module: torch.nn.Module) -> None:
+        """Record the state of a called module and of the modules in it."""
+        for inner, owner in module.named_modules(prefix=path, remove_duplicate=False):
+            for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
+                inner_path = f"{inner}.{name}" if inner else name
+                if tensor is not None and inner_path not in self._records:
+                    self._add(inner_path, owner, name, tensor, False)
+
+    def records(self) -> tuple[StateRecord, ...]:
+        """Give what was collected."""
+        return tuple(self._records.values())
+
+    def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
+        kind = "constant" if is_constant or _MADE_BY_TRACING.match(name) else _kind(owner, name, tensor)
+        first = self._first_paths.setdefault(id(tensor), path)
+        self._records[path] = StateRecord(
+            path=path,
+            kind=kind,
+            value=tensor_text(tensor),
+            requires_grad=tensor.requires_grad,
+            persistent=kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
+            same_as=None if first == path else first,
+            content=constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
+        )
+
+
+def tensor_attributes(nodes: Iterable[Any]) -> Iterable[tuple[str, bool]]:
+    """List what get_attr nodes read: the path, and whether the tracer says that it is a constant."""
+    for node in nodes:
+        if node.op == "get_attr":
+            yield node.target, bool(node.meta.get("is_constant", False))
+
+
+def _kind(owner: Any, name: str, tensor: torch.Tensor) -> str:
+    if isinstance(tensor, torch.nn.Parameter):
+        return "parameter"
+    return "buffer" if name in getattr(owner, "_buffers", ()) else "constant"

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import collections
+import dataclasses
+import decimal
+import enum
+import functools
+import math
+import operator
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from fxcore import Graph
+from fxcore.immutable_collections import immutable_dict, immutable_list
+from pytest_fxgraph.document.argument_texts import ArgumentTexts
+from pytest_fxgraph.errors import DocumentError
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Bits(enum.IntFlag):
+    ONE = 1
+    TWO = 2
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@dataclasses.dataclass
+class Options:
+    size: int
+    names: list[str]
+
+
+@pytest.fixture
+def text():
+    return ArgumentTexts(None).text
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, "1"),
+        (True, "True"),
+        (1.0, "1.0"),
+        (-0.0, "-0.0"),
+        (math.nan, "nan"),
+        (1e-05, "1e-05"),
+        (1j, "complex(0.0, 1.0)"),
+        ("50%", '"50%"'),
+        (b"\x00%", r'b"\x00%"'),
+        (None, "None"),
+        (..., "Ellipsis"),
+        ((), "()"),
+        ((1,), "(1,)"),
+        ([1, [2]], "[1, [2]]"),
+        ({"a": 1, 2: None}, '{"a": 1, 2: None}'),
+        (immutable_list([1]), "[1]"),
+        (immutable_dict({"a": 1}), '{"a": 1}'),
+        ({3, 1, 2}, "{1, 2, 3}"),
+        (set(), "set()"),
+        (frozenset({1}), "frozenset({1})"),
+        (slice(None, 2), "slice(None, 2, None)"),
+        (range(3), "range(0, 3, 1)"),
+        (torch.float, "torch.float32"),
+        (torch.double, "torch.float64"),
+        (torch.device("cuda", 1), 'device("cuda:1")'),
+        (torch.strided, "torch.strided"),
+        (torch.channels_last, "torch.channels_last"),
+        (torch.Size([2, 3]), "torch.Size([2, 3])"),
+        (torch.tensor([1, 2]), "tensor(int64[2], [1, 2])"),
+        (torch.nn.functional.relu, "torch.nn.functional.relu"),
+        (operator.add, "operator.add"),
+        (functools.partial(torch.sum, dim=[0]), "functools.partial(torch.sum, dim=[0])"),
+        (torch.nn.Conv2d, "torch.nn.Conv2d"),
+        (int, "builtins.int"),
+        (math, "math"),
+        (Colour.RED, f"{__name__}.Colour.RED"),
+        (Bits.ONE, f"{__name__}.Bits.ONE"),
+        (Bits.ONE | Bits.TWO, f"{__name__}.Bits(3)"),
+        (Point(1, "a"), f'{__name__}.Point(x=1, y="a")'),
+        (Options(1, ["a"]), f'{__name__}.Options(size=1, names=["a"])'),
+        (decimal.Decimal("1.5"), "decimal.Decimal(\"Decimal('1.5')\")"),
+    ],
+)
+def test_a_value_has_its_exact_text(text, value, expected):
+    assert text(value) == expected
+
+
+def test_a_structseq_of_torch_is_told_apart_from_a_tuple(text):
+    assert text(torch.tensor([1]).max(0)) == "torch.return_types.max([tensor(int64[], 1), tensor(int64[], 0)])"
+
+
+def test_nodes_are_written_by_name_wherever_they_stand():
+    graph = Graph()
+    x = graph.placeholder("x")
+    texts = ArgumentTexts(type(x))
+    texts.references[x] = "%x"
+
+    assert texts.text([x, {"k": (x, slice(x, None))}]) == '[%x, {"k": (%x, slice(%x, None, None))}]'
+
+
+def test_a_node_that_no_earlier_node_is_is_refused():
+    graph = Graph()
+    x = graph.placeholder("x")
+
+    with pytest.raises(DocumentError, match="it reads %x, which no earlier node of this graph makes"):
+        ArgumentTexts(type(x)).text([x])
+
+
+def test_an_object_without_a_description_of_its_own_is_refused(text):
+    with pytest.raises(DocumentError, match=r"an object of type builtins.object has no text that is the same"):
+        text(object())
+
+
+def test_a_description_with_an_address_is_refused(text):
+    class Named:
+        def __repr__(self):
+            return f"<Named at {id(self):#x}>"
+
+    with pytest.raises(DocumentError, match=r"Named holds an address: <Named at 0x"):
+        text(Named())
+
+
+def test_sets_are_written_alike_under_every_hash_seed():
+    code = (
+        "from pytest_fxgraph.document.argument_texts import ArgumentTexts;"
+        "print(ArgumentTexts(None).text({'a', 'b', 'c', 'd', ('e', 1)}))"
+    )
+
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert texts == {'{"a", "b", "c", "d", ("e", 1)}\n'}

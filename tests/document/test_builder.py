@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+import torch.fx
+from torch import nn
+
+import fxcore
+from fxcore import Graph, GraphModule
+from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.graph_document import NodeRecord
+from pytest_fxgraph.errors import DocumentError
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x, scale=1e-05):
+        return {"out": torch.relu(self.norm(self.conv(x))) * scale + x}
+
+
+def chain(length):
+    graph = Graph()
+    value = graph.placeholder("x")
+    for index in range(length):
+        value = graph.call_function(operator.add, (value, index))
+    graph.output(value)
+    return GraphModule(nn.Module(), graph)
+
+
+@pytest.mark.parametrize("symbolic_trace", [fxcore.symbolic_trace, torch.fx.symbolic_trace])
+def test_a_graph_is_written_down_node_by_node(symbolic_trace):
+    document = build_document(symbolic_trace(Residual()), sources=False)
+
+    assert document.nodes == (
+        NodeRecord("x", "placeholder", "x"),
+        NodeRecord("scale", "placeholder", "scale", ("1e-05",)),
+        NodeRecord("conv", "call_module", "conv", ("%x",)),
+        NodeRecord("norm", "call_module", "norm", ("%conv",), effects=("state",)),
+        NodeRecord("relu", "call_function", "torch.relu", ("%norm",)),
+        NodeRecord("mul", "call_function", "operator.mul", ("%relu", "%scale")),
+        NodeRecord("add", "call_function", "operator.add", ("%mul", "%x")),
+        NodeRecord("output", "output", "output", ('{"out": %add}',)),
+    )
+    assert document.torch_version == torch.__version__
+    assert document.code.startswith("def forward(self, x, scale = 1e-05):\n    conv = self.conv(x)\n")
+    assert not document.code.endswith("\n")
+
+
+def test_values_are_told_where_shapes_are_known():
+    graph_module = chain(1)
+    for node in graph_module.graph.nodes:
+        node.meta["val"] = torch.zeros(2, 3)
+
+    assert [node.value for node in build_document(graph_module).nodes] == ["float32[2, 3]"] * 3
+
+
+def test_keyword_arguments_keep_the_order_of_the_call():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.sum, (x,), {"keepdim": True, "dim": 1}))
+
+    document = build_document(GraphModule(nn.Module(), graph))
+
+    assert document.nodes[1].kwargs == (("keepdim", "True"), ("dim", "1"))
+
+
+def test_an_argument_without_a_stable_text_is_refused_by_node_and_argument():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.create_node("call_function", torch.sum, (x,), {"dim": object()}))
+
+    with pytest.raises(
+        DocumentError, match=r"cannot write down argument 'dim' of node 'sum_1' .call_function.: an object of type"
+    ):
+        build_document(GraphModule(nn.Module(), graph))
+
+
+def test_an_argument_that_holds_itself_is_refused():
+    graph_module = chain(1)
+    endless = type("Endless", (), {"__repr__": lambda self: f"Endless({self!r})"})()
+    list(graph_module.graph.nodes)[1].kwargs = {"key": endless}
+
+    with pytest.raises(DocumentError, match=r"'key' of node 'add' .call_function.: it is nested too deep"):
+        build_document(graph_module)
+
+
+def test_a_missing_attribute_is_named_with_its_reader():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_module("conv", (x,)))
+    graph_module = GraphModule(nn.ModuleDict({"conv": nn.ReLU()}), graph)
+    del graph_module.conv
+
+    with pytest.raises(DocumentError, match="node 'conv': the graph's module has no attribute 'conv'; add it"):
+        build_document(graph_module)
+
+
+def test_a_node_that_is_read_before_it_is_made_is_refused():
+    graph_module = chain(2)
+    _, first, second, _ = graph_module.graph.nodes
+    first.args = (second, 1)
+
+    with pytest.raises(DocumentError, match=r"argument 0 of node 'add' .*reads %add_1, which no earlier node"):
+        build_document(graph_module)
+
+
+def test_graphs_nested_too_deep_are_refused():
+    graph_module = chain(1)
+    for _ in range(MOST_NESTED_GRAPHS):
+        graph = Graph()
+        graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+        root = nn.Module()
+        root.inner = graph_module
+        graph_module = GraphModule(root, graph)
+
+    with pytest.raises(DocumentError, match="cannot write down graphs nested deeper than 50"):
+        build_document(graph_module)
+
+
+def test_what_is_no_graph_module_is_refused():
+    with pytest.raises(DocumentError, match="an object of type Linear: it has no graph; trace it first"):
+        build_document(nn.Linear(1, 1))
+
+
+def test_an_unknown_form_of_constants_is_refused():
+    with pytest.raises(DocumentError, match="constants='rough' is not known; choose one of exact, close, shape"):
+        build_document(chain(1), constants="rough")
+
+
+def test_a_graph_without_nodes_is_a_document_without_nodes():
+    assert build_document(GraphModule(nn.Module(), Graph())).nodes == ()
+
+
+def test_torchs_and_our_graph_of_one_program_are_one_document():
+    def same_program(graph):
+        x = graph.placeholder("x")
+        graph.output(graph.call_function(torch.add, (x, [x, 1]), {"alpha": 2}))
+        return graph
+
+    ours = build_document(GraphModule(nn.Module(), same_program(Graph())))
+    theirs = build_document(torch.fx.GraphModule(nn.Module(), same_program(torch.fx.Graph())))
+
+    assert ours.nodes == theirs.nodes
+    assert ours.code == theirs.code
+
+
+def test_the_document_is_the_same_in_every_process_and_under_every_hash_seed():
+    program = (
+        "import fxcore; from torch import nn;"
+        "from pytest_fxgraph.document.builder import build_document;"
+        "from pytest_fxgraph.document.encoding import encode;"
+        "m = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), nn.Dropout(), nn.ReLU(inplace=True));"
+        "g = fxcore.symbolic_trace(m); g.graph.output_node().args = ({'b', 'a', 'c'},);"
+        "print(encode(build_document(g)))"
+    )
+
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "42")
+    }
+
+    assert len(texts) == 1
+    assert '{"a", "b", "c"}' in texts.pop()
+
+
+def test_building_and_encoding_take_time_in_proportion_to_the_nodes():
+    def seconds_for(graph_module):
+        started = time.process_time()
+        encode(build_document(graph_module))
+        return time.process_time() - started
+
+    small, large = chain(1_000), chain(8_000)
+    for graph_module in (small, large):
+        seconds_for(graph_module)
+
+    # Eight times the nodes; the squared time would be sixty-four.
+    assert min(seconds_for(large) for _ in range(3)) < 24 * min(seconds_for(small) for _ in range(3))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+import torch
+
+from pytest_fxgraph.document.constants import constant_text, digest, inline_tensor_text
+
+
+def test_small_tensors_are_written_value_by_value():
+    assert constant_text(torch.tensor([[1, -2], [3, 4]]), "exact") == "[[1, -2], [3, 4]]"
+    assert constant_text(torch.tensor(True), "exact") == "True"
+    assert constant_text(torch.zeros(2, 0), "exact") == "[[], []]"
+    assert constant_text(torch.tensor([0.1, -0.0, math.nan, -math.inf]), "exact") == "[0.1, -0.0, nan, -inf]"
+    assert constant_text(torch.tensor([1 + 2j]), "exact") == "[complex(1.0, 2.0)]"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_float_tensors_come_back_bit_for_bit_from_their_text(dtype):
+    torch.manual_seed(0)
+    edges = torch.tensor([torch.finfo(dtype).max, torch.finfo(dtype).tiny, 0.1], dtype=dtype)
+    tensor = torch.cat([torch.randn(50, dtype=dtype), edges])
+
+    text = constant_text(tensor, "exact")
+
+    assert torch.equal(torch.tensor(eval(text, {}), dtype=dtype), tensor)
+
+
+def test_one_ulp_changes_the_text():
+    bits = struct.unpack("I", struct.pack("f", 0.3))[0]
+    following = struct.unpack("f", struct.pack("I", bits + 1))[0]
+
+    assert constant_text(torch.tensor([0.3]), "exact") != constant_text(torch.tensor([following]), "exact")
+
+
+def test_sixty_four_values_are_written_and_sixty_five_are_summed_up():
+    assert constant_text(torch.zeros(64), "exact") == f"[{', '.join(['0.0'] * 64)}]"
+
+    text = constant_text(torch.arange(65.0), "exact")
+
+    assert text == f"sha256={digest(torch.arange(65.0))}, min=0.0, max=64.0, mean=32.0, norm=299.1"
+
+
+def test_statistics_leave_out_what_is_not_finite_and_count_it():
+    tensor = torch.ones(70)
+    tensor[0], tensor[1] = math.nan, math.inf
+
+    assert constant_text(tensor, "exact").endswith(", nonfinite=2, min=1.0, max=1.0, mean=1.0, norm=8.246")
+
+
+def test_the_norm_of_huge_values_does_not_overflow():
+    tensor = torch.full((100,), 1e308, dtype=torch.float64)
+
+    assert constant_text(tensor, "exact").endswith("mean=1e+308, norm=inf")
+    assert constant_text(tensor / 10, "exact").endswith("mean=1e+307, norm=1e+308")
+
+
+def test_a_large_integer_tensor_is_told_apart_bit_by_bit():
+    tensor = torch.zeros(100, dtype=torch.int64)
+    changed = tensor.clone()
+    changed[57] = 1
+
+    assert constant_text(tensor, "exact").endswith(", min=0, max=0")
+    assert constant_text(tensor, "exact") != constant_text(changed, "exact")
+    assert constant_text(tensor, "close") != constant_text(changed, "close")
+
+
+def test_the_digest_follows_the_values_and_not_the_layout():
+    tensor = torch.arange(100.0).reshape(10, 10)
+
+    assert digest(tensor.t().contiguous().t()) == digest(tensor)
+    assert digest(tensor.t()) != digest(tensor)
+
+
+def test_close_forgets_the_last_digits_of_floats():
+    assert constant_text(torch.tensor([1.00001, -0.0]), "close") == "close([1.0, 0.0])"
+    assert constant_text(torch.tensor([1]), "close") == "[1]"
+    assert "sha256" not in constant_text(torch.ones(100), "close")
+
+
+def test_shape_and_tensors_without_values_have_no_content():
+    assert constant_text(torch.ones(2), "shape") is None
+    assert constant_text(torch.ones(2, device="meta"), "exact") is None
+
+
+def test_other_layouts_and_quantized_tensors_are_described_by_what_they_hold():
+    sparse = torch.tensor([0.0, 2.0]).to_sparse()
+
+    assert constant_text(sparse, "exact") == "sparse_coo([0.0, 2.0])"
+    assert constant_text(torch.tensor([1j]).conj(), "exact") == "[complex(0.0, -1.0)]"
+
+
+def test_tensors_that_are_arguments_say_what_they_are():
+    assert inline_tensor_text(torch.tensor([1.5]), "exact") == "tensor(float32[1], [1.5])"
+    assert inline_tensor_text(torch.nn.Parameter(torch.tensor(2.0)), "shape") == "parameter(float32[])"

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.graph_document import GraphDocument, NodeRecord
+from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
+
+HEAD = "format: 1\nnodes:\n- {name: x, op: placeholder, target: x}\n"
+TEXT = HEAD + "- {name: output, op: output, target: output, args: ['%x']}\ncode: |-\n  pass\n"
+
+
+def test_text_and_bytes_with_any_line_ends_and_a_bom_are_one_document():
+    document = decode(TEXT, "g.yaml")
+
+    assert document.code == "pass"
+    for variant in (TEXT.encode(), TEXT.encode("utf-8-sig"), TEXT.replace("\n", "\r\n").encode(), "\ufeff" + TEXT):
+        assert decode(variant, "g.yaml") == document
+
+
+def test_what_a_formatter_spreads_over_lines_is_read():
+    text = "# a comment\nformat: 1\nnodes:\n  - name: x\n    op: placeholder\n    target: x\ncode: ''\n"
+
+    assert decode(text, "g.yaml") == GraphDocument(nodes=(NodeRecord("x", "placeholder", "x"),))
+
+
+@pytest.mark.parametrize("text", ["format: 7\n", "# note\nformat: 7\nanything: [!else\n", "{format: 7}"])
+def test_a_newer_format_is_refused_with_both_versions(text):
+    with pytest.raises(
+        GoldenVersionError, match=r"g.yaml: it has format 7, and this release reads formats up to 1; upgr"
+    ):
+        decode(text, "g.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("format: 0\n", "it has format 0, which never existed"),
+        ("format: '1'\nnodes: []\n", "its format is '1', not a whole number"),
+        ("", "it is empty"),
+        ("just words\n", "it does not begin with `format:`"),
+        ("name: CI\non: [push]\n", "it is no golden file of pytest-fxgraph"),
+        ("- format: 1\n", "it is no golden file of pytest-fxgraph"),
+        ("format: 1\nnodes: []\n", "line 1: a graph lacks 'code'"),
+        ("format: 1\nnodes: []\ncode: ''\nextra: 1\n", "a graph has 'extra', which format 1 does not know"),
+        ("format: 1\nnodes: x\ncode: ''\n", "'nodes' is not a sequence"),
+        ("format: 1\nnodes: [x]\ncode: ''\n", "an item of 'nodes' is not a mapping"),
+        ("format: 1\nnodes: []\ncode: 3\n", "'code' is 3, which is not a text"),
+        ("format: 1\nnodes: []\ncode: {}\n", "'code' is a mapping, which is not a text"),
+        (HEAD + "- {name: y, op: output}\ncode: ''\n", "line 4: a node lacks 'target'"),
+        (HEAD + "- {name: y, op: jump, target: y}\ncode: ''\n", "line 4: 'op' is 'jump', not one of placeholder"),
+        (HEAD + "- {name: y, op: output, target: y, args: [1]}\ncode: ''\n", "'args' holds 1, which is not a text"),
+        (HEAD + "- {name: y, op: output, target: y, kwargs: []}\ncode: ''\n", "'kwargs' is not a mapping"),
+        (
+            HEAD + "- {name: y, op: output, target: y, args: ['%z']}\ncode: ''\n",
+            "node 'y' reads %z, which no node before",
+        ),
+        (HEAD + "- {name: x, op: output, target: y}\ncode: ''\n", "line 4: two nodes are named 'x'"),
+        (HEAD + "- {name: x, name: y, op: output, target: y}\ncode: ''\n", "line 4: the key 'name' stands there twice"),
+        (
+            HEAD + "code: ''\nmodules:\n- {path: a, kind: b, training: 'true'}\n",
+            "'training' is 'true', neither true nor",
+        ),
+        (HEAD + "code: ''\nmodules:\n- {path: a, kind: b, graph: x}\n", "the graph of module 'a' is not a mapping"),
+        (HEAD + "code: ''\nstate:\n- {path: a, kind: gas, value: b}\n", "'kind' is 'gas', not one of parameter"),
+        ("<<<<<<< HEAD\n" + TEXT, "line 1: it holds a merge conflict"),
+        (TEXT[:60], "it is not YAML"),
+        ("format: 1\nnodes: " + "[" * 100_000, "line 2: it is nested deeper than 256 levels"),
+        (b"format: 1\n\xff\xfe", "line 2: it is not UTF-8 text .byte 10"),
+        (b"\x89PNG\r\n\x1a\n", "it is not UTF-8 text"),
+        (b"\x80\x04}q\x00.", "it is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_is_no_golden_is_refused_with_the_reason_and_the_remedy(text, words):
+    with pytest.raises(GoldenFormatError, match=f"cannot read the golden file golden/g.yaml.*{words}") as refusal:
+        decode(text, "golden/g.yaml")
+
+    assert "restore it from version control, or rewrite it with pytest --fx-update-golden" in str(refusal.value)
+
+
+def test_a_file_that_is_too_large_is_refused_unread(monkeypatch):
+    monkeypatch.setattr("pytest_fxgraph.document.decoding.MOST_BYTES", 2**20)
+
+    with pytest.raises(GoldenFormatError, match="it is larger than 1 MiB"):
+        decode("[" * (2**20 + 1), "g.yaml")
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40) | st.text("-?:[]{}!&*'\"|>% \nab1", max_size=40))
+@settings(max_examples=50)
+def test_any_other_content_is_refused_as_a_format_error(content):
+    with pytest.raises(GoldenFormatError):
+        decode(content, "g.yaml")
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_a_damaged_golden_is_read_or_refused_and_nothing_else(data):
+    content = bytearray(TEXT.encode())
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position : position + data.draw(st.integers(0, 5))] = data.draw(st.binary(max_size=3))
+
+    try:
+        read = decode(bytes(content), "g.yaml")
+    except GoldenFormatError:
+        return
+
+    assert isinstance(read, GraphDocument)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_fxgraph.document.decoding import OPS, STATE_KINDS, decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.graph_document import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.literals import string_text
+from pytest_fxgraph.errors import DocumentError
+
+EXAMPLE = GraphDocument(
+    nodes=(
+        NodeRecord("x", "placeholder", "x", value="float32[2, 3]", source="model.py:1: never written"),
+        NodeRecord("conv", "call_module", "layer1.conv", ("%x",), scope="layer1"),
+        NodeRecord("relu_", "call_method", "relu_", ("%conv", "True"), (("dim", "None"),), effects=("write %conv",)),
+        NodeRecord("output", "output", "output", ("[%relu_, (1, 1)]",)),
+    ),
+    modules=(ModuleRecord("layer1.conv", "torch.nn.Conv2d", (("stride", "(1, 1)"),), training=False),),
+    state=(
+        StateRecord("layer1.conv.weight", "parameter", "float32[5]", requires_grad=True),
+        StateRecord("table", "buffer", "int64[]", persistent=False, same_as="layer1.conv.weight", content="3"),
+    ),
+    notes=("input structure: ((*,), {})",),
+    code="def forward(self, x):\n    return x",
+    torch_version="2.13.0",
+)
+
+TEXT = """\
+format: 1
+nodes:
+- {name: x, op: placeholder, target: x, value: 'float32[2, 3]'}
+- {name: conv, op: call_module, target: layer1.conv, args: ['%x'], scope: layer1}
+- {name: relu_, op: call_method, target: relu_, args: ['%conv', 'True'], kwargs: {dim: 'None'}, effects: [write %conv]}
+- {name: output, op: output, target: output, args: ['[%relu_, (1, 1)]']}
+modules:
+- {path: layer1.conv, kind: torch.nn.Conv2d, config: {stride: '(1, 1)'}, training: false}
+state:
+- {path: layer1.conv.weight, kind: parameter, value: 'float32[5]', requires_grad: true}
+- {path: table, kind: buffer, value: 'int64[]', persistent: false, same_as: layer1.conv.weight, content: '3'}
+notes:
+- 'input structure: ((*,), {})'
+code: |-
+  def forward(self, x):
+      return x
+"""
+
+names = st.from_regex(r"[a-z_]\w{0,5}", fullmatch=True)
+texts = st.text(max_size=12) | st.sampled_from(
+    ["y", "null", "1e-05", "1_0", ".inf", "2026-01-01", "~", "=", "<<", "- a"]
+)
+# A percent sign outside of quotes would refer to a node.
+literals = texts.map(string_text) | st.sampled_from(["1", "True", "None", "-0.0", "nan", "[1, (2,)]"])
+optional = st.none() | texts
+pairs = st.dictionaries(texts | st.text("ab", min_size=100, max_size=1100), literals, max_size=3).map(
+    lambda mapping: tuple(mapping.items())
+)
+
+
+@st.composite
+def node_records(draw):
+    records = []
+    for name in draw(st.lists(names, unique=True, max_size=5)):
+        known = st.sampled_from([f"%{record.name}" for record in records]) if records else st.nothing()
+        args = draw(st.lists(literals | known, max_size=3))
+        record = NodeRecord(
+            name,
+            draw(st.sampled_from(OPS)),
+            draw(texts),
+            tuple(args),
+            draw(pairs),
+            draw(optional),
+            scope=draw(optional),
+        )
+        records.append(replace(record, effects=tuple(draw(st.lists(texts, max_size=2)))))
+    return tuple(records)
+
+
+def documents(graphs):
+    modules = st.builds(ModuleRecord, texts, texts, pairs, st.none() | st.booleans(), optional, st.none() | graphs)
+    state = st.builds(
+        StateRecord, texts, st.sampled_from(STATE_KINDS), texts, st.booleans(), st.booleans(), optional, optional
+    )
+    codes = st.text(max_size=20) | st.text(st.sampled_from("ab \n\t#'\"\u00e9"), max_size=20)
+    return st.builds(
+        GraphDocument,
+        nodes=node_records(),
+        modules=st.lists(modules, max_size=2).map(tuple),
+        state=st.lists(state, max_size=2).map(tuple),
+        code=codes,
+        notes=st.lists(texts, max_size=2).map(tuple),
+    )
+
+
+def test_a_document_is_written_one_node_a_line_with_the_code_at_the_end():
+    assert encode(EXAMPLE) == TEXT
+
+
+def test_what_is_written_is_read_back_without_what_changes_between_runs():
+    nodes = tuple(replace(node, source=None) for node in EXAMPLE.nodes)
+
+    assert decode(TEXT, "g.yaml") == replace(EXAMPLE, nodes=nodes)
+
+
+@given(documents(documents(st.nothing())))
+@settings(max_examples=50, deadline=None)
+def test_any_document_comes_back(document):
+    text = encode(document)
+
+    assert decode(text, "g.yaml") == document
+    assert decode(text.replace("\n", "\r\n").encode("utf-8-sig"), "g.yaml") == document
+
+
+@given(documents(documents(st.nothing())))
+@settings(max_examples=50, deadline=None)
+def test_no_line_ends_with_a_blank_and_the_text_with_one_line_feed(document):
+    text = encode(document)
+
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert all(line == line.rstrip() for line in text.split("\n"))
+
+
+@given(texts)
+@settings(max_examples=50, deadline=None)
+def test_yaml_reads_every_text_as_a_text(text):
+    document = GraphDocument(nodes=(NodeRecord("x", "placeholder", text, scope=text),))
+
+    (node,) = yaml.safe_load(encode(document))["nodes"]
+
+    assert (node["target"], node["scope"]) == (text, text)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["  indented", "blank at the end ", "a\n\n", "\na", "a\n \nb", "tab\there", "\u2028", "\U0001f600", "a\rb", "\x00"],
+)
+def test_code_that_a_literal_block_would_change_is_kept_line_by_line(code):
+    text = encode(GraphDocument(nodes=(), code=code))
+
+    assert "\ncode:\n- " in text
+    assert decode(text, "g.yaml").code == code
+
+
+def test_a_graph_inside_a_graph_is_a_block_below_its_module():
+    inner = GraphDocument(nodes=(NodeRecord("x", "placeholder", "x"),), code="a\n\nb")
+
+    text = encode(GraphDocument(nodes=(), modules=(ModuleRecord("sub", "GraphModule", graph=inner),), code="c"))
+
+    assert text == (
+        "format: 1\nnodes: []\nmodules:\n- path: sub\n  kind: GraphModule\n  graph:\n"
+        "    nodes:\n    - {name: x, op: placeholder, target: x}\n    code: |-\n      a\n\n      b\ncode: |-\n  c\n"
+    )
+
+
+def test_half_a_surrogate_pair_is_refused_with_what_stands_before_it():
+    with pytest.raises(DocumentError, match=r"the character '.ud800' after it is half of a surrogate pair"):
+        encode(GraphDocument(nodes=(), code="\ud800"))

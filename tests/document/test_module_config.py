@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import enum
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.document.argument_texts import ArgumentTexts
+from pytest_fxgraph.document.module_config import ModuleConfigs, training_flag
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+class OfTheUser(nn.Module):
+    __constants__ = ("label",)
+
+    def __init__(self):
+        super().__init__()
+        self.size = 3
+        self.scale = 0.5
+        self.is_causal = True
+        self.nothing = None
+        self.mode = Mode.FAST
+        self.shape = (1, (2, Mode.FAST))
+        self.label = "kept, because it is declared constant"
+        self.path = "/left/out"
+        self.items = [1]
+        self._hidden = 4
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.inner = nn.Linear(1, 1)
+
+
+def config_of(module):
+    return dict(ModuleConfigs(ArgumentTexts(None).text).config(module))
+
+
+def test_a_layer_is_described_by_its_constructor_without_device_and_dtype():
+    assert config_of(nn.Conv2d(3, 8, 3, padding="same", bias=False)) == {
+        "in_channels": "3",
+        "out_channels": "8",
+        "kernel_size": "(3, 3)",
+        "stride": "(1, 1)",
+        "padding": '"same"',
+        "dilation": "(1, 1)",
+        "groups": "1",
+        "bias": "False",
+        "padding_mode": '"zeros"',
+    }
+
+
+def test_bias_is_told_as_true_or_false():
+    assert config_of(nn.Linear(2, 3))["bias"] == "True"
+    assert config_of(nn.MultiheadAttention(4, 2))["bias"] == "True"
+    assert config_of(nn.MultiheadAttention(4, 2, bias=False))["bias"] == "False"
+
+
+def test_false_and_none_go_unsaid_where_they_are_the_default():
+    assert config_of(nn.ReLU()) == {}
+    assert config_of(nn.ReLU(inplace=True)) == {"inplace": "True"}
+    assert config_of(nn.Upsample(scale_factor=2)) == {"scale_factor": "2.0", "mode": '"nearest"'}
+
+
+def test_a_parameter_that_a_newer_torch_adds_by_keyword_goes_unsaid_at_its_default():
+    class Norm(nn.BatchNorm1d):
+        def __init__(self, num_features, *, flavour="plain"):
+            super().__init__(num_features)
+            self.flavour = flavour
+
+    Norm.__module__ = "torch.nn.modules.batchnorm"
+
+    assert config_of(Norm(2)) == {"num_features": "2"}
+    assert config_of(Norm(2, flavour="sweet")) == {"num_features": "2", "flavour": '"sweet"'}
+
+
+def test_a_recurrent_layer_is_described_by_the_constructor_it_hands_its_arguments_to():
+    config = config_of(nn.LSTM(2, 3, num_layers=2, batch_first=True))
+
+    assert config["input_size"] == "2"
+    assert config["num_layers"] == "2"
+    assert config["batch_first"] == "True"
+
+
+def test_functions_as_hyper_parameters_are_named():
+    layer = nn.TransformerEncoderLayer(4, 2, activation=torch.nn.functional.gelu)
+
+    assert config_of(layer)["activation"] == "torch.nn.functional.gelu"
+
+
+def test_a_module_of_the_user_is_described_by_public_plain_attributes_and_declared_constants():
+    mode = f"{__name__}.Mode.FAST"
+
+    assert config_of(OfTheUser()) == {
+        "is_causal": "True",
+        "label": '"kept, because it is declared constant"',
+        "mode": mode,
+        "nothing": "None",
+        "scale": "0.5",
+        "shape": f"(1, (2, {mode}))",
+        "size": "3",
+    }
+
+
+def test_a_constant_without_a_stable_text_is_described_by_its_type():
+    module = OfTheUser()
+    module.label = object()
+
+    assert config_of(module)["label"] == "builtins.object"
+
+
+def test_the_training_flag_is_kept_where_it_may_matter():
+    assert training_flag(nn.Dropout()) is True
+    assert training_flag(nn.BatchNorm1d(1).eval()) is False
+    assert training_flag(nn.Linear(1, 1)) is None
+    assert training_flag(OfTheUser().eval()) is False

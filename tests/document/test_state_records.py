@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from fxcore import Graph, GraphModule
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.graph_document import StateRecord
+
+
+def state_of(root, *, reads=(), calls=(), constants="exact"):
+    graph = Graph()
+    x = graph.placeholder("x")
+    values = [graph.get_attr(path) for path in reads] + [graph.call_module(path, (x,)) for path in calls]
+    graph.output(values)
+    return build_document(GraphModule(root, graph), constants=constants).state
+
+
+def test_parameters_and_buffers_of_called_modules_are_recorded():
+    root = nn.ModuleDict({"norm": nn.BatchNorm1d(3)})
+    root["norm"].weight.requires_grad_(False)
+
+    state = {record.path: record for record in state_of(root, calls=["norm"])}
+
+    assert state["norm.weight"] == StateRecord("norm.weight", "parameter", "float32[3]")
+    assert state["norm.bias"] == StateRecord("norm.bias", "parameter", "float32[3]", requires_grad=True)
+    assert state["norm.num_batches_tracked"] == StateRecord("norm.num_batches_tracked", "buffer", "int64[]")
+
+
+def test_one_parameter_under_two_paths_is_recorded_as_the_same():
+    root = nn.ModuleDict({"embed": nn.Embedding(4, 2), "head": nn.Linear(2, 4, bias=False)})
+    root["head"].weight = root["embed"].weight
+
+    embed, head = state_of(root, calls=["embed", "head"])
+
+    assert embed.same_as is None
+    assert head.same_as == "embed.weight"
+
+
+def test_a_tensor_read_twice_is_recorded_once():
+    assert len(state_of(nn.Linear(1, 1), reads=["weight", "weight"])) == 1
+
+
+def test_buffers_keep_whether_they_are_saved_and_not_what_they_hold():
+    root = nn.ModuleDict({"leaf": nn.Module()})
+    root["leaf"].register_buffer("table", torch.ones(2), persistent=False)
+
+    assert state_of(root, calls=["leaf"]) == (StateRecord("leaf.table", "buffer", "float32[2]", persistent=False),)
+
+
+def test_a_tensor_that_tracing_found_in_the_code_is_a_constant_with_its_values():
+    root = nn.Module()
+    root.register_buffer("_tensor_constant0", torch.tensor([1.5, 2.0]))
+
+    assert state_of(root, reads=["_tensor_constant0"]) == (
+        StateRecord("_tensor_constant0", "constant", "float32[2]", content="[1.5, 2.0]"),
+    )
+    assert state_of(root, reads=["_tensor_constant0"], constants="shape")[0].content is None
+
+
+def test_a_plain_tensor_attribute_is_a_constant():
+    graph_module = GraphModule(nn.Linear(1, 1), _graph_that_reads("weight"))
+    del graph_module.weight
+    graph_module.weight = torch.tensor([3])
+
+    assert build_document(graph_module).state == (StateRecord("weight", "constant", "int64[1]", content="[3]"),)
+
+
+def test_a_buffer_that_the_tracer_calls_a_constant_is_one():
+    root = nn.Module()
+    root.register_buffer("scale", torch.tensor(2.0))
+    graph = _graph_that_reads("scale")
+    next(node for node in graph.nodes if node.op == "get_attr").meta["is_constant"] = True
+
+    assert build_document(GraphModule(root, graph)).state == (
+        StateRecord("scale", "constant", "float32[]", content="2.0"),
+    )
+
+
+def test_a_plain_value_that_the_graph_reads_is_recorded_with_its_text():
+    graph_module = GraphModule(nn.Linear(1, 1), _graph_that_reads("weight"))
+    del graph_module.weight
+    graph_module.weight = (1, "a")
+
+    assert build_document(graph_module).state == (
+        StateRecord("weight", "constant", "builtins.tuple", content='(1, "a")'),
+    )
+
+
+def _graph_that_reads(path):
+    graph = Graph()
+    graph.output(graph.get_attr(path))
+    return graph
