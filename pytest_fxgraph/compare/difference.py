@@ -14,13 +14,16 @@ class Change:
 
     kind: str  # one of CLASSES
     action: str  # "added", "removed", "changed", "moved"
-    subject: str  # what it is about: "node", "input", "output", "module", "state", "code", "count"
+    subject: str  # what it is about: "node", "input", "output", "module", "state", "code", "note", "count"
     where: str  # the node's name (the obtained one where there is one), module path, state path, operator
     field: str = ""  # "target", "args[1]", "kwargs['dim']", "config.stride", "value", ...; empty for added and removed
     expected: str = ""
     obtained: str = ""
     scope: str | None = None  # module path in which the node lives
     source: str | None = None  # line of the model's source, for nodes of the obtained graph
+    operator: str = ""  # what an added or removed node computes: its target, or the class of the module it calls
+    expected_node: str = ""  # the expected node's name, where it is not the obtained one's
+    node: str = ""  # the node that calls the module or reads the state, where `where` is a path
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Difference:
     changes: tuple[Change, ...] = ()
     renamed: int = 0  # nodes that differ by name alone
     truncated: bool = False  # more differs than is listed
+    omitted: int = 0  # how many differing things are not listed, at least
+    followed: int = 0  # values of nodes that differ only because of something that is listed
 
     @property
     def is_empty(self) -> bool:

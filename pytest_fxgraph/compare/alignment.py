@@ -1,0 +1,228 @@
+"""Decide which node of one graph is which of another, where the two are not the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from pytest_fxgraph.compare.common_subsequence import common_subsequence
+from pytest_fxgraph.compare.digests import DigestTable, input_digests, user_digests
+from pytest_fxgraph.compare.side import Side
+
+# These pair with their like alone: an input never becomes an operator.
+_FIXED = ("placeholder", "output", "get_attr")
+
+
+class Alignment:
+    """Pairs of nodes by index, both ways; -1 for a node without partner."""
+
+    def __init__(self, expected: Side, obtained: Side) -> None:
+        self.expected, self.obtained = expected, obtained
+        self.partner = [-1] * len(expected.graph.nodes)
+        self.origin = [-1] * len(obtained.graph.nodes)
+
+    def pair(self, expected: int, obtained: int) -> None:
+        """Pair two nodes that have no partner yet."""
+        self.partner[expected], self.origin[obtained] = obtained, expected
+
+    def separate(self, expected: int) -> None:
+        """Undo the pair of an expected node."""
+        self.origin[self.partner[expected]] = -1
+        self.partner[expected] = -1
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """List the pairs in the order of the expected graph."""
+        return [(ours, theirs) for ours, theirs in enumerate(self.partner) if theirs >= 0]
+
+    def removed(self) -> list[int]:
+        """List expected nodes without partner."""
+        return [ours for ours, theirs in enumerate(self.partner) if theirs < 0]
+
+    def added(self) -> list[int]:
+        """List obtained nodes without partner."""
+        return [theirs for theirs, ours in enumerate(self.origin) if ours < 0]
+
+    @classmethod
+    def of_partner(cls, expected: Side, obtained: Side, partner: Sequence[int]) -> Alignment:
+        """Take over a pairing that is known already."""
+        alignment = cls(expected, obtained)
+        for ours, theirs in enumerate(partner):
+            alignment.pair(ours, theirs)
+        return alignment
+
+
+def align(expected: Side, obtained: Side) -> Alignment:
+    """Pair nodes by what they are and what surrounds them, the surest evidence first; linear but for a bounded part."""
+    alignment = Alignment(expected, obtained)
+    _pair_inputs_and_outputs(alignment)
+    _pair_equal_digests(alignment)
+    _spread(alignment, _same_operator)
+    guessed = _pair_in_order(alignment, lambda side, position: side.graph.labels[position])
+    _spread(alignment, _same_operator)
+    guessed += _pair_in_order(alignment, lambda side, position: side.graph.labels[position][:2])
+    _separate_coincidences(alignment, guessed)
+    _spread(alignment, _same_sort)
+    return alignment
+
+
+def _pair_inputs_and_outputs(alignment: Alignment) -> None:
+    """Pair inputs by name, what is then left by place if equally many are left, and outputs by place."""
+    chains, obtained_chains = alignment.expected.effects.chains, alignment.obtained.effects.chains
+    nodes, obtained_nodes = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
+    by_name = {obtained_nodes[n].target: n for n in obtained_chains.get("placeholder", ())}
+    for position in chains.get("placeholder", ()):
+        partner = by_name.pop(nodes[position].target, None)
+        if partner is not None:
+            alignment.pair(position, partner)
+    left = [n for n in chains.get("placeholder", ()) if alignment.partner[n] < 0]
+    obtained_left = [n for n in obtained_chains.get("placeholder", ()) if alignment.origin[n] < 0]
+    if len(left) == len(obtained_left):
+        for ours, theirs in zip(left, obtained_left, strict=True):
+            alignment.pair(ours, theirs)
+    for ours, theirs in zip(chains.get("output", ()), obtained_chains.get("output", ()), strict=False):
+        alignment.pair(ours, theirs)
+
+
+def _pair_equal_digests(alignment: Alignment) -> None:
+    """Pair nodes whose surroundings are equal: both ways first, then what they are made of, then what they make."""
+    table = DigestTable()
+    numbers = [ours if theirs >= 0 else -1 for ours, theirs in enumerate(alignment.partner)]
+    marks = _marks(alignment.expected, numbers, table)
+    obtained_marks = _marks(alignment.obtained, alignment.origin, table)
+    below = input_digests(alignment.expected.graph, marks, table)
+    obtained_below = input_digests(alignment.obtained.graph, obtained_marks, table)
+    above = user_digests(alignment.expected.graph, marks, table)
+    obtained_above = user_digests(alignment.obtained.graph, obtained_marks, table)
+    both, obtained_both = list(zip(below, above, strict=True)), list(zip(obtained_below, obtained_above, strict=True))
+    _pair_groups(alignment, both, obtained_both)
+    _pair_groups(alignment, below, obtained_below)
+    _pair_groups(alignment, above, obtained_above)
+
+
+def _marks(side: Side, numbers: Sequence[int], table: DigestTable) -> list[int]:
+    """Number nodes by their labels, but inputs by their pair: one that was renamed is still that input."""
+    return [
+        table.number(("input", number) if label[0] == "placeholder" and number >= 0 else label)
+        for label, number in zip(side.graph.labels, numbers, strict=True)
+    ]
+
+
+def _pair_groups(alignment: Alignment, keys: Sequence[Hashable], obtained_keys: Sequence[Hashable]) -> None:
+    """Pair unpaired nodes of one key in order, if both sides have equally many of them."""
+    groups, obtained_groups = _groups(alignment.partner, keys), _groups(alignment.origin, obtained_keys)
+    for key, group in groups.items():
+        obtained_group = obtained_groups.get(key, ())
+        if len(group) == len(obtained_group):
+            for ours, theirs in zip(group, obtained_group, strict=True):
+                alignment.pair(ours, theirs)
+
+
+def _groups(paired: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for position, other in enumerate(paired):
+        if other < 0:
+            groups[keys[position]].append(position)
+    return groups
+
+
+def _same_operator(alignment: Alignment, expected: int, obtained: int) -> bool:
+    return alignment.expected.graph.labels[expected][:2] == alignment.obtained.graph.labels[obtained][:2]
+
+
+def _same_sort(alignment: Alignment, expected: int, obtained: int) -> bool:
+    op, obtained_op = alignment.expected.graph.nodes[expected].op, alignment.obtained.graph.nodes[obtained].op
+    return op == obtained_op or (op not in _FIXED and obtained_op not in _FIXED)
+
+
+def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -> None:
+    """Pair what stands at the same place beside a pair: inputs of one position, readers of one position."""
+    pending = _pairs_beside_gaps(alignment)
+    while pending:
+        ours, theirs = pending.pop()
+        candidates = [*_inputs_beside(alignment, ours, theirs), *_readers_beside(alignment, ours, theirs)]
+        for expected, obtained in candidates:
+            is_free = alignment.partner[expected] < 0 and alignment.origin[obtained] < 0
+            if is_free and fits(alignment, expected, obtained):
+                alignment.pair(expected, obtained)
+                pending.append((expected, obtained))
+
+
+def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
+    """List the pairs that read, or are read by, an expected node without partner."""
+    graph = alignment.expected.graph
+    beside = {read for lone in alignment.removed() for read in graph.inputs[lone]}
+    beside.update(reader for lone in alignment.removed() for reader, _ in graph.users[lone])
+    return [(ours, alignment.partner[ours]) for ours in sorted(beside) if alignment.partner[ours] >= 0]
+
+
+def _inputs_beside(alignment: Alignment, ours: int, theirs: int) -> Iterable[tuple[int, int]]:
+    return zip(alignment.expected.graph.inputs[ours], alignment.obtained.graph.inputs[theirs], strict=False)
+
+
+def _readers_beside(alignment: Alignment, ours: int, theirs: int) -> Iterable[tuple[int, int]]:
+    """Give the only unpaired readers of each position; several would be a guess."""
+    readers = _unpaired_by_place(alignment.expected, ours, alignment.partner)
+    if not readers:
+        return []
+    obtained_readers = _unpaired_by_place(alignment.obtained, theirs, alignment.origin)
+    return [
+        (found[0], obtained_readers[place][0])
+        for place, found in readers.items()
+        if len(found) == 1 and len(obtained_readers.get(place, ())) == 1
+    ]
+
+
+def _unpaired_by_place(side: Side, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for reader, place in side.graph.users[position]:
+        if paired[reader] < 0:
+            found[place].append(reader)
+    return found
+
+
+def _pair_in_order(alignment: Alignment, describe: Callable[[Side, int], Hashable]) -> list[int]:
+    """Pair what is left by the longest common order of equal descriptions; give the expected nodes that were paired."""
+    table = DigestTable()
+    left, obtained_left = alignment.removed(), alignment.added()
+    numbers = [table.number(describe(alignment.expected, n)) for n in left]
+    obtained_numbers = [table.number(describe(alignment.obtained, n)) for n in obtained_left]
+    found = common_subsequence(numbers, obtained_numbers)
+    if found is None:
+        # Too much differs to go by order, so places come first: one operator after the other may be another one.
+        _spread(alignment, _same_sort)
+        return _pair_by_count(alignment, describe)
+    for ours, theirs in found:
+        alignment.pair(left[ours], obtained_left[theirs])
+    return [left[ours] for ours, _ in found]
+
+
+def _pair_by_count(alignment: Alignment, describe: Callable[[Side, int], Hashable]) -> list[int]:
+    """Pair the first of each description with the first, the second with the second."""
+    waiting: dict[Hashable, deque[int]] = defaultdict(deque)
+    for position in alignment.added():
+        waiting[describe(alignment.obtained, position)].append(position)
+    paired = []
+    for position in alignment.removed():
+        alike = waiting[describe(alignment.expected, position)]
+        if alike:
+            alignment.pair(position, alike.popleft())
+            paired.append(position)
+    return paired
+
+
+def _separate_coincidences(alignment: Alignment, guessed: Sequence[int]) -> None:
+    """Undo guessed pairs that nothing around them supports: an operator removed here and added there are two things."""
+    for ours in guessed:
+        theirs = alignment.partner[ours]
+        if not _is_supported(alignment, ours, theirs):
+            alignment.separate(ours)
+
+
+def _is_supported(alignment: Alignment, ours: int, theirs: int) -> bool:
+    graph, obtained_graph = alignment.expected.graph, alignment.obtained.graph
+    inputs, obtained_inputs = graph.inputs[ours], obtained_graph.inputs[theirs]
+    readers = {alignment.partner[reader] for reader, _ in graph.users[ours]}
+    if not inputs and not obtained_inputs and not readers:
+        return True
+    shares_input = any(alignment.partner[read] in obtained_inputs for read in inputs)
+    return shares_input or any(reader in readers for reader, _ in obtained_graph.users[theirs])

@@ -1,0 +1,89 @@
+"""The longest common subsequence of two sequences of numbers, found in time that grows with their difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# More edits than this are not worth finding exactly: the graphs have little in common, and words stay bounded.
+MOST_EDITS = 300
+
+
+def common_subsequence(
+    expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
+) -> list[tuple[int, int]] | None:
+    """Pair equal items in order with as few left over as possible; None where more than `most_edits` are left.
+
+    The method is the greedy one by Myers (1986), after what both have in common at their ends is taken off.
+    """
+    start = _common_prefix(expected, obtained)
+    end = _common_suffix(expected, obtained, start)
+    middle, obtained_middle = expected[start : len(expected) - end], obtained[start : len(obtained) - end]
+    inner = _greedy(middle, obtained_middle, most_edits)
+    if inner is None:
+        return None
+    head = [(n, n) for n in range(start)]
+    tail = [(len(expected) - n, len(obtained) - n) for n in range(end, 0, -1)]
+    return head + [(start + ours, start + theirs) for ours, theirs in inner] + tail
+
+
+def _common_prefix(expected: Sequence[int], obtained: Sequence[int]) -> int:
+    length = 0
+    for ours, theirs in zip(expected, obtained, strict=False):
+        if ours != theirs:
+            break
+        length += 1
+    return length
+
+
+def _common_suffix(expected: Sequence[int], obtained: Sequence[int], start: int) -> int:
+    most = min(len(expected), len(obtained)) - start
+    length = 0
+    while length < most and expected[-1 - length] == obtained[-1 - length]:
+        length += 1
+    return length
+
+
+def _greedy(expected: Sequence[int], obtained: Sequence[int], most_edits: int) -> list[tuple[int, int]] | None:
+    if not expected or not obtained:
+        return []
+    furthest = {1: 0}
+    trail: list[dict[int, int]] = []
+    for edits in range(min(len(expected) + len(obtained), most_edits) + 1):
+        trail.append(dict(furthest))
+        for diagonal in range(-edits, edits + 1, 2):
+            reached = _step(furthest, diagonal, edits)
+            while (
+                reached < len(expected)
+                and reached - diagonal < len(obtained)
+                and expected[reached] == obtained[reached - diagonal]
+            ):
+                reached += 1
+            furthest[diagonal] = reached
+            if reached >= len(expected) and reached - diagonal >= len(obtained):
+                return _walk_back(trail, len(expected), len(obtained))
+    return None
+
+
+def _step(furthest: dict[int, int], diagonal: int, edits: int) -> int:
+    """Start on a diagonal: one item of the obtained is left over (down), or one of the expected (right)."""
+    comes_down = diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1])
+    return furthest[diagonal + 1] if comes_down else furthest[diagonal - 1] + 1
+
+
+def _walk_back(trail: list[dict[int, int]], ours: int, theirs: int) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    for edits in range(len(trail) - 1, -1, -1):
+        furthest = trail[edits]
+        diagonal = ours - theirs
+        entered = _step(furthest, diagonal, edits)
+        while ours > entered:
+            ours, theirs = ours - 1, theirs - 1
+            pairs.append((ours, theirs))
+        if edits == 0:
+            break
+        if diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]):
+            theirs -= 1
+        else:
+            ours -= 1
+    pairs.reverse()
+    return pairs

@@ -1,0 +1,68 @@
+"""The levels at which two documents are compared."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pytest_fxgraph.compare.commutation import with_operands_in_order
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.exact import exact_difference
+from pytest_fxgraph.compare.operator_counts import ops_difference
+from pytest_fxgraph.compare.signature import signature_difference
+from pytest_fxgraph.compare.spelling import with_one_spelling
+from pytest_fxgraph.compare.structure import structure_difference
+from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.errors import LevelError
+
+_COMPARISONS: dict[str, Callable[[GraphDocument, GraphDocument], Difference]] = {
+    "exact": exact_difference,
+    "structure": structure_difference,
+    "ops": ops_difference,
+    "signature": signature_difference,
+}
+LEVELS = tuple(_COMPARISONS)  # those that this release has, the strictest first
+
+
+def compare_documents(
+    expected: GraphDocument,
+    obtained: GraphDocument,
+    *,
+    level: str = "structure",
+    commutative: bool = False,
+    normalize: bool = False,
+) -> Difference:
+    """Compare an obtained document with an expected one at a level.
+
+    `commutative` leaves the order of operands free where the operator does, `normalize` the spelling of operators;
+    both loosen `structure` and `ops`, and have no say at `exact` and `signature`.
+    """
+    compare = comparison_at(level)
+    with _garbage_collection_paused():
+        if normalize and level in ("structure", "ops"):
+            expected, obtained = with_one_spelling(expected), with_one_spelling(obtained)
+        if commutative and level in ("structure", "ops"):
+            expected, obtained = with_operands_in_order(expected, obtained)
+        return compare(expected, obtained)
+
+
+def comparison_at(level: str) -> Callable[[GraphDocument, GraphDocument], Difference]:
+    """Find the comparison of a level; one that does not exist is refused with those that do."""
+    if level not in LEVELS:
+        raise LevelError(
+            f"cannot compare at level {level!r}: there is no such level in this release; use one of {', '.join(LEVELS)}"
+        )
+    return _COMPARISONS[level]
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Keep the collector from walking over tens of thousands of fresh tuples, none of which is garbage yet."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

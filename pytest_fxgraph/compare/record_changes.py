@@ -1,0 +1,118 @@
+"""What differs between the modules and the state of two documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.sharing import shared_paths
+from pytest_fxgraph.compare.side import Side
+from pytest_fxgraph.compare.text_fields import FieldChange, TextRecord, changed_fields
+from pytest_fxgraph.document.graph_document import ModuleRecord, NodeRecord, StateRecord
+
+
+def module_changes(expected: Side, obtained: Side) -> list[Change]:
+    """List modules that were added, removed or configured otherwise."""
+    ours, theirs = expected.modules, obtained.modules
+    if expected.document.modules == obtained.document.modules:
+        return []
+    calls = _callers(obtained, "call_module") | _callers(expected, "call_module", less=theirs)
+    sharing = shared_paths(expected.document.modules), shared_paths(obtained.document.modules)
+    changes: list[Change] = []
+    for path in dict.fromkeys([*ours, *theirs]):
+        about = _about("module", path, calls.get(path))
+        before, after = ours.get(path), theirs.get(path)
+        if before is None or after is None:
+            changes.append(_presence(about, before, after))
+            continue
+        fields = changed_fields(_module_record(before, sharing[0]), _module_record(after, sharing[1]))
+        changes.extend(replace(about, **_texts(found), kind=_module_class(found.field)) for found in fields)
+        if (before.graph is None) is not (after.graph is None):
+            changes.append(replace(about, kind="operators", field="graph", **_graph_texts(before, after)))
+    return changes
+
+
+def state_changes(expected: Side, obtained: Side) -> list[Change]:
+    """List parameters, buffers and constants that were added, removed or are no longer the same."""
+    if expected.document.state == obtained.document.state:
+        return []
+    ours = {record.path: record for record in expected.document.state}
+    theirs = {record.path: record for record in obtained.document.state}
+    reads = _callers(obtained, "get_attr") | _callers(expected, "get_attr", less=theirs)
+    sharing = shared_paths(expected.document.state), shared_paths(obtained.document.state)
+    changes: list[Change] = []
+    for path in dict.fromkeys([*ours, *theirs]):
+        about = _about("state", path, reads.get(path))
+        before, after = ours.get(path), theirs.get(path)
+        if before is None or after is None:
+            changes.append(_presence(about, before, after))
+            continue
+        fields = changed_fields(_state_record(before, sharing[0]), _state_record(after, sharing[1]))
+        changes.extend(replace(about, **_texts(found)) for found in fields)
+    return changes
+
+
+def _callers(side: Side, op: str, less: Iterable[str] = ()) -> dict[str, NodeRecord]:
+    callers: dict[str, NodeRecord] = {}
+    left_out = set(less)
+    for node in side.graph.nodes:
+        if node.op == op and node.target not in left_out:
+            callers.setdefault(node.target, node)
+    return callers
+
+
+def _about(subject: str, path: str, caller: NodeRecord | None) -> Change:
+    change = Change(kind="state", action="changed", subject=subject, where=path)
+    if caller is None:
+        return change
+    return replace(change, node=caller.name, scope=caller.scope, source=caller.source)
+
+
+def _presence(
+    about: Change, before: ModuleRecord | StateRecord | None, after: ModuleRecord | StateRecord | None
+) -> Change:
+    kind = "operators" if about.subject == "module" else "state"
+    action = "added" if before is None else "removed"
+    return replace(about, kind=kind, action=action, expected=_summary(before), obtained=_summary(after))
+
+
+def _summary(record: ModuleRecord | StateRecord | None) -> str:
+    if record is None:
+        return ""
+    return record.kind if isinstance(record, ModuleRecord) else f"{record.kind} {record.value}"
+
+
+def _texts(found: FieldChange) -> dict[str, str]:
+    field = re.sub(r"config\['(\w+)'\]", r"config.\1", found.field)
+    return {"field": field, "expected": found.expected, "obtained": found.obtained}
+
+
+def _graph_texts(before: ModuleRecord, after: ModuleRecord) -> dict[str, str]:
+    described = ["no graph" if module.graph is None else "a graph" for module in (before, after)]
+    return {"expected": described[0], "obtained": described[1]}
+
+
+def _module_class(field: str) -> str:
+    return {"kind": "operators", "same_as": "state"}.get(field, "arguments")
+
+
+def _module_record(module: ModuleRecord, sharing: Mapping[str, str]) -> TextRecord:
+    return {
+        "kind": module.kind,
+        "config": dict(module.config),
+        "training": None if module.training is None else str(module.training),
+        "same_as": sharing.get(module.path),
+    }
+
+
+def _state_record(state: StateRecord, sharing: Mapping[str, str]) -> TextRecord:
+    return {
+        "kind": state.kind,
+        "value": state.value,
+        "requires_grad": str(state.requires_grad),
+        "persistent": str(state.persistent),
+        "same_as": sharing.get(state.path),
+        "content": state.content,
+    }

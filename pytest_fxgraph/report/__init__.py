@@ -1,0 +1,1 @@
+"""What became of comparisons, and the words in which people read it."""

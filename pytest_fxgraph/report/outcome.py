@@ -1,0 +1,43 @@
+"""What became of one comparison with a golden, as plain data that travels between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+STATUSES = ("matched", "mismatch", "missing", "updated", "error")
+UPDATES = ("none", "new", "changed")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One golden, compared once by one test."""
+
+    nodeid: str
+    golden: str  # path relative to rootdir, with forward slashes
+    level: str
+    status: str  # one of STATUSES
+    headline: str = ""
+    lines: tuple[str, ...] = ()  # at most six, for the assertion itself
+    section: str = ""  # everything, for the report section
+    new_text: str | None = None  # what is to be written, if the test may write
+    expected_digest: str | None = None  # sha256 of the golden's text that was compared with; None where there was none
+    update: str = "none"  # one of UPDATES: why new_text is there
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"an outcome cannot be {self.status!r}; it is one of {', '.join(STATUSES)}")
+        if self.update not in UPDATES:
+            raise ValueError(f"an outcome's update cannot be {self.update!r}; it is one of {', '.join(UPDATES)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the outcome as values that JSON and pytest-xdist carry."""
+        return {**asdict(self), "lines": list(self.lines)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
+        """Read what `to_dict` gave; fields that this release does not know are left out."""
+        known = {field.name for field in fields(cls)}
+        values = {key: value for key, value in data.items() if key in known}
+        return cls(**{**values, "lines": tuple(data.get("lines", ()))})

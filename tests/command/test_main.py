@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.command.main import main
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.graph_document import ModuleRecord, StateRecord
+
+RELU = document(
+    "%x = input x : float32[2]\n%a = torch.relu(%x) : float32[2] @ layers.0\n%b = self.fc(%a) @ layers.1\nreturn %b",
+    modules=(ModuleRecord("fc", "torch.nn.Linear", (("in_features", "2"),), training=True),),
+    state=(StateRecord("fc.weight", "parameter", "float32[2, 2]", requires_grad=True),),
+    code="def forward(self, x):\n    return self.fc(torch.relu(x))",
+    notes=("specialised on len(x) == 2",),
+)
+RENAMED = document(
+    "%x = input x\n%other = torch.relu(%x)\n%b = self.fc(%other)\nreturn %b", modules=RELU.modules, state=RELU.state
+)
+GELU = document(
+    "%x = input x\n%a = torch.gelu(%x)\n%b = self.fc(%a)\nreturn %b", modules=RELU.modules, state=RELU.state
+)
+
+
+@pytest.fixture
+def goldens(tmp_path: Path) -> Path:
+    for name, golden in (("relu", RELU), ("renamed", RENAMED), ("gelu", GELU)):
+        (tmp_path / f"{name}.yaml").write_text(encode(golden), encoding="utf-8")
+    return tmp_path
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    status = main([str(argument) for argument in arguments])
+    return status, *capsys.readouterr()
+
+
+def test_show_prints_nodes_modules_state_and_notes(capsys, goldens):
+    status, out, _ = run(capsys, "show", goldens / "relu.yaml")
+
+    assert status == 0
+    assert out.split("\n") == [
+        "  input x as %x  # float32[2]",
+        "in layers.0",
+        "  %a = torch.relu(%x)  # float32[2]",
+        "in layers.1",
+        "  %b = self.fc(%a)",
+        "  return %b",
+        "modules",
+        "  fc: torch.nn.Linear(in_features=2), training",
+        "state",
+        "  fc.weight: parameter float32[2, 2], requires grad",
+        "notes",
+        "  specialised on len(x) == 2",
+        "",
+    ]
+
+
+def test_show_code_prints_the_generated_code(capsys, goldens):
+    status, out, _ = run(capsys, "show", "--code", goldens / "relu.yaml")
+
+    assert status == 0
+    assert out.strip() == RELU.code
+
+
+def test_show_of_a_folder_prints_each_golden_under_its_name(capsys, goldens):
+    status, out, _ = run(capsys, "show", goldens)
+
+    assert status == 0
+    assert [line for line in out.split("\n") if line.startswith("==")] == [
+        "== gelu.yaml",
+        "== relu.yaml",
+        "== renamed.yaml",
+    ]
+
+
+def test_equal_goldens_print_nothing_and_exit_with_0(capsys, goldens):
+    assert run(capsys, "diff", goldens / "relu.yaml", goldens / "renamed.yaml") == (0, "", "")
+
+
+def test_different_goldens_are_told_and_exit_with_1(capsys, goldens):
+    status, out, err = run(capsys, "diff", goldens / "relu.yaml", goldens / "gelu.yaml")
+
+    assert (status, err) == (1, "")
+    assert "a: torch.relu -> torch.gelu" in out
+    assert f"expected {goldens / 'relu.yaml'}" in out
+    assert "accept" not in out
+
+
+def test_the_level_decides(capsys, goldens):
+    status, out, _ = run(capsys, "diff", "--level", "exact", goldens / "relu.yaml", goldens / "renamed.yaml")
+
+    assert status == 1
+    assert "other: name a -> other" in out
+    assert run(capsys, "diff", "--level", "signature", goldens / "relu.yaml", goldens / "gelu.yaml")[0] == 0
+
+
+def test_folders_are_compared_golden_by_golden(capsys, tmp_path):
+    for folder, name, golden in (
+        ("a", "x/same", RELU),
+        ("b", "x/same", RENAMED),
+        ("a", "gone", RELU),
+        ("b", "new", RELU),
+    ):
+        file = tmp_path / folder / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(encode(golden), encoding="utf-8")
+
+    status, out, _ = run(capsys, "diff", tmp_path / "a", tmp_path / "b")
+
+    assert status == 1
+    assert out.split("\n") == [f"only in {tmp_path / 'a'}: gone.yaml", f"only in {tmp_path / 'b'}: new.yaml", ""]
+
+
+def test_what_was_received_is_no_golden_of_a_folder(capsys, goldens):
+    (goldens / "relu.received.yaml").write_text("anything", encoding="utf-8")
+
+    assert run(capsys, "diff", goldens, goldens) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "nowhere.yaml"], "cannot read nowhere.yaml: there is no such file or folder"),
+        (["diff", "{relu}", "nowhere.yaml"], "cannot read nowhere.yaml: there is no such file or folder"),
+        (["diff", "--level", "cost", "{relu}", "{relu}"], "cannot compare at level 'cost'"),
+        (["diff", "{folder}", "{relu}"], "cannot compare the folder"),
+        (["show", "{corrupt}"], "cannot read the golden file"),
+        (
+            ["accept", "{relu}"],
+            "cannot run `fxgraph accept`: this release does not have that command yet; it has show and diff",
+        ),
+        (["draw", "{relu}", "-o", "a.svg"], "cannot run `fxgraph draw`"),
+        (["unused"], "cannot run `fxgraph unused`"),
+    ],
+)
+def test_trouble_is_told_and_exits_with_2(capsys, goldens, arguments, words):
+    (goldens / "corrupt.yaml").write_bytes(b"format: 1\nnodes: \xff")
+    places = {"relu": goldens / "relu.yaml", "folder": goldens, "corrupt": goldens / "corrupt.yaml"}
+
+    status, out, err = run(capsys, *(argument.format(**places) for argument in arguments))
+
+    assert (status, out) == (2, "")
+    assert err.startswith(f"fxgraph: {words}")
+
+
+@pytest.mark.parametrize("arguments", [[], ["paint"], ["show"], ["diff", "a.yaml"]])
+def test_a_wrong_command_line_exits_with_2(capsys, arguments):
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+
+    assert exit_info.value.code == 2
+    assert "usage: fxgraph" in capsys.readouterr().err
+
+
+def test_help_teaches_by_example(capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["--help"])
+
+    out = capsys.readouterr().out
+    assert exit_info.value.code == 0
+    assert "fxgraph diff --level exact golden_before/ golden_after/" in out
+    assert "0 where nothing differs, 1 where something does, 2 in trouble" in out
+
+
+def test_the_command_imports_neither_torch_nor_fxcore(goldens):
+    program = (
+        "import sys\n"
+        "from pytest_fxgraph.command.main import main\n"
+        f"assert main(['show', {str(goldens / 'relu.yaml')!r}]) == 0\n"
+        f"assert main(['diff', {str(goldens / 'relu.yaml')!r}, {str(goldens / 'gelu.yaml')!r}]) == 1\n"
+        "assert not {'torch', 'fxcore', 'pytest'} & set(sys.modules)\n"
+    )
+
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(goldens):
+    program = f"{sys.executable} -m pytest_fxgraph.command.main show {goldens / 'relu.yaml'} | true"
+
+    result = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.stderr == ""

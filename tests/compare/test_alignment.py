@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.alignment import align
+from pytest_fxgraph.compare.side import side_of
+
+
+def pairs(expected: str, obtained: str):
+    """Align two graphs and give the names of partners, and of nodes without one."""
+    alignment = align(side_of(document(expected)), side_of(document(obtained)))
+    ours, theirs = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
+    return (
+        {ours[one].name: theirs[other].name for one, other in alignment.pairs()},
+        [ours[position].name for position in alignment.removed()],
+        [theirs[position].name for position in alignment.added()],
+    )
+
+
+def test_a_changed_operator_pairs_with_what_stands_in_its_place():
+    found, removed, added = pairs(
+        "%x = input x\n%a = f(%x)\n%b = g(%a)\nreturn %b", "%x = input x\n%p = h(%x)\n%q = g(%p)\nreturn %q"
+    )
+
+    assert found == {"x": "x", "a": "p", "b": "q", "output": "output"}
+    assert (removed, added) == ([], [])
+
+
+def test_an_operator_that_went_here_and_came_there_is_two_things():
+    found, removed, added = pairs(
+        "%x = input x\n%a = f(%x, 1)\n%b = g(%a)\n%c = h(%b)\nreturn %c",
+        "%x = input x\n%b = g(%x)\n%c = h(%b)\n%a = f(%c, 2)\n%d = k(%a)\nreturn %d",
+    )
+
+    assert found["b"] == "b"
+    assert found["c"] == "c"
+    assert removed == ["a"]
+    assert added == ["a", "d"]
+
+
+def test_an_insertion_in_a_chain_of_like_operators_leaves_the_others_paired():
+    chain = [f"%n{i + 1} = f(%n{i})" for i in range(50)]
+    longer = [f"%n{i + 1} = f(%n{i})" for i in range(51)]
+    expected = "\n".join(["%n0 = input x", *chain, "%z = g(%n50, 1)", "return %z"])
+    obtained = "\n".join(["%n0 = input x", *longer, "%z = g(%n51, 2)", "return %z"])
+
+    found, removed, added = pairs(expected, obtained)
+
+    assert removed == []
+    assert len(added) == 1
+    assert found["z"] == "z"
+
+
+def test_a_renamed_input_keeps_what_reads_it_paired():
+    found, removed, added = pairs(
+        "%x = input x\n%a = f(%x)\nreturn %a", "%y = input y\n%b = f(%y)\n%c = g(%b)\nreturn %c"
+    )
+
+    assert found == {"x": "y", "a": "b", "output": "output"}
+    assert (removed, added) == ([], ["c"])
+
+
+def test_exchanged_branches_pair_by_what_they_are():
+    found, removed, added = pairs(
+        "%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%x)\n%d = k(%b, %c)\nreturn %d",
+        "%x = input x\n%c = h(%x)\n%a = f(%x)\n%b = g(%a)\n%d = k(%b, %c)\n%e = m(%d)\nreturn %e",
+    )
+
+    assert found == {"x": "x", "a": "a", "b": "b", "c": "c", "d": "d", "output": "output"}
+    assert (removed, added) == ([], ["e"])
+
+
+def test_graphs_with_nothing_in_common_pair_place_by_place():
+    expected = "\n".join(["%n0 = input x", *(f"%n{i + 1} = f{i}(%n{i})" for i in range(400)), "return %n400"])
+    obtained = "\n".join(["%n0 = input x", *(f"%n{i + 1} = g{i}(%n{i})" for i in range(400)), "return %n400"])
+
+    found, removed, added = pairs(expected, obtained)
+
+    assert found == {**{f"n{i}": f"n{i}" for i in range(401)}, "output": "output"}
+    assert (removed, added) == ([], [])
+
+
+def test_unread_nodes_in_another_order_pair_by_what_they_are():
+    found, removed, added = pairs(
+        "%x = input x\n%a = k(%x, 1)\n%p = f(%a)\n%q = g(%a)\nreturn %a",
+        "%x = input x\n%a = k(%x, 2)\n%q = g(%a)\n%p = f(%a)\nreturn %a",
+    )
+
+    assert found == {"x": "x", "a": "a", "p": "p", "q": "q", "output": "output"}
+    assert (removed, added) == ([], [])

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.levels import compare_documents
+
+EITHER_WAY = {
+    "function": "{0}torch.add(%x, %y)|{0}torch.add(%y, %x)",
+    "python operator": "{0}operator.mul(%x, 2)|{0}operator.mul(2, %x)",
+    "method": "{0}.maximum(%x, %y)|{0}.maximum(%y, %x)",
+}
+ONE_WAY = {
+    "subtraction": "{0}operator.sub(%x, %y)|{0}operator.sub(%y, %x)",
+    "scaled addition": "{0}torch.add(%x, %y, alpha=2)|{0}torch.add(%y, %x, alpha=2)",
+    "joined tuples": "{0}operator.add(%x, (1,))|{0}operator.add((1,), %x)",
+    "joined texts": '{0}operator.add(%x, "a")|{0}operator.add("a", %x)',
+    "written in place": "{0}.add_(%x, %y)|{0}.add_(%y, %x)",
+}
+
+
+def both(lines: str):
+    return [document(f"%x = input x\n%y = input y\n{line.format('%a = ')}\nreturn %a") for line in lines.split("|")]
+
+
+@pytest.mark.parametrize("name", EITHER_WAY)
+def test_operands_may_change_places_only_where_that_was_asked_for(name):
+    expected, obtained = both(EITHER_WAY[name])
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty
+    assert not compare_documents(expected, obtained).is_empty
+
+
+@pytest.mark.parametrize("name", ONE_WAY)
+def test_operands_of_other_operators_keep_their_places(name):
+    expected, obtained = both(ONE_WAY[name])
+
+    assert not compare_documents(expected, obtained, commutative=True).is_empty
+
+
+def test_sizes_are_joined_not_added():
+    lines = "%x = input x\n%s = .size(%x)\n%t = .size(%x)\n%u = f(%t)\n"
+    expected = document(lines + "%a = operator.add(%s, %u)\nreturn %a")
+    obtained = document(lines + "%a = operator.add(%u, %s)\nreturn %a")
+
+    assert not compare_documents(expected, obtained, commutative=True).is_empty
+
+
+def test_free_operands_are_free_all_the_way_down():
+    expected = document(
+        "%x = input x\n%y = input y\n%a = torch.add(%x, %y)\n%b = f(%a)\n%c = torch.mul(%b, %a)\nreturn %c"
+    )
+    obtained = document(
+        "%x = input x\n%y = input y\n%a = torch.add(%y, %x)\n%b = f(%a)\n%c = torch.mul(%a, %b)\nreturn %c"
+    )
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty
+
+
+def test_equal_operands_with_different_readers_are_told_apart():
+    expected = document("%x = input x\n%p = f(%x)\n%q = f(%x)\n%a = torch.add(%p, %q)\n%b = g(%p, %a)\nreturn %b")
+    obtained = document("%x = input x\n%p = f(%x)\n%q = f(%x)\n%a = torch.add(%q, %p)\n%b = g(%p, %a)\nreturn %b")
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty
+
+
+def test_another_operand_is_one_difference_in_its_place():
+    expected, obtained = both("{0}torch.add(%x, 1)|{0}torch.add(%x, 2)")
+
+    (change,) = compare_documents(expected, obtained, commutative=True).changes
+
+    assert (change.field, change.expected, change.obtained) == ("args[1]", "1", "2")
+
+
+def test_other_operators_are_still_differences():
+    expected, obtained = both("{0}torch.add(%x, %y)|{0}torch.mul(%y, %x)")
+
+    assert not compare_documents(expected, obtained, commutative=True).is_empty

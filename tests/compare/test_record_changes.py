@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.graph_document import ModuleRecord, StateRecord
+
+CONV = ModuleRecord("conv", "torch.nn.Conv2d", (("stride", "(1, 1)"), ("bias", "True")), training=True)
+WEIGHT = StateRecord("w", "parameter", "float32[2]", requires_grad=True)
+
+
+def graph(modules=(CONV,), state=(WEIGHT,)):
+    return document("%x = input x\n%w = get w\n%a = self.conv(%x, %w)\nreturn %a", modules=modules, state=state)
+
+
+def changes(obtained):
+    return [
+        (change.kind, change.action, change.where, change.field, change.expected, change.obtained)
+        for change in compare_documents(graph(), obtained).changes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("obtained", "found"),
+    [
+        (replace(CONV, kind="torch.nn.Conv3d"), ("operators", "kind", "torch.nn.Conv2d", "torch.nn.Conv3d")),
+        (
+            replace(CONV, config=(("stride", "(2, 2)"), ("bias", "True"))),
+            ("arguments", "config.stride", "(1, 1)", "(2, 2)"),
+        ),
+        (replace(CONV, config=(("bias", "True"),)), ("arguments", "config.stride", "(1, 1)", "")),
+        (replace(CONV, training=False), ("arguments", "training", "True", "False")),
+        (replace(CONV, training=None), ("arguments", "training", "True", "")),
+    ],
+)
+def test_each_field_of_a_module_is_compared(obtained, found):
+    kind, *texts = found
+
+    assert changes(graph(modules=(obtained,))) == [(kind, "changed", "conv", *texts)]
+
+
+def test_order_of_configuration_is_free():
+    assert changes(graph(modules=(replace(CONV, config=CONV.config[::-1]),))) == []
+
+
+@pytest.mark.parametrize(
+    ("obtained", "found"),
+    [
+        (replace(WEIGHT, kind="buffer"), ("kind", "parameter", "buffer")),
+        (replace(WEIGHT, value="float64[2]"), ("value", "float32[2]", "float64[2]")),
+        (replace(WEIGHT, requires_grad=False), ("requires_grad", "True", "False")),
+        (replace(WEIGHT, persistent=False), ("persistent", "True", "False")),
+        (replace(WEIGHT, content="[1.0, 2.0]"), ("content", "", "[1.0, 2.0]")),
+        (replace(WEIGHT, same_as="v"), ("same_as", "", "v")),
+    ],
+)
+def test_each_field_of_the_state_is_compared(obtained, found):
+    assert changes(graph(state=(obtained,))) == [("state", "changed", "w", *found)]
+
+
+def test_state_that_came_or_went_is_listed():
+    bias = StateRecord("b", "parameter", "float32[2]")
+
+    assert changes(graph(state=(WEIGHT, bias))) == [("state", "added", "b", "", "", "parameter float32[2]")]
+    assert changes(graph(state=())) == [("state", "removed", "w", "", "parameter float32[2]", "")]
+
+
+def test_a_change_names_the_node_that_uses_what_changed():
+    obtained = graph(modules=(replace(CONV, training=False),), state=(replace(WEIGHT, value="float64[2]"),))
+
+    nodes = {change.where: change.node for change in compare_documents(graph(), obtained).changes}
+
+    assert nodes == {"conv": "a", "w": "w"}
+
+
+def test_a_module_that_became_a_graph_is_a_difference():
+    inner = document("%x = input x\nreturn %x")
+
+    assert changes(graph(modules=(replace(CONV, graph=inner),))) == [
+        ("operators", "changed", "conv", "graph", "no graph", "a graph")
+    ]
+
+
+def test_texts_are_compared_not_numbers():
+    assert changes(graph(state=(replace(WEIGHT, content="[0.0]"),))) != []
+    expected = graph(state=(replace(WEIGHT, content="[0.0, nan]"),))
+    negative = graph(state=(replace(WEIGHT, content="[-0.0, nan]"),))
+
+    assert compare_documents(expected, expected).is_empty
+    assert not compare_documents(expected, negative).is_empty

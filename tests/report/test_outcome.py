@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from pytest_fxgraph.report.outcome import Outcome
+
+MISMATCH = Outcome(
+    nodeid="tests/test_net.py::test_net[a]",
+    golden="golden/tests/test_net/test_net-a.yaml",
+    level="structure",
+    status="mismatch",
+    headline="+1 torch.relu",
+    lines=("one", "two"),
+    section="all",
+    new_text="format: 1\n",
+    expected_digest="0" * 64,
+    update="changed",
+)
+
+
+def test_an_outcome_survives_json():
+    assert Outcome.from_dict(json.loads(json.dumps(MISMATCH.to_dict()))) == MISMATCH
+
+
+def test_an_outcome_with_defaults_survives_json():
+    matched = Outcome("t.py::t", "golden/t/t.yaml", "exact", "matched")
+
+    assert Outcome.from_dict(json.loads(json.dumps(matched.to_dict()))) == matched
+
+
+def test_fields_of_a_later_release_are_left_out():
+    assert Outcome.from_dict({**MISMATCH.to_dict(), "colour": "red"}) == MISMATCH
+
+
+def test_an_outcome_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        MISMATCH.status = "matched"
+
+
+def test_an_unknown_status_is_refused():
+    with pytest.raises(ValueError, match="an outcome cannot be 'fine'; it is one of matched, mismatch, missing"):
+        Outcome("t.py::t", "golden/t/t.yaml", "exact", "fine")
+
+
+def test_an_unknown_update_is_refused():
+    with pytest.raises(ValueError, match="an outcome's update cannot be 'all'; it is one of none, new, changed"):
+        Outcome("t.py::t", "golden/t/t.yaml", "exact", "updated", update="all")

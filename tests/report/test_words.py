@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.report.words import MOST_LINES, full_section, short_lines
+
+GOLDEN, COMMAND = "golden/test_net/test_net.yaml", "pytest --fx-update-golden test_net.py"
+
+
+def stack(eps: str, layers: int = 12, operator: str = "torch.layer_norm"):
+    lines = ["%n = input n"]
+    for layer in range(layers):
+        before = f"relu_{layer - 1}" if layer else "n"
+        lines.append(f"%norm_{layer} = {operator}(%{before}, eps={eps}) @ layers.{layer}")
+        lines.append(f"%relu_{layer} = torch.relu(%norm_{layer}) @ layers.{layer}")
+    return document("\n".join([*lines, f"return %relu_{layers - 1}"]))
+
+
+def short(expected, obtained, level="structure"):
+    return short_lines(compare_documents(expected, obtained, level=level), golden=GOLDEN, command=COMMAND)
+
+
+def full(expected, obtained, level="structure"):
+    difference = compare_documents(expected, obtained, level=level)
+    return full_section(difference, expected, obtained, golden=GOLDEN, command=COMMAND)
+
+
+def test_short_lines_say_what_where_and_how_to_accept():
+    expected = document("%x = input x\n%a = torch.relu(%x) @ head\nreturn %a")
+    obtained = document("%x = input x\n%a = torch.gelu(%x) @ head\nreturn %a")
+    nodes = (obtained.nodes[0], replace(obtained.nodes[1], source="model.py:12: x = gelu(x)"), obtained.nodes[2])
+
+    assert short(expected, replace(obtained, nodes=nodes)) == [
+        f"{GOLDEN} does not match: a: torch.relu -> torch.gelu",
+        "  in head; model.py:12: x = gelu(x)",
+        "  compared at level structure; if the new graph is right, accept it with",
+        f"    {COMMAND}",
+    ]
+
+
+def test_short_lines_name_the_first_node_where_the_headline_only_counts():
+    expected = document("%x = input x\n%a = torch.relu(%x)\nreturn %a")
+    obtained = document("%x = input x\n%n = torch.neg(%x)\n%a = torch.relu(%n)\nreturn %a")
+
+    assert short(expected, obtained)[:2] == [
+        f"{GOLDEN} does not match: +1 torch.neg",
+        "  first: n added: torch.neg(%x)",
+    ]
+
+
+@pytest.mark.parametrize("level", ["exact", "structure", "ops", "signature"])
+def test_there_are_at_most_six_short_lines_and_none_is_long(level):
+    lines = short(stack("1e-05", 300), stack("1e-06", 250, "f" * 5000), level)
+
+    assert 3 <= len(lines) <= 6
+    assert max(map(len, lines)) < 1000
+
+
+def test_two_graphs_without_a_golden_are_said_to_differ():
+    difference = compare_documents(stack("1e-05"), stack("1e-06"))
+
+    lines = short_lines(difference)
+
+    assert lines[0].startswith("the graphs differ: norm_0: eps 1e-05 -> 1e-06")
+    assert lines[-1] == "  compared at level structure"
+
+
+def test_the_section_lists_classes_with_the_most_harmful_first():
+    expected = document("%x = input x\n%a = f(%x, 1)\n%b = g(%a)\nreturn %b")
+    obtained = document("%x = input x\n%y = input y\n%a = f(%x, 2)\n%b = h(%a)\nreturn (%b, 1)")
+
+    section = full(expected, obtained)
+
+    places = [section.index(f"\n{title}\n") for title in ("signature (2)", "operators (1)", "arguments (1)")]
+    assert places == sorted(places)
+    assert section.endswith(f"accept the new graph with: {COMMAND}")
+
+
+def test_the_same_change_in_every_layer_is_told_once():
+    section = full(stack("1e-05"), stack("1e-06"))
+
+    assert section.count("eps 1e-05 -> 1e-06") == 2  # the headline, and the list
+    assert "      same change at 11 more places: norm_1 .. norm_11" in section
+
+
+def test_the_nodes_around_the_change_are_shown():
+    expected = document("%x = input x\n%a = torch.relu(%x)\n%b = f(%a)\nreturn %b")
+    obtained = document("%x = input x\n%c = torch.gelu(%x)\n%b = f(%c)\nreturn %b")
+
+    section = full(expected, obtained)
+
+    assert (
+        "around c\n    input x as %x\n  - %a = torch.relu(%x)\n  + %c = torch.gelu(%x)\n    %b = f(%c)\n    return %b\n"
+    ) in section
+
+
+def test_values_that_follow_and_names_that_are_free_are_counted():
+    lines = "%x = input x : {0}[2]\n%a = f(%x) : {0}[2]\n%{1} = g(%a) : {0}[2]\nreturn 1"
+
+    section = full(document(lines.format("float32", "b")), document(lines.format("float64", "c")))
+
+    assert "values of 2 nodes differ because of these" in section
+    assert "1 node renamed, which is no difference at this level" in section
+
+
+def test_the_section_is_bounded():
+    expected = document(
+        "\n".join(["%n0 = input x", *(f"%n{i + 1} = f{i}(%n{i})" for i in range(2000)), "return %n2000"])
+    )
+    obtained = document(
+        "\n".join(["%n0 = input x", *(f"%n{i + 1} = g{i}(%n{i})" for i in range(2000)), "return %n2000"])
+    )
+
+    lines = full(expected, obtained).split("\n")
+
+    assert len(lines) <= MOST_LINES
+    assert any("more differences are not listed" in line for line in lines)
+    assert lines[-1] == f"accept the new graph with: {COMMAND}"
+
+
+def test_the_section_of_two_graphs_tells_no_command():
+    difference = compare_documents(stack("1e-05"), stack("1e-06"))
+
+    assert "accept" not in full_section(difference, stack("1e-05"), stack("1e-06"), golden=GOLDEN)
+
+
+def test_neighbours_are_shown_once_with_all_of_them_marked():
+    expected = document("%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%b)\nreturn %c")
+    obtained = document("%x = input x\n%c = h(%x)\nreturn %c")
+
+    section = full(expected, obtained)
+
+    assert section.count("\naround ") == 1
+    assert "  - %a = f(%x)\n  - %b = g(%a)\n" in section
