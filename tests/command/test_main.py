@@ -19,7 +19,10 @@ RELU = document(
     notes=("specialised on len(x) == 2",),
 )
 RENAMED = document(
-    "%x = input x\n%other = torch.relu(%x)\n%b = self.fc(%other)\nreturn %b", modules=RELU.modules, state=RELU.state
+    "%x = input x\n%other = torch.relu(%x)\n%b = self.fc(%other)\nreturn %b",
+    modules=RELU.modules,
+    state=RELU.state,
+    notes=RELU.notes,
 )
 GELU = document(
     "%x = input x\n%a = torch.gelu(%x)\n%b = self.fc(%a)\nreturn %b", modules=RELU.modules, state=RELU.state
