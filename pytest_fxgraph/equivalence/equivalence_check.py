@@ -1,0 +1,143 @@
+"""One comparison of a model with a graph, with all that it needs to know."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from pytest_fxgraph.equivalence.aliasing import compare_sharing
+from pytest_fxgraph.equivalence.arguments import Arguments
+from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
+from pytest_fxgraph.equivalence.gradients import compare_gradients
+from pytest_fxgraph.equivalence.lanes import LaneFailure, LaneResult, LaneSettings, run_lane
+from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
+from pytest_fxgraph.equivalence.mutation import compare_arguments
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.rng import RngState
+from pytest_fxgraph.equivalence.samples import fresh_sample
+from pytest_fxgraph.equivalence.stale_code import code_is_stale
+from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
+from pytest_fxgraph.equivalence.state_guard import StateGuard
+from pytest_fxgraph.equivalence.words import Circumstances, mismatch_error
+
+_STALE = Mismatch(
+    "code",
+    "the generated code",
+    "is older than the graph, so that forward runs something else than what the graph shows: "
+    "call recompile() after changing the graph",
+)
+
+
+class Runs:
+    """What runs in the graph's lane: mostly the graph module itself, else an interpreter of its graph."""
+
+    def __init__(self, graph: Any, call: Callable[..., Any] | None = None) -> None:
+        self.graph = graph  # holds the state
+        self.call = call if call is not None else graph
+
+
+@dataclasses.dataclass(frozen=True)
+class EquivalenceCheck:
+    """What is compared, and how."""
+
+    arguments: Arguments
+    comparison: OutputComparison
+    samples: int
+    seed: int
+    grads: bool
+    subject: str = "graph"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
+            raise ValueError(f"samples must be a whole number of at least 1, got {self.samples!r}")
+
+    def about(self, subject: str) -> EquivalenceCheck:
+        """Give the same check with other words for what is compared with eager."""
+        return dataclasses.replace(self, subject=subject)
+
+    def run(self, model: Any, runs: Runs, mode: str | None, guard: StateGuard | None = None) -> None:
+        """Compare on all samples; nothing but the mismatch is left behind.
+
+        A guard that was made before the graph was traced knows what the model was even if tracing changed it.
+        """
+        __tracebackhide__ = True
+        rng = RngState.now()
+        guard = guard or StateGuard()
+        guard.include(model)
+        guard.include(runs.graph)
+        names = StateNames(guard.states_of(model))
+        try:
+            for sample in range(self.samples):
+                arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
+                settings = LaneSettings(arguments, names, guard, self.seed + sample, self.grads)
+                circumstances = Circumstances(self.subject, mode, sample, self.samples, self.seed)
+                self._check_sample(model, runs, settings, circumstances)
+        finally:
+            rng.restore()
+
+    def _check_sample(self, model: Any, runs: Runs, settings: LaneSettings, circumstances: Circumstances) -> None:
+        __tracebackhide__ = True
+        expected, obtained = _run_lanes(model, runs, settings)
+        if isinstance(expected, LaneFailure):
+            raise EagerError(_eager_failure_words(expected, circumstances)) from expected.error
+        if self.grads and expected.gradients is None:
+            raise EagerError(
+                f"cannot compare gradients{circumstances}: no output of the model itself requires grad, so there is "
+                "nothing to differentiate; drop grads=True, or return a tensor that depends on inputs or parameters"
+            )
+        if isinstance(obtained, LaneFailure):
+            raise mismatch_error([_graph_failure(obtained)], circumstances) from obtained.error
+        if code_is_stale(runs.call):
+            raise mismatch_error([_STALE], circumstances)
+        mismatches = self.mismatches(expected, obtained, settings.arguments)
+        if mismatches:
+            notes = notes_on_mismatch(model, runs.call, settings, self.comparison, mismatches)
+            raise mismatch_error(mismatches, circumstances, notes)
+
+    def mismatches(self, expected: LaneResult, obtained: LaneResult, before: Arguments) -> list[Mismatch]:
+        """List everything in which two lanes differ."""
+        found = list(self.comparison.compare(expected.output, obtained.output, "output"))
+        found += compare_arguments(expected.arguments, obtained.arguments, before, self.comparison)
+        found += compare_sharing(expected.sharing, obtained.sharing)
+        found += compare_state(expected.state, obtained.state, self.comparison)
+        generators = expected.rng.moved_to(obtained.rng)
+        if generators:
+            found.append(Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager"))
+        if expected.gradients is not None:
+            found += compare_gradients(expected.gradients, obtained.gradients or {}, self.comparison)
+        return found
+
+
+def _run_lanes(
+    model: Any, runs: Runs, settings: LaneSettings
+) -> tuple[LaneResult | LaneFailure, LaneResult | LaneFailure]:
+    """Run eager, then the graph.
+
+    Reading all parameters after each lane costs as much as a small forward. So they are read after the second only,
+    and if it shows that one was written behind torch's back, nobody knows by whom: both run again, read after each.
+    """
+    if not settings.grads:
+        quick = dataclasses.replace(settings, trust_versions=True)
+        expected, obtained = run_lane(model, model, quick), run_lane(runs.call, runs.graph, settings)
+        settled = isinstance(expected, LaneResult) and isinstance(obtained, LaneResult) and not obtained.changed_unseen
+        if settled:
+            return expected, obtained
+        settings.guard.restore()
+    return run_lane(model, model, settings), run_lane(runs.call, runs.graph, settings)
+
+
+def _graph_failure(failure: LaneFailure) -> Mismatch:
+    error = failure.error
+    return Mismatch("error", f"the {failure.step} of the graph", f"raised {type(error).__name__}: {error}; eager ran")
+
+
+def _eager_failure_words(failure: LaneFailure, circumstances: Circumstances) -> str:
+    error = failure.error
+    remedy = "check that the inputs fit the model"
+    if failure.step == "backward":
+        remedy = "the model cannot be differentiated at these inputs, so drop grads=True"
+    return (
+        f"cannot compare eager and {circumstances.subject}{circumstances}: the {failure.step} of the model itself "
+        f"raised {type(error).__name__}: {error}. Nothing was compared; {remedy}"
+    )

@@ -1,0 +1,73 @@
+"""Gradients of inputs and parameters, from random cotangents that are the same in every lane."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.equivalence.arguments import ArgumentCopy
+from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.state_guard import StateTensor
+from pytest_fxgraph.equivalence.structure import tensors_in
+
+Gradients = Mapping[str, "torch.Tensor | None"]
+
+
+def differentiable_parameters(states: list[StateTensor], names: StateNames) -> dict[str, torch.Tensor]:
+    """Map the names that both lanes share to the parameters that ask for gradients."""
+    return {
+        names.name(state): state.tensor
+        for state in states
+        if isinstance(state.tensor, nn.Parameter) and state.tensor.requires_grad
+    }
+
+
+def gradients_of(
+    output: object, parameters: Mapping[str, torch.Tensor], copied: ArgumentCopy, seed: int
+) -> Gradients | None:
+    """Compute the gradient of a random weighting of all outputs; None where no output asks for gradients."""
+    sources = {path: tensor for path, tensor in tensors_in(output, "output") if tensor.requires_grad}
+    if not sources:
+        return None
+    leaves: dict[str, torch.Tensor] = {path: leaf for path, (leaf, _) in copied.leaves.items()}
+    wanted = {**parameters, **leaves}
+    cotangents = [_cotangent(path, tensor, seed) for path, tensor in sources.items()]
+    found = torch.autograd.grad(list(sources.values()), list(wanted.values()), cotangents, allow_unused=True)
+    by_name = dict(zip(wanted, found, strict=True))
+    for path, (_, view) in copied.leaves.items():
+        flat = by_name[path]
+        by_name[path] = flat.as_strided(*view) if flat is not None else None
+    return by_name
+
+
+def compare_gradients(expected: Gradients, obtained: Gradients, comparison: OutputComparison) -> Iterator[Mismatch]:
+    """Yield a mismatch for each gradient that is missing in one lane, or other."""
+    for name, gradient in expected.items():
+        where = f"gradient of {name}"
+        if name not in obtained:
+            if gradient is not None:
+                yield Mismatch("gradient", where, "exists in eager; the graph has no such parameter")
+            continue
+        counterpart = obtained[name]
+        if gradient is None and counterpart is None:
+            continue
+        if gradient is None or counterpart is None:
+            has, lacks = ("the graph", "eager") if gradient is None else ("eager", "the graph")
+            yield Mismatch("gradient", where, f"exists in {has} and not in {lacks}")
+            continue
+        for mismatch in comparison.compare_tensors(gradient, counterpart, where):
+            if mismatch.kind != "stride":  # how autograd lays out a gradient is its own affair
+                yield Mismatch("gradient", where, mismatch.words, mismatch.statistics)
+
+
+def _cotangent(path: str, output: torch.Tensor, seed: int) -> torch.Tensor:
+    """Draw from a generator of the path's own: an output that one lane detached shifts nobody else's draws."""
+    generator = torch.Generator().manual_seed(seed ^ zlib.crc32(path.encode()))
+    dtype = torch.complex128 if output.is_complex() else torch.float64
+    drawn = torch.randn(output.shape, dtype=dtype, generator=generator)
+    return drawn.to(dtype=output.dtype, device=output.device)

@@ -1,0 +1,123 @@
+"""One lane: a single call of model or graph, and everything that can be seen of it afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.equivalence.aliasing import Sharing, has_storage, sharing_of_outputs, storage_of
+from pytest_fxgraph.equivalence.arguments import ArgumentCopy, Arguments, copy_arguments, copy_of_view
+from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
+from pytest_fxgraph.equivalence.rng import RngState, seed_all
+from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
+from pytest_fxgraph.equivalence.state_guard import StateGuard, StateTensor, state_tensors
+from pytest_fxgraph.equivalence.structure import tensors_in
+
+
+@dataclass(frozen=True)
+class LaneResult:
+    """What a call returned and left behind."""
+
+    output: Any
+    arguments: Arguments  # as the call left them
+    sharing: Sharing
+    state: StateAfter
+    rng: RngState
+    gradients: Gradients | None  # None where none were asked for, or no output asks for them
+    changed_unseen: bool  # parameters were written through `.data`, by this lane or one before that trusted versions
+
+
+@dataclass(frozen=True)
+class LaneFailure:
+    """A call that raised."""
+
+    step: str  # "forward" or "backward"
+    error: Exception
+
+
+@dataclass(frozen=True)
+class LaneSettings:
+    """What is the same for all lanes of one comparison."""
+
+    arguments: Arguments
+    names: StateNames
+    guard: StateGuard
+    seed: int
+    grads: bool
+    trust_versions: bool = False  # saves reading all parameters; the lane after it must read them
+
+
+def run_lane(call: Callable[..., Any], root: object, settings: LaneSettings) -> LaneResult | LaneFailure:
+    """Call a model or graph on its own copy of the inputs, and put its state back afterwards."""
+    copied = copy_arguments(settings.arguments, with_gradients=settings.grads)
+    seed_all(settings.seed)
+    step = "forward"
+    changed: set[int] | None = None
+    try:
+        with _gradient_mode(settings.grads):
+            output = call(*copied.arguments.args, **copied.arguments.kwargs)
+            rng = RngState.now()
+            changed, now = settings.guard.changed(trust_versions=settings.trust_versions), state_tensors(root)
+            changed_unseen = settings.guard.was_changed_unseen(changed)
+            state = state_after(settings.guard.states_of(root), now, changed, settings.names)
+            sharing = _sharing(output, copied, now, settings.names)
+            step = "backward"
+            gradients = _gradients(output, now, copied, settings)
+        output = _kept_apart(output, now, settings.grads)
+    except Exception as error:
+        return LaneFailure(step, error)
+    finally:
+        # A backward may have run hooks of the user's, and a failed call may have stopped anywhere: look again.
+        settings.guard.restore(None if settings.grads else changed)
+    return LaneResult(output, copied.arguments, sharing, state, rng, gradients, changed_unseen)
+
+
+def _gradients(
+    output: object, states: list[StateTensor], copied: ArgumentCopy, settings: LaneSettings
+) -> Gradients | None:
+    if not settings.grads:
+        return None
+    return gradients_of(output, differentiable_parameters(states, settings.names), copied, settings.seed)
+
+
+@contextlib.contextmanager
+def _gradient_mode(grads: bool) -> Iterator[None]:
+    """Record gradients where they are asked for; else leave the caller's mode (no_grad, inference) as it is."""
+    if not grads:
+        yield
+        return
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+def _sharing(output: object, copied: ArgumentCopy, states: list[StateTensor], names: StateNames) -> Sharing:
+    of_state = [(names.name(state), state.tensor) for state in states]
+    return sharing_of_outputs(tensors_in(output, "output"), [*copied.arguments.tensors(), *of_state])
+
+
+def _kept_apart(output: Any, states: list[StateTensor], grads: bool) -> Any:
+    """Give the output as it can be kept: putting the state back must not change it, and unless gradients are compared
+    it must not hold all activations in memory, through autograd, while the next lane runs.
+    """
+    of_state = {storage_of(state.tensor) for state in states if has_storage(state.tensor)}
+    memo: dict[int, Any] = {}
+    is_same = True
+    for _, tensor in tensors_in(output, "output"):
+        kept = tensor
+        if has_storage(tensor) and storage_of(tensor) in of_state:
+            kept = copy_of_view(tensor)
+        elif tensor.grad_fn is not None and not grads:
+            kept = tensor.detach()
+        memo[id(tensor)] = kept
+        is_same = is_same and kept is tensor
+    if is_same:
+        return output
+    try:
+        return copy.deepcopy(output, memo)
+    except Exception:  # an object among the outputs that cannot be copied: better compared as it is than not at all
+        return output

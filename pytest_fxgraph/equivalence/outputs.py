@@ -1,0 +1,211 @@
+"""Compare two nested values, leaf by leaf: structure, tensor facts, values."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.statistics import measure
+from pytest_fxgraph.equivalence.structure import parts_of
+from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
+
+# Given both values and the path: None leaves them to us, "" says equal, any other text says what differs.
+ValueComparison = Callable[[Any, Any, str], "str | None"]
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputComparison:
+    """How two nested values are compared."""
+
+    rule: ToleranceRule
+    requires_grad: bool = False  # compare it too: only where the caller asked for gradients
+    own_comparison: ValueComparison | None = None  # asked first for each value, container or leaf
+
+    def compare(self, expected: object, obtained: object, path: str) -> Iterator[Mismatch]:
+        """Yield everything that differs between two nested values."""
+        words = self.own_comparison(expected, obtained, path) if self.own_comparison else None
+        if words is not None:
+            if words:
+                yield Mismatch("value", path, words)
+            return
+        if isinstance(expected, torch.Tensor) and isinstance(obtained, torch.Tensor):
+            yield from self.compare_tensors(expected, obtained, path)
+            return
+        if container_type(expected) is not container_type(obtained):
+            yield Mismatch("structure", path, f"is {_a(expected)} in eager, {_a(obtained)} in the graph")
+            return
+        expected_parts, obtained_parts = parts_of(expected), parts_of(obtained)
+        if expected_parts is None or obtained_parts is None:
+            yield from self._compare_leaves(expected, obtained, path)
+        else:
+            yield from self._compare_parts(expected_parts, obtained_parts, path)
+
+    def _compare_parts(
+        self, expected: list[tuple[str, Any]], obtained: list[tuple[str, Any]], path: str
+    ) -> Iterator[Mismatch]:
+        steps, obtained_steps = [step for step, _ in expected], [step for step, _ in obtained]
+        if len(set(steps)) < len(steps) or len(set(obtained_steps)) < len(obtained_steps):
+            yield Mismatch("structure", path, "has two keys that print alike, so its parts cannot be told apart")
+            return
+        obtained_by_step = dict(obtained)
+        for step, part in expected:
+            if step in obtained_by_step:
+                yield from self.compare(part, obtained_by_step[step], path + step)
+        missing = [step for step in steps if step not in obtained_by_step]
+        extra = [step for step in obtained_steps if step not in set(steps)]
+        if missing or extra:
+            yield Mismatch("structure", path, _count_words(len(steps), len(obtained_steps), missing, extra))
+        elif steps != obtained_steps:
+            yield Mismatch("structure", path, f"has its keys in the order {_list(steps)} in eager, "
+                                              f"{_list(obtained_steps)} in the graph")  # fmt: skip
+
+    def _compare_leaves(self, expected: Any, obtained: Any, path: str) -> Iterator[Mismatch]:
+        if not self._leaves_agree(expected, obtained):
+            yield Mismatch("value", path, f"is {_short(expected)} in eager, {_short(obtained)} in the graph")
+
+    def _leaves_agree(self, expected: Any, obtained: Any) -> bool:
+        if isinstance(expected, (float, complex)):
+            tolerance = self.rule.for_dtype(torch.float64)
+            return numbers_agree(expected, obtained, tolerance)
+        if expected is obtained:
+            return True
+        if getattr(type(expected), "__eq__", None) is object.__eq__:
+            # Objects without equality of their own were made anew by each lane; their type is all that can be asked.
+            return True
+        try:
+            return bool(expected == obtained)
+        except (TypeError, ValueError, RuntimeError):
+            return bool((expected == obtained).all())
+
+    def compare_tensors(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
+        """Yield what differs between two tensors: first what each is, then, where they can be compared, the values."""
+        facts = list(_differing_facts(expected, obtained, path))
+        yield from facts
+        if self.requires_grad and expected.requires_grad != obtained.requires_grad:
+            yield Mismatch(
+                "requires_grad",
+                path,
+                f"has requires_grad={expected.requires_grad} in eager, {obtained.requires_grad} in the graph",
+            )
+        if all(fact.kind == "stride" for fact in facts):
+            yield from self._compare_values(expected, obtained, path)
+
+    def _compare_values(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
+        if expected.is_meta or not expected.numel():
+            return
+        if expected.is_nested:
+            for index, (one, other) in enumerate(zip(expected.unbind(), obtained.unbind(), strict=True)):
+                yield from self.compare_tensors(one, other, f"{path}[{index}]")
+            return
+        statistics = measure_tensors(expected, obtained, self.rule)
+        if statistics is not None:
+            yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
+
+
+def measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> Any:
+    """Measure two tensors of one shape, dtype and layout; None where they agree."""
+    tolerance = rule.for_dtype(expected.dtype)
+    expected, obtained = _dense(expected), _dense(obtained)
+    # Nearly always all is well, and this look costs least.
+    if expected.device == obtained.device and _are_equal(expected, obtained):
+        return None
+    return measure(expected, obtained, tolerance)
+
+
+def numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) -> bool:
+    """Tell whether two Python numbers agree, NaN with NaN and infinity with the same infinity."""
+    if expected == obtained or (expected != expected and obtained != obtained):
+        return True
+    distance = abs(obtained - expected)
+    return math.isfinite(distance) and distance <= tolerance.atol + tolerance.rtol * abs(expected)
+
+
+def container_type(value: object) -> type:
+    """Give the type that a container counts as: a graph's immutable list is a list."""
+    for plain in (list, dict):
+        if isinstance(value, plain) and type(value).__module__.endswith(".immutable_collections"):
+            return plain
+    return type(value)
+
+
+def _differing_facts(expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
+    for kind, name, read in _FACTS:
+        one, other = read(expected), read(obtained)
+        if one != other:
+            yield Mismatch(kind, path, f"has {name} {one} in eager, {other} in the graph")
+            if kind in ("structure", "layout", "shape"):
+                return
+    # Strides of dense tensors only, and not where a dimension has a single element: nobody can step along it.
+    if expected.layout is torch.strided and expected.numel() and not expected.is_nested:
+        one, other = _strides(expected), _strides(obtained)
+        if one != other:
+            yield Mismatch("stride", path, f"has stride {expected.stride()} in eager, {obtained.stride()} in the graph")
+
+
+def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1)
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
+    return "nested" if tensor.is_nested else tuple(tensor.shape)
+
+
+def _type(tensor: torch.Tensor) -> str:
+    # A parameter that comes out of one lane as itself and out of the other detached differs in requires_grad instead.
+    kind = torch.Tensor if isinstance(tensor, torch.nn.Parameter) else type(tensor)
+    return kind.__qualname__
+
+
+_FACTS: tuple[tuple[str, str, Callable[[torch.Tensor], object]], ...] = (
+    ("structure", "type", _type),
+    ("layout", "layout", lambda tensor: tensor.layout),
+    ("shape", "shape", _shape),
+    ("dtype", "dtype", lambda tensor: tensor.dtype),
+    ("device", "device", lambda tensor: tensor.device),
+)
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    return tensor.dequantize() if tensor.is_quantized else tensor
+
+
+def _are_equal(expected: torch.Tensor, obtained: torch.Tensor) -> bool:
+    try:
+        return torch.equal(expected, obtained)
+    except (RuntimeError, NotImplementedError):  # some 8-bit types know no comparison
+        return False
+
+
+def _count_words(expected: int, obtained: int, missing: list[str], extra: list[str]) -> str:
+    words = f"has {expected} parts in eager, {obtained} in the graph"
+    if missing:
+        words += f"; the graph lacks {_list(missing)}"
+    if extra:
+        words += f"; eager lacks {_list(extra)}"
+    return words
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _a(value: object) -> str:
+    kind = container_type(value)
+    if value is None:
+        return "None"
+    size = f" of {len(value)}" if isinstance(value, (tuple, list, Mapping)) else ""
+    return f"{kind.__name__}{size}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,33 @@
+"""Is what a transform left a graph that can be trusted: well-formed, compiled anew, without leftovers?"""
+
+from __future__ import annotations
+
+import fxcore
+from pytest_fxgraph.equivalence.stale_code import code_is_stale
+
+
+def check_soundness(graph_module: fxcore.GraphModule, name: str, dead_before: frozenset[str]) -> None:
+    """Fail, naming the transform, unless its graph is sound; nodes that were dead before are not its fault."""
+    __tracebackhide__ = True
+    try:
+        graph_module.graph.lint()
+    except Exception as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise AssertionError(f"{name} left a malformed graph: {first_line}") from error
+    if code_is_stale(graph_module):
+        raise AssertionError(
+            f"{name} changed the graph and forgot recompile(): forward still runs the code from before; "
+            "call graph_module.recompile() at the end of the transform"
+        )
+    left = sorted(dead_nodes(graph_module) - dead_before)
+    if left:
+        listed = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        raise AssertionError(
+            f"{name} left nodes that nobody reads: {listed}; call graph.eliminate_dead_code() before recompile(), "
+            "or erase_node() for each"
+        )
+
+
+def dead_nodes(graph_module: fxcore.GraphModule) -> frozenset[str]:
+    """Name the nodes that nobody reads and that do nothing else."""
+    return frozenset(node.name for node in graph_module.graph.nodes if not node.users and not node.is_impure())

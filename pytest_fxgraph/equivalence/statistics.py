@@ -1,0 +1,133 @@
+"""How far an obtained tensor lies from the expected one: where, how much, how many."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from pytest_fxgraph.equivalence.tolerance import Tolerance
+
+Scalar = bool | int | float | complex
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest error of one sort, and where it sits."""
+
+    error: float
+    index: tuple[int, ...]
+    expected: Scalar
+    obtained: Scalar
+
+    def __str__(self) -> str:
+        where = f" at {list(self.index)}" if self.index else ""
+        return f"{self.error:.4g}{where} (eager {_number(self.expected)}, graph {_number(self.obtained)})"
+
+
+@dataclass(frozen=True)
+class ErrorStatistics:
+    """What is known about the distance of two tensors of one shape and dtype."""
+
+    dtype: str
+    tolerance: Tolerance
+    total: int
+    mismatched: int
+    largest_absolute: Extreme
+    largest_relative: Extreme
+    mean_absolute: float
+    sqnr: float  # signal to noise in decibels; infinite where nothing differs
+    cosine: float  # nan where one of the two is zero everywhere
+
+    @property
+    def share(self) -> float:
+        """Give the part of the elements that lie outside of the tolerance."""
+        return self.mismatched / self.total if self.total else 0.0
+
+    def words(self) -> tuple[str, str]:
+        """Say it in two lines: how many beyond which tolerance, then how far."""
+        return (
+            f"{self.mismatched} of {self.total} elements ({self.share:.1%}) differ beyond {self.tolerance} "
+            f"({self.dtype})",
+            f"max abs error {self.largest_absolute}; max rel error {self.largest_relative}; "
+            f"mean {self.mean_absolute:.4g}, SQNR {self.sqnr:.1f} dB, cosine {self.cosine:.6f}",
+        )
+
+
+def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> ErrorStatistics | None:
+    """Measure two dense tensors of equal shape and dtype; None where all elements agree, NaN with NaN."""
+    expected, obtained = expected.detach().cpu(), obtained.detach().cpu()
+    agrees = _agreement(expected, obtained, tolerance)
+    mismatched = int(agrees.numel() - agrees.sum())
+    if not mismatched:
+        return None
+    wide_expected, wide_obtained = _widen(expected), _widen(obtained)
+    error = _absolute_error(wide_expected, wide_obtained)
+    # Elements within the tolerance must not hide where it hurts: the places named are mismatched ones.
+    outside = torch.where(agrees, torch.full_like(error, -1.0), error)
+    relative = torch.where(error == 0, error, error / wide_expected.abs()).nan_to_num(nan=math.inf, posinf=math.inf)
+    relative_outside = torch.where(agrees, torch.full_like(error, -1.0), relative)
+    finite = error[error.isfinite()]
+    return ErrorStatistics(
+        dtype=str(expected.dtype).removeprefix("torch."),
+        tolerance=tolerance,
+        total=agrees.numel(),
+        mismatched=mismatched,
+        largest_absolute=_extreme(outside, expected, obtained),
+        largest_relative=_extreme(relative_outside, expected, obtained),
+        mean_absolute=float(finite.mean()) if finite.numel() else math.inf,
+        sqnr=_sqnr(wide_expected, error),
+        cosine=_cosine(wide_expected, wide_obtained),
+    )
+
+
+def _agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+    """Tell for each element whether it agrees; integers are never rounded to floats for an exact comparison."""
+    if tolerance.is_exact:
+        equal = _comparable(expected) == _comparable(obtained)
+        if expected.is_floating_point() or expected.is_complex():
+            equal = equal | (_widen(expected).isnan() & _widen(obtained).isnan())
+        return equal
+    return torch.isclose(_widen(obtained), _widen(expected), rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
+
+
+def _comparable(values: torch.Tensor) -> torch.Tensor:
+    """Widen what has no comparison of its own (the 8-bit floats); leave the rest alone."""
+    return _widen(values) if values.is_floating_point() and values.dtype.itemsize == 1 else values
+
+
+def _widen(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.complex128 if values.is_complex() else torch.float64)
+
+
+def _absolute_error(expected: torch.Tensor, obtained: torch.Tensor) -> torch.Tensor:
+    """Give |obtained - expected|: 0 where both are the same infinity or both NaN, infinite where only one is."""
+    error = (obtained - expected).abs()
+    same = (expected == obtained) | (expected.isnan() & obtained.isnan())
+    return torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
+
+
+def _extreme(errors: torch.Tensor, expected: torch.Tensor, obtained: torch.Tensor) -> Extreme:
+    flat = int(errors.argmax())
+    index = tuple(int(place) for place in torch.unravel_index(torch.tensor(flat), errors.shape)) if errors.dim() else ()
+    return Extreme(float(errors.reshape(-1)[flat]), index, expected[index].item(), obtained[index].item())
+
+
+def _sqnr(expected: torch.Tensor, error: torch.Tensor) -> float:
+    known = error.isfinite() & expected.isfinite()
+    signal, noise = float(expected[known].abs().square().sum()), float(error[known].square().sum())
+    if not noise:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _cosine(expected: torch.Tensor, obtained: torch.Tensor) -> float:
+    known = expected.isfinite() & obtained.isfinite()
+    one, other = expected[known], obtained[known]
+    size = float(one.abs().square().sum().sqrt() * other.abs().square().sum().sqrt())
+    return float((one.conj() * other).sum().real) / size if size else math.nan
+
+
+def _number(value: Scalar) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, complex)) else str(value)

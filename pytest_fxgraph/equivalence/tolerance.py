@@ -1,0 +1,57 @@
+"""How far two values may lie apart and still count as equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+# The figures that torch.testing.assert_close documents; everything missing here must be equal exactly.
+_DEFAULTS: dict[torch.dtype, tuple[float, float]] = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex32: (1e-3, 1e-5),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+    torch.quint8: (1.3e-6, 1e-5),
+    torch.quint2x4: (1.3e-6, 1e-5),
+    torch.quint4x2: (1.3e-6, 1e-5),
+    torch.qint8: (1.3e-6, 1e-5),
+    torch.qint32: (1.3e-6, 1e-5),
+}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Two values agree where |obtained - expected| <= atol + rtol * |expected|."""
+
+    rtol: float
+    atol: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether only equal values agree."""
+        return self.rtol == 0 and self.atol == 0
+
+    def __str__(self) -> str:
+        return "exact equality" if self.is_exact else f"rtol={self.rtol:g}, atol={self.atol:g}"
+
+
+@dataclass(frozen=True)
+class ToleranceRule:
+    """What the caller asked for; what was left open follows the dtype, as in torch.testing."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+
+    def for_dtype(self, dtype: torch.dtype) -> Tolerance:
+        """Give the tolerance for tensors of this dtype; integers and bools are exact unless the caller said more."""
+        rtol, atol = _DEFAULTS.get(dtype, (0.0, 0.0))
+        return Tolerance(rtol if self.rtol is None else self.rtol, atol if self.atol is None else self.atol)

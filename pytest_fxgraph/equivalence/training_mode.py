@@ -1,0 +1,45 @@
+"""Switching model and graph between eval and train."""
+
+from __future__ import annotations
+
+from torch import nn
+
+MODES = ("eval", "train")
+
+
+def checked_modes(modes: object) -> tuple[str, ...]:
+    """Read the modes to run in; refuse unknown and missing ones."""
+    wanted = (modes,) if isinstance(modes, str) else tuple(modes) if isinstance(modes, (tuple, list)) else ()
+    if not wanted or any(mode not in MODES for mode in wanted):
+        raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}, got {modes!r}")
+    return wanted
+
+
+def set_mode(model: object, mode: str) -> None:
+    """Switch a model; a train() of the model's own, which may keep parts frozen, is respected."""
+    if isinstance(model, nn.Module):
+        model.train(mode == "train")
+
+
+def follow_mode(graph: object, model: object, mode: str) -> None:
+    """Switch a graph, giving every module that the model has, itself or under the same path, the model's own flag."""
+    if not isinstance(graph, nn.Module):
+        return
+    of_model = list(model.named_modules(remove_duplicate=False)) if isinstance(model, nn.Module) else []
+    by_path = {path: module.training for path, module in of_model}
+    by_identity = {id(module): module.training for _, module in of_model}
+    for path, module in graph.named_modules(remove_duplicate=False):
+        module.training = by_identity.get(id(module), by_path.get(path, mode == "train"))
+
+
+class TrainingFlags:
+    """The training flags of some modules as they were, each part's own."""
+
+    def __init__(self, *roots: object) -> None:
+        modules = {id(part): part for root in roots if isinstance(root, nn.Module) for part in root.modules()}
+        self._flags = [(module, module.training) for module in modules.values()]
+
+    def restore(self) -> None:
+        """Set them back."""
+        for module, training in self._flags:
+            module.training = training

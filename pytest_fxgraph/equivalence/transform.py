@@ -1,0 +1,151 @@
+"""Does a transform keep what a model computes? The fixture `fx_transform`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fxcore
+from pytest_fxgraph.capture.tracing import trace
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.equivalence.arguments import arguments_of
+from pytest_fxgraph.equivalence.equivalence_check import EquivalenceCheck
+from pytest_fxgraph.equivalence.model_watch import ModelWatch
+from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
+from pytest_fxgraph.equivalence.rng import RngState
+from pytest_fxgraph.equivalence.soundness import check_soundness, dead_nodes
+from pytest_fxgraph.equivalence.state_guard import StateGuard
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.equivalence.training_mode import TrainingFlags, checked_modes, follow_mode, set_mode
+from pytest_fxgraph.equivalence.transform_result import TransformResult
+from pytest_fxgraph.equivalence.transform_steps import Applied, apply_step, steps_of
+
+
+class TransformCheck:
+    """Traces a model, transforms the graph, lints it, and compares it with the model run eagerly."""
+
+    def __init__(
+        self,
+        *,
+        rtol: float | None = None,
+        atol: float | None = None,
+        seed: int | None = None,
+        compare_outputs: ValueComparison | None = None,
+    ) -> None:
+        self._rtol, self._atol, self._seed = rtol, atol, seed or 0
+        self._compare_outputs = compare_outputs
+
+    def __call__(
+        self,
+        transform: Any,
+        model: Any,
+        inputs: Any,
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        grads: bool = False,
+        modes: Sequence[str] = ("eval",),
+        samples: int = 1,
+        seed: int | None = None,
+        inplace: bool = False,
+        idempotent: bool = False,
+        concrete_args: dict[str, Any] | None = None,
+    ) -> TransformResult:
+        """Check a transform, or a list of them one after the other, and return the graphs before and after.
+
+        In each mode the model is traced and transformed anew; the result is that of the first mode. Without `inplace`
+        the transform must leave the model as it was; with `idempotent`, a second application must change nothing.
+        """
+        __tracebackhide__ = True
+        rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
+        check = EquivalenceCheck(
+            arguments_of(inputs, kwargs),
+            OutputComparison(rule, requires_grad=grads, own_comparison=self._compare_outputs),
+            samples,
+            self._seed if seed is None else seed,
+            grads,
+        )
+        run = _TransformRun(transform, check, inplace, idempotent, concrete_args)
+        results: list[TransformResult] = []
+        rng, training = RngState.now(), TrainingFlags(model)
+        try:
+            # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
+            for mode in checked_modes(modes):
+                results.append(run.in_mode(model, mode))
+        finally:
+            training.restore()
+            rng.restore()
+        # Both graphs go back to the model's own mode, for whoever looks at them side by side.
+        for graph in (results[0].before, results[0].after):
+            follow_mode(graph, model, "train" if getattr(model, "training", False) else "eval")
+        return results[0]
+
+
+@dataclass(frozen=True)
+class _TransformRun:
+    """One transform with all that was asked of it."""
+
+    transform: Any
+    check: EquivalenceCheck
+    inplace: bool
+    idempotent: bool
+    concrete_args: dict[str, Any] | None
+
+    def in_mode(self, model: Any, mode: str) -> TransformResult:
+        """Trace, transform and compare in one mode."""
+        __tracebackhide__ = True
+        set_mode(model, mode)
+        # What may be changed in place is no measure for itself.
+        reference = copy.deepcopy(model) if self.inplace else model
+        guard = StateGuard(reference)
+        traced = trace(reference, concrete_args=self.concrete_args)
+        before = fxcore.GraphModule(traced, copy.deepcopy(traced.graph))
+        given = trace(model, concrete_args=self.concrete_args) if self.inplace else traced
+        guard.restore()
+        steps = steps_of(self.transform)
+        applied = Applied(given, given)
+        for number, (name, step) in enumerate(steps, start=1):
+            subject = f"graph after {name}" if len(steps) == 1 else f"graph after pass {number} ({name})"
+            applied = self._step(step, name, applied.graph_module, model)
+            runs = applied.runs()
+            follow_mode(runs.graph, reference, mode)
+            self.check.about(subject).run(reference, runs, mode, guard)
+            if self.idempotent:
+                self._check_idempotent(step, name, applied.graph_module, model)
+        return TransformResult(before, applied.graph_module, tuple(name for name, _ in steps))
+
+    def _step(self, step: Any, name: str, given: fxcore.GraphModule, model: Any) -> Applied:
+        """Apply one transform and look whether it left a sound graph and an unchanged model."""
+        __tracebackhide__ = True
+        dead_before = dead_nodes(given)
+        text_before = str(given.graph)
+        watch = None if self.inplace else ModelWatch(model)
+        applied = apply_step(step, given)
+        changes = watch.changes() if watch is not None else []
+        if watch is not None and changes:
+            watch.restore()
+            more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+            raise AssertionError(
+                f"{name} changed the model that it was given: {'; '.join(changes[:3])}{more}. "
+                "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
+            )
+        check_soundness(applied.graph_module, name, dead_before)
+        if applied.modified is False and str(applied.graph_module.graph) != text_before:
+            raise AssertionError(f"{name} returned modified=False, and yet it changed the graph")
+        return applied
+
+    def _check_idempotent(self, step: Any, name: str, once: fxcore.GraphModule, model: Any) -> None:
+        first = build_document(once)
+        again = fxcore.GraphModule(once, copy.deepcopy(once.graph))
+        second = build_document(self._step(step, name, again, model).graph_module)
+        difference = compare_documents(first, second)
+        if not difference.is_empty:
+            change = difference.changes[0]
+            raise AssertionError(
+                f"{name} is not idempotent: applied twice it gives another graph than applied once; "
+                f"{len(difference.changes)} differences, the first: {change.subject} {change.where} {change.action}"
+            )

@@ -1,0 +1,123 @@
+"""Nested outputs are compared part by part, each difference under its path."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Record:
+    values: torch.Tensor
+    name: str = "r"
+
+
+def nested(*parts: torch.Tensor) -> torch.Tensor:
+    return torch.nested.nested_tensor(list(parts))
+
+
+def sentences(expected: object, obtained: object, **options: object) -> list[str]:
+    comparison = OutputComparison(ToleranceRule(), **options)
+    return [mismatch.sentence() for mismatch in comparison.compare(expected, obtained, "output")]
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions.*are deprecated")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.arange(3.0),
+        lambda: (torch.arange(3), [torch.ones(2), None]),
+        lambda: {"a": torch.tensor(math.nan), 1: (1, "x", 2.5, math.nan)},
+        lambda: Pair(torch.zeros(0), torch.ones(1, dtype=torch.bool)),
+        lambda: Record(torch.ones(2)),
+        lambda: collections.OrderedDict(x=torch.eye(2).to_sparse()),
+        lambda: torch.ones(2, 3, device="meta"),
+        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
+        lambda: nested(torch.ones(2), torch.ones(3)),
+        lambda: (torch.Size([1, 2]), torch.float32, torch.device("cpu"), slice(1, 2), {1, 2}),
+    ],
+)
+def test_equal_values_of_every_kind_agree(make):
+    assert sentences(make(), make()) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "words"),
+    [
+        (torch.ones(2), torch.ones(2).double(), "output has dtype torch.float32 in eager, torch.float64 in the graph"),
+        (torch.ones(2, 1), torch.ones(2), "output has shape (2, 1) in eager, (2,) in the graph"),
+        (torch.ones(2), torch.ones(2, device="meta"), "output has device cpu in eager, meta in the graph"),
+        (torch.eye(2), torch.eye(2).to_sparse(), "has layout torch.strided in eager, torch.sparse_coo in"),
+        (torch.ones(2, 3), torch.ones(3, 2).t(), "output has stride (3, 1) in eager, (1, 2) in the graph"),
+        ([1], (1,), "output is list of 1 in eager, tuple of 1 in the graph"),
+        (Pair(1, 2), (1, 2), "output is Pair of 2 in eager, tuple of 2 in the graph"),
+        ([1, 2], [1], "output has 2 parts in eager, 1 in the graph; the graph lacks [1]"),
+        ({"a": 1}, {"b": 1}, "output has 1 parts in eager, 1 in the graph; the graph lacks ['a']; eager lacks ['b']"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the order ['a'], ['b'] in eager, ['b'], ['a'] in the graph"),
+        ((1, None), (1, 0), "output[1] is None in eager, int in the graph"),
+        (1, True, "output is int in eager, bool in the graph"),
+        ({"k": [1, 2]}, {"k": [1, 3]}, "output['k'][1] is 2 in eager, 3 in the graph"),
+        (1.0, math.nan, "output is 1.0 in eager, nan in the graph"),
+        (Record(torch.ones(1)), Record(torch.zeros(1)), "output.values has other values in the graph than in eager"),
+        (Pair(1, "x"), Pair(1, "y"), "output.second is 'x' in eager, 'y' in the graph"),
+        (torch.ones(1), 1.0, "output is Tensor in eager, float in the graph"),
+        (torch.eye(2).to_sparse(), (2 * torch.eye(2)).to_sparse(), "output has other values"),
+    ],
+)  # fmt: skip
+def test_each_difference_is_named_by_its_path(expected, obtained, words):
+    found = sentences(expected, obtained)
+
+    assert len(found) == 1
+    assert words in found[0]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_the_parts_of_nested_tensors_are_compared():
+    found = sentences(nested(torch.ones(2), torch.ones(3)), nested(torch.ones(2), torch.zeros(3)))
+
+    assert found == ["output[1] has other values in the graph than in eager"]
+
+
+def test_all_differences_are_found_not_only_the_first():
+    found = sentences({"a": torch.ones(2), "b": [1, 2]}, {"a": torch.zeros(2), "b": [1, 5]})
+
+    assert [sentence.partition(" ")[0] for sentence in found] == ["output['a']", "output['b'][1]"]
+
+
+def test_the_stride_of_a_single_element_means_nothing():
+    assert sentences(torch.ones(1, 3).t(), torch.ones(3, 1)) == []
+
+
+def test_requires_grad_is_compared_where_gradients_are_asked_for():
+    expected = torch.ones(2, requires_grad=True)
+
+    assert sentences(expected, expected.detach()) == []
+    assert sentences(expected, expected.detach(), requires_grad=True) == [
+        "output has requires_grad=True in eager, False in the graph"
+    ]
+
+
+def test_a_comparison_of_the_users_own_is_asked_first():
+    def own(expected: object, obtained: object, path: str) -> str | None:
+        return {"output[0]": "", "output[1]": "is off by one word"}.get(path)
+
+    assert sentences([1, 2, 3], [9, 9, 9], own_comparison=own) == [
+        "output[1] is off by one word",
+        "output[2] is 3 in eager, 9 in the graph",
+    ]
+
+
+def test_a_list_that_a_graph_made_immutable_is_a_list():
+    from fxcore.immutable_collections import immutable_list
+
+    assert sentences([1, 2], immutable_list([1, 2])) == []

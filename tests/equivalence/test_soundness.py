@@ -1,0 +1,40 @@
+"""A graph is well-formed, compiled anew and without leftovers, or its transform is named."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fxcore
+from pytest_fxgraph.equivalence.soundness import check_soundness, dead_nodes
+
+
+def traced() -> fxcore.GraphModule:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        torch.exp(x)
+        x.add_(1)
+        return torch.relu(x)
+
+    return fxcore.symbolic_trace(forward)
+
+
+def test_only_pure_nodes_that_nobody_reads_are_dead():
+    assert dead_nodes(traced()) == {"exp"}
+
+
+def test_leftovers_of_the_model_itself_are_not_held_against_the_transform():
+    graph_module = traced()
+
+    check_soundness(graph_module, "fuse", dead_nodes(graph_module))
+    with pytest.raises(
+        AssertionError, match=r"fuse left nodes that nobody reads: exp; call graph\.eliminate_dead_code"
+    ):
+        check_soundness(graph_module, "fuse", frozenset())
+
+
+def test_a_forgotten_recompile_is_named():
+    graph_module = traced()
+    graph_module.graph.eliminate_dead_code()
+
+    with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
+        check_soundness(graph_module, "fuse", frozenset())

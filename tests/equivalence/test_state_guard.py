@@ -1,0 +1,134 @@
+"""A module is put back to what it was, whatever a call did to it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_fxgraph.equivalence.state_guard import StateGuard, state_tensors
+
+
+class Holder(nn.Module):
+    """Has state of every kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("kept", torch.zeros(2))
+        self.register_buffer("fleeting", torch.zeros(2), persistent=False)
+        self.plain = torch.zeros(2)
+        self.history = [1]
+        self.inner = nn.BatchNorm1d(2)
+
+
+def test_parameters_buffers_and_plain_tensors_are_all_known():
+    known = {state.name: state.kind for state in state_tensors(Holder())}
+
+    assert known["weight"] == "parameter"
+    assert known["kept"] == known["fleeting"] == known["inner.running_mean"] == "buffer"
+    assert known["plain"] == "attribute"
+
+
+def _write_data(holder: Holder) -> None:
+    holder.weight.data.mul_(3)
+
+
+def _write_buffer(holder: Holder) -> None:
+    holder.fleeting += 1
+
+
+def _write_nan(holder: Holder) -> None:
+    holder.kept.fill_(float("nan"))
+
+
+def _write_plain(holder: Holder) -> None:
+    holder.plain.add_(1)
+
+
+def _write_inner(holder: Holder) -> None:
+    holder.inner(torch.rand(4, 2))
+
+
+def _resize(holder: Holder) -> None:
+    holder.kept.resize_(5)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_write_data, "weight"),
+        (_write_buffer, "fleeting"),
+        (_write_nan, "kept"),
+        (_write_plain, "plain"),
+        (_write_inner, "inner.running_mean"),
+        (_resize, "kept"),
+    ],
+)
+def test_a_value_written_in_place_is_noticed_and_put_back(change, name):
+    holder = Holder()
+    tensors = {state.name: state.tensor for state in state_tensors(holder)}
+    values = {key: tensor.detach().clone() for key, tensor in tensors.items()}
+    guard = StateGuard(holder)
+
+    change(holder)
+    noticed = guard.changed()
+    guard.restore()
+
+    assert id(tensors[name]) in noticed
+    assert all(torch.equal(tensors[key], value) for key, value in values.items())
+    assert {state.name: state.tensor for state in state_tensors(holder)} == tensors
+    assert guard.changed() == set()
+
+
+def test_what_was_bound_added_deleted_or_switched_is_put_back():
+    holder = Holder()
+    kept, weight = holder.kept, holder.weight
+    guard = StateGuard(holder)
+
+    holder.kept = torch.ones(7)
+    holder.weight = nn.Parameter(torch.zeros(1))
+    holder.extra = 3
+    holder.history.append(2)
+    holder.inner.eval()
+    del holder.plain
+    holder.register_buffer("more", torch.zeros(1))
+    weight.grad = torch.ones(3)
+    weight.requires_grad_(False)
+    guard.restore()
+
+    assert holder.kept is kept
+    assert holder.weight is weight
+    assert not hasattr(holder, "extra")
+    assert not hasattr(holder, "more")
+    assert holder.history == [1]
+    assert holder.inner.training
+    assert torch.equal(holder.plain, torch.zeros(2))
+    assert weight.grad is None
+    assert weight.requires_grad
+    assert holder.state_dict().keys() == Holder().state_dict().keys()
+
+
+def test_one_restore_after_another_knows_the_first_state():
+    holder = Holder()
+    guard = StateGuard(holder)
+
+    for _ in range(2):
+        _write_buffer(holder)
+        guard.restore()
+
+    assert torch.equal(holder.fleeting, torch.zeros(2))
+
+
+def test_a_module_without_shapes_is_refused_with_the_remedy():
+    with pytest.raises(
+        TypeError, match=r"'weight' of a LazyLinear has no shape before the first call.*call the model once"
+    ):
+        StateGuard(nn.Sequential(nn.LazyLinear(3)))
+
+
+def test_what_is_no_module_has_no_state():
+    guard = StateGuard(lambda x: x)
+
+    assert guard.changed() == set()
+    guard.restore()

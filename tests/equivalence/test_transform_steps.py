@@ -1,0 +1,108 @@
+"""Transforms of every kind are applied the way each wants to be."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.broken_transforms import relu_bypassed
+from fixtures.transform_models import ConvBnRelu, image
+from fixtures.transforms import copy_node_by_node, drop_dead_code
+from pytest_fxgraph.equivalence.transform import TransformCheck
+
+
+def to_functional(gm: fxcore.GraphModule) -> None:
+    """Change in place and return nothing."""
+    for node in gm.graph.nodes:
+        if node.target is torch.relu:
+            node.target = nn.functional.relu
+    gm.recompile()
+
+
+class Pass:
+    """An object that is called and says whether it changed something."""
+
+    def __call__(self, gm: fxcore.GraphModule) -> Any:
+        to_functional(gm)
+        return SimpleNamespace(graph_module=gm, modified=True)
+
+
+def to_graph(gm: fxcore.GraphModule) -> fxcore.Graph:
+    return copy_node_by_node(gm).graph
+
+
+def to_module(gm: fxcore.GraphModule) -> nn.Module:
+    return nn.Sequential(gm.get_submodule("conv"), gm.get_submodule("bn"), nn.ReLU())
+
+
+class Noting(fxcore.Interpreter):
+    """An interpreter that changes nothing."""
+
+
+class Doubling(fxcore.Interpreter):
+    """An interpreter that gets it wrong."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        return super().run(*args, **kwargs) * 2
+
+
+@pytest.mark.parametrize(
+    "transform", [to_functional, Pass(), to_graph, to_module, Noting, fxcore.Transformer, lambda gm: gm]
+)
+def test_every_kind_of_transform_is_applied(transform):
+    result = TransformCheck()(transform, ConvBnRelu(), image(), modes=("eval", "train"))
+
+    assert isinstance(result.after, fxcore.GraphModule)
+
+
+def test_an_interpreter_is_run_and_compared():
+    with pytest.raises(AssertionError, match="eager and graph after Doubling differ"):
+        TransformCheck()(Doubling, ConvBnRelu(), image())
+
+
+def test_of_a_list_the_pass_that_broke_it_is_named():
+    with pytest.raises(AssertionError, match=r"graph after pass 2 \(relu_bypassed\) differ"):
+        TransformCheck()([drop_dead_code, relu_bypassed, to_functional], ConvBnRelu(), image())
+
+    result = TransformCheck()([drop_dead_code, to_functional], ConvBnRelu(), image())
+    assert result.passes == ("drop_dead_code", "to_functional")
+
+
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        ([], r"an empty list of transforms checks nothing"),
+        (3, "3 is no transform"),
+        (lambda gm: 5, "<lambda> returned int; a transform returns a module"),
+    ],
+)
+def test_what_is_no_transform_is_refused(transform, words):
+    with pytest.raises(TypeError, match=words):
+        TransformCheck()(transform, ConvBnRelu(), image())
+
+
+def test_a_change_of_the_model_is_allowed_where_it_is_declared():
+    def scaled(gm: fxcore.GraphModule) -> fxcore.GraphModule:
+        with torch.no_grad():
+            gm.get_submodule("conv").weight.mul_(2)
+        return gm
+
+    model = ConvBnRelu()
+    weight = model.conv.weight.detach().clone()
+
+    with pytest.raises(AssertionError, match=r"scaled changed the model that it was given: parameter conv\.weight"):
+        TransformCheck()(scaled, model, image())
+    assert torch.equal(model.conv.weight, weight)
+
+    # In place the weights may change; that the results change with them is still found.
+    with pytest.raises(AssertionError, match="eager and graph after scaled differ"):
+        TransformCheck()(scaled, model, image(), inplace=True)
+
+
+def test_an_idempotent_transform_passes_as_one():
+    TransformCheck()(drop_dead_code, ConvBnRelu(), image(), idempotent=True)
