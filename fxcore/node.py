@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from fxcore import torch_state
-from fxcore.arguments import Value, freeze, map_aggregate, map_arg, map_values
+from fxcore.arguments import freeze, map_aggregate, map_arg, map_values
 from fxcore.callables import readable_target
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.immutable_collections import immutable_dict
+from fxcore.linked_node import LinkedNode, NodeOwner
 from fxcore.node_text import format_node
 from fxcore.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 
@@ -26,35 +27,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
 
 
-class NodeOwner(Protocol):
-    """What a node asks of the graph that it is in."""
-
-    @property
-    def owning_module(self) -> Any: ...
-
-    def before_change(self) -> None:
-        """Hear that the graph is about to change."""
-
-    def retarget(self, node: Any, op: str, target: Any) -> None:
-        """Hear that a node does something else now than `op` on `target`."""
-
-    def rename(self, node: Any, candidate: str) -> str:
-        """Return a free name close to `candidate`, kept for the node."""
-
-    def order_between(self, before: Any, after: Any) -> int:
-        """Return an order label for a node that comes between two."""
-
-    def is_impure(self, node: Any, impure_random: bool) -> bool:
-        """Tell whether a node does more than compute its value."""
-
-
 def has_side_effect(fn: _F) -> _F:
     """Register a function as one whose calls dead-code elimination must keep; return it unchanged."""
     torch_state.side_effectful_functions().add(fn)
     return fn
 
 
-class Node(Value):
+class Node(LinkedNode):
     """One operation in a `Graph`; made by the graph's methods, such as `Graph.call_function`.
 
     What `op`, `target`, `args` and `kwargs` mean is the same as in torch.fx:
@@ -71,30 +50,22 @@ class Node(Value):
         "__dict__",
         "__weakref__",
         "_args",
-        "_erased",
         "_input_nodes",
         "_kwargs",
         "_name",
-        "_next",
         "_op",
-        "_prev",
         "_repr_fn",
-        "_sort_key",
         "_target",
         "_type",
-        "graph",
         "meta",
         "users",
     )
 
-    graph: Any
     meta: dict[str, Any]
     users: dict[Node, None]
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
     _input_nodes: dict[Node, None]
-    _next: Node
-    _prev: Node
     _repr_fn: Callable[[Node], str] | None
 
     def __init__(
@@ -121,16 +92,13 @@ class Node(Value):
             )
         elif not isinstance(target, str):
             raise NodeTargetError(_wrong_target(name, target, "str"))
-        self.graph = graph
+        super().__init__(graph)
         self._name = name
         self._op = op
         self._target = target
         self._type = return_type
         self.meta = {}
         self.users = {}
-        self._prev = self._next = self
-        self._sort_key = 0
-        self._erased = False
         self._repr_fn = None
         inputs: dict[Any, None] = {}
         self._args = freeze(args, inputs) if args else ()
@@ -284,56 +252,6 @@ class Node(Value):
             user._replace_input(self, replace_with)
         return changed
 
-    # Where the node is.
-
-    @property
-    def next(self) -> Node:
-        """The node after this one; after the last comes the list's root."""
-        return self._next
-
-    @property
-    def prev(self) -> Node:
-        """The node before this one; before the first comes the list's root."""
-        return self._prev
-
-    def prepend(self, x: Node) -> None:
-        """Move `x`, a node of the same graph, to the place before this one."""
-        if x.graph is not self.graph:
-            raise GraphArgumentError(
-                f"Attempting to move a Node into a different Graph: {x._name!r} belongs to another graph than "
-                f"{self._name!r}; copy it with graph.node_copy()"
-            )
-        if x is self:
-            return
-        self.graph.before_change()
-        x.unlink()
-        before = self._prev
-        before._next, x._prev = x, before
-        x._next, self._prev = self, x
-        x._sort_key = self.graph.order_between(before, self)
-
-    def append(self, x: Node) -> None:
-        """Move `x`, a node of the same graph, to the place after this one."""
-        if x is not self:
-            self._next.prepend(x)
-
-    def unlink(self) -> None:
-        """Take the node out of its list; its own links stay, so that a walk that stands on it can go on."""
-        before, after = self._prev, self._next
-        before._next, after._prev = after, before
-
-    def __lt__(self, other: Node) -> bool:
-        return self._sort_key < other._sort_key if isinstance(other, Node) else NotImplemented
-
-    def __gt__(self, other: Node) -> bool:
-        return self._sort_key > other._sort_key if isinstance(other, Node) else NotImplemented
-
-    def __le__(self, other: Node) -> bool:
-        return self._sort_key <= other._sort_key if isinstance(other, Node) else NotImplemented
-
-    def __ge__(self, other: Node) -> bool:
-        return self._sort_key >= other._sort_key if isinstance(other, Node) else NotImplemented
-
     # How the node reads.
 
     @property
@@ -403,7 +321,7 @@ class Node(Value):
 
 
 # Every slot but the two that Python fills by itself.
-_STATE = tuple(name for name in Node.__slots__ if not name.startswith("__"))
+_STATE = tuple(name for name in (*LinkedNode.__slots__, *Node.__slots__) if not name.startswith("__"))
 
 
 def _replace_hooks(graph: NodeOwner) -> Any:
