@@ -180,7 +180,8 @@ def _codegen_from_torch(codegen: torch.fx.graph.CodeGen) -> CodeGen:
         made = PyTreeCodeGen(PyTreeInfo(*codegen.pytree_info))
     else:
         made = CodeGenOfTorch(codegen)
-    return _with_settings_of(codegen, made)
+    _take_settings(codegen, made)
+    return made
 
 
 def _codegen_to_torch(codegen: CodeGen) -> torch.fx.graph.CodeGen:
@@ -192,11 +193,11 @@ def _codegen_to_torch(codegen: CodeGen) -> torch.fx.graph.CodeGen:
         made = torch.fx.graph._PyTreeCodeGen(torch.fx.graph._PyTreeInfo(*codegen.pytree_info))
     else:
         made = CodeGenForTorch(codegen)
-    return _with_settings_of(codegen, made)
+    _take_settings(codegen, made)
+    return made
 
 
-def _with_settings_of(codegen: Any, made: Any) -> Any:
+def _take_settings(codegen: Any, made: Any) -> None:
     for name in ("_body_transformer", "_func_name"):
         if hasattr(codegen, name):
             setattr(made, name, getattr(codegen, name))
-    return made

@@ -41,10 +41,9 @@ class LinkedNode(Value):
     _next: Self
     _prev: Self
 
-    def __init__(self, graph: NodeOwner) -> None:
+    def __init__(self: Self, graph: NodeOwner) -> None:
         self.graph = graph
-        self._prev = self
-        self._next = self
+        self._prev = self._next = self
         self._sort_key = 0
         self._erased = False
 

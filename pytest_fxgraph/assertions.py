@@ -1,0 +1,94 @@
+"""The gate without pytest's fixtures and options: functions for unittest users and scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents, comparison_at
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.golden_store import GoldenStore
+from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.equivalence.equivalence import check_equivalent
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.report.words import short_lines
+
+
+def diff_graphs(expected: Any, obtained: Any) -> Difference:
+    """Compare two subjects at level `structure` and return what differs, which may be nothing."""
+    return compare_documents(_document_of(expected), _document_of(obtained))
+
+
+def assert_graph_equal(
+    expected: Any, obtained: Any, *, level: str = "structure", commutative: bool = False, normalize: bool = False
+) -> None:
+    """Compare two subjects; an AssertionError names what differs."""
+    __tracebackhide__ = True
+    comparison_at(level)  # a wrong level is refused before two models are traced
+    difference = compare_documents(
+        _document_of(expected), _document_of(obtained), level=level, commutative=commutative, normalize=normalize
+    )
+    if not difference.is_empty:
+        raise AssertionError("\n".join(_words_of(difference)))
+
+
+def assert_graph_matches_golden(
+    subject: Any, path: str | os.PathLike[str], *, level: str = "structure", update: bool = False
+) -> None:
+    """Compare a subject with the golden file at `path`; an AssertionError names what differs.
+
+    With `update`, a golden that is missing or does not match is written instead, and one that matches is left as it is.
+    """
+    __tracebackhide__ = True
+    comparison_at(level)
+    document = _document_of(subject)
+    place = Path(path)
+    store = GoldenStore(place.parent)
+    try:
+        expected = decode(store.read(place.name), os.fspath(path))
+    except (GoldenMissingError, GoldenFormatError) as error:
+        # A golden of a newer release is left to that release.
+        if not update or isinstance(error, GoldenVersionError):
+            raise
+    else:
+        difference = compare_documents(expected, document, level=level)
+        if difference.is_empty:
+            return
+        if not update:
+            command = f"assert_graph_matches_golden(..., {os.fspath(path)!r}, update=True)"
+            raise AssertionError("\n".join(short_lines(difference, golden=os.fspath(path), command=command)))
+    store.write(place.name, encode(document))
+
+
+def assert_equivalent(
+    model: Any,
+    graph: Any,
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    grads: bool = False,
+) -> None:
+    """Run a model and a graph on the same inputs and compare all that can be seen; an AssertionError names the rest.
+
+    Both run in the mode, train or eval, that they are in, and are left as they were.
+    """
+    __tracebackhide__ = True
+    check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads)
+
+
+def _document_of(subject: Any) -> GraphDocument:
+    return build_document(to_graph_module(subject))
+
+
+def _words_of(difference: Difference) -> list[str]:
+    # There is no golden here, and nothing to accept.
+    first, *rest = short_lines(difference, golden="the obtained graph", command="")
+    return [first, *rest[:-2], f"  compared at level {difference.level}"]

@@ -1,0 +1,1 @@
+"""From a subject, whatever the user hands over, to an fxcore.GraphModule."""

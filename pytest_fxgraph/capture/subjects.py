@@ -1,0 +1,94 @@
+"""Subjects: everything that may be handed over where a fixture or function takes a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+import fxcore
+from fxcore import interop
+from pytest_fxgraph.capture.tracing import trace
+from pytest_fxgraph.errors import SubjectError
+
+# Asks the pytest_fxgraph_adapt hooks; None means that nobody knows the object.
+Adapter = Callable[[Any], Any]
+
+_OF_TORCH = {
+    ("torch.fx.graph_module", "GraphModule"),
+    ("torch.fx.graph", "Graph"),
+    ("torch.export.exported_program", "ExportedProgram"),
+}
+
+
+def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphModule:
+    """Make a graph of a subject: graphs come as they are, modules and functions are traced.
+
+    A graph that already is one of fxcore is handed on, not copied; whoever reads it leaves it unchanged.
+    """
+    made = _as_graph(subject)
+    if made is not None:
+        return made
+    adapted = adapt(subject) if adapt is not None else None
+    if adapted is not None and adapted is not subject:
+        return to_graph_module(adapted)
+    if isinstance(subject, type):
+        raise SubjectError(f"the class {subject.__qualname__} is no subject; hand over an instance of it")
+    if isinstance(subject, nn.Module) or callable(subject):
+        return trace(subject)
+    raise SubjectError(_refusal(subject))
+
+
+def _as_graph(subject: Any) -> fxcore.GraphModule | None:
+    if isinstance(subject, fxcore.GraphModule):
+        return subject
+    if isinstance(subject, fxcore.Graph):
+        return _module_around(subject)
+    if _is_of_torch(subject):
+        owner = getattr(subject, "owning_module", None)
+        is_of_owner = owner is not None and getattr(owner, "graph", None) is subject
+        converted = interop.from_torch(owner if is_of_owner else subject)
+        return converted if isinstance(converted, fxcore.GraphModule) else _module_around(converted)
+    return None
+
+
+def _is_of_torch(subject: Any) -> bool:
+    # By name: importing torch.fx and torch.export to ask isinstance would cost a second for those who use neither.
+    return any((base.__module__, base.__qualname__) in _OF_TORCH for base in type(subject).__mro__)
+
+
+def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:
+    """Return the module that owns a graph, or one made for it that knows no module and no tensor."""
+    owner = graph.owning_module
+    if isinstance(owner, fxcore.GraphModule) and owner.graph is graph:
+        return owner
+    return fxcore.GraphModule(_unknown_modules_of(graph), graph)
+
+
+class UnknownModule(nn.Module):
+    """Stands for a module that a bare graph names but was not handed over with."""
+
+
+# Documents name the class; where it is defined is no business of theirs.
+UnknownModule.__module__ = "pytest_fxgraph"
+
+
+def _unknown_modules_of(graph: fxcore.Graph) -> nn.Module:
+    root = UnknownModule()
+    for node in graph.nodes:
+        if node.op in ("call_module", "get_attr"):
+            place: nn.Module = root
+            for name in str(node.target).split("."):
+                if name not in place._modules:
+                    place.add_module(name, UnknownModule())
+                place = place.get_submodule(name)
+    return root
+
+
+def _refusal(subject: Any) -> str:
+    return (
+        f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
+        "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
+        "a torch.export.ExportedProgram, or something that a pytest_fxgraph_adapt hook turns into one of these"
+    )

@@ -1,0 +1,129 @@
+"""From a model to its graph by symbolic tracing."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.capture.shapes import record_shapes
+from pytest_fxgraph.capture.tracing_failure import name_of, words_of_failure
+from pytest_fxgraph.errors import CaptureError
+
+_Function = Callable[..., Any]
+
+
+def trace(
+    model: Any,
+    *,
+    example_inputs: object = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    concrete_args: dict[str, Any] | None = None,
+    leaf_modules: Any = (),
+    wrap: Any = (),
+) -> fxcore.GraphModule:
+    """Trace a module or function.
+
+    `leaf_modules` are classes or module paths that stay one node; `wrap` are functions, or names of functions, that
+    stay one node. With `example_inputs` every node carries the shape and dtype of its value. A failure is a
+    CaptureError that names the user's line.
+    """
+    functions, borrowed = _functions_to_wrap(model, _as_tuple(wrap))
+    tracer = _Tracer(_as_tuple(leaf_modules), functions)
+    try:
+        with _borrowed_builtins(_globals_of(model), borrowed):
+            graph = tracer.trace(model, concrete_args)
+    except Exception as error:
+        raise CaptureError(words_of_failure(model, error)) from error
+    graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
+    if example_inputs is not None or example_kwargs:
+        record_shapes(graph_module, example_inputs, example_kwargs)
+    return graph_module
+
+
+class _Tracer(fxcore.Tracer):
+    """Traces, with modules and functions of the user's choice kept as one node each."""
+
+    def __init__(self, leaf_modules: tuple[Any, ...], functions: tuple[_Function, ...]) -> None:
+        super().__init__(autowrap_functions=functions)
+        for leaf in leaf_modules:
+            if not isinstance(leaf, (type, str)):
+                raise CaptureError(
+                    f"leaf_modules: expected classes and module paths, got {leaf!r}; "
+                    "write the module's class, or its path such as 'encoder.block1'"
+                )
+        self._leaf_classes = tuple(leaf for leaf in leaf_modules if isinstance(leaf, type))
+        self._leaf_paths = frozenset(leaf for leaf in leaf_modules if isinstance(leaf, str))
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Tell whether a call of `m` stays one node."""
+        if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
+            return True
+        return super().is_leaf_module(m, module_qualified_name)
+
+
+def _as_tuple(one_or_many: Any) -> tuple[Any, ...]:
+    if isinstance(one_or_many, (str, type)) or not isinstance(one_or_many, Iterable):
+        return (one_or_many,)
+    return tuple(one_or_many)
+
+
+def _functions_to_wrap(model: Any, wanted: tuple[Any, ...]) -> tuple[tuple[_Function, ...], dict[str, _Function]]:
+    """Resolve names; return the functions, and those that are builtins, by name."""
+    namespace = _globals_of(model)
+    functions: list[_Function] = []
+    borrowed: dict[str, _Function] = {}
+    for each in wanted:
+        function: Any = _resolve(each, namespace) if isinstance(each, str) else each
+        name: str = getattr(function, "__name__", "") if each is function else each
+        if not callable(function):
+            raise CaptureError(f"wrap: expected functions and names of functions, got {each!r}")
+        # Tracing wraps what it finds in a module's globals, private names left out.
+        if name.startswith("_"):
+            raise CaptureError(
+                f"wrap: {name!r} begins with an underscore, which tracing leaves alone; "
+                f"write fxcore.wrap({name!r}) at the top level of the file that calls it"
+            )
+        is_borrowed = name not in namespace and vars(builtins).get(name) is function
+        if is_borrowed:
+            borrowed[name] = function
+        functions.append(function)
+    return tuple(functions), borrowed
+
+
+def _resolve(name: str, namespace: Mapping[str, Any]) -> Any:
+    if name in namespace:
+        return namespace[name]
+    if hasattr(builtins, name):
+        return getattr(builtins, name)
+    home, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(home), attribute)
+    except (ImportError, AttributeError, ValueError):
+        raise CaptureError(
+            f"wrap: there is no function {name!r} in the model's file; "
+            "give the function itself, or its full name such as 'package.module.function'"
+        ) from None
+
+
+def _globals_of(model: Any) -> dict[str, Any]:
+    function = type(model).forward if isinstance(model, nn.Module) else model
+    function = getattr(function, "__func__", function)
+    namespace = getattr(function, "__globals__", None)
+    return namespace if isinstance(namespace, dict) else {}
+
+
+@contextlib.contextmanager
+def _borrowed_builtins(namespace: dict[str, Any], borrowed: Mapping[str, _Function]) -> Iterator[None]:
+    """Show builtins to the tracer, which looks for functions to wrap in the model's globals only."""
+    namespace.update(borrowed)
+    try:
+        yield
+    finally:
+        for name in borrowed:
+            del namespace[name]

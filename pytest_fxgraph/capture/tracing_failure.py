@@ -1,0 +1,80 @@
+"""Where in the user's own code did tracing stop? Read from the exception's traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+import fxcore
+
+# Lines of these packages are never the user's: this one, fxcore and torch.
+_PACKAGES = tuple(
+    os.path.dirname(os.path.abspath(home)) + os.sep
+    for home in (os.path.dirname(__file__), str(fxcore.__file__), torch.__file__)
+)
+_STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
+
+
+def words_of_failure(model: Any, error: BaseException) -> str:
+    """Say which model could not be traced, at which line of the user's, and why."""
+    lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
+    line = _users_line(model, error)
+    if line is not None:
+        lines.insert(1, f"  {_short(line.filename)}:{line.lineno}, in {line.name}: {line.line}")
+    return "\n".join(lines)
+
+
+def name_of(model: Any) -> str:
+    """Name a model for people: the class of a module, the qualified name of a function."""
+    if isinstance(model, nn.Module):
+        return type(model).__name__
+    return str(getattr(model, "__qualname__", None) or type(model).__name__)
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).strip()
+    # The errors of fxcore say everything themselves; those of Python need their class ("KeyError: 'x'").
+    if isinstance(error, fxcore.FxError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _users_line(model: Any, error: BaseException) -> traceback.FrameSummary | None:
+    """Find the innermost line in a file that defines the model, else the innermost one of anybody's but torch's."""
+    lines = [line for line in traceback.extract_tb(error.__traceback__) if _is_foreign(line.filename)]
+    files = set(_files_of(model))
+    of_model = [line for line in lines if line.filename in files]
+    chosen = of_model or lines
+    return chosen[-1] if chosen else None
+
+
+def _is_foreign(filename: str) -> bool:
+    path = os.path.abspath(filename)
+    if path.startswith(_PACKAGES) or filename.startswith("<"):
+        return False
+    return not path.startswith(_STANDARD) or "site-packages" in path
+
+
+def _files_of(model: Any) -> Iterator[str]:
+    if isinstance(model, nn.Module):
+        for module in model.modules():
+            home = getattr(sys.modules.get(type(module).__module__), "__file__", None)
+            if home is not None and _is_foreign(home):
+                yield home
+    code = getattr(model, "__code__", None)
+    if code is not None:
+        yield code.co_filename
+
+
+def _short(filename: str) -> str:
+    """Write a path as seen from the working directory, where it lies below it."""
+    path = os.path.abspath(filename)
+    here = os.getcwd() + os.sep
+    return path[len(here) :] if path.startswith(here) else path

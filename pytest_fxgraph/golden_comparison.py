@@ -1,0 +1,187 @@
+"""One comparison of a subject with its golden: find the file, write the subject down, compare, keep the outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from pytest_fxgraph import settings
+from pytest_fxgraph.accepting_command import accepting_command
+from pytest_fxgraph.capture.shapes import shapes_recorded
+from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.case_twins import has_case_twin
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.golden_store import GoldenStore
+from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.document.location import golden_path
+from pytest_fxgraph.errors import GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.golden_attempt import GoldenAttempt
+from pytest_fxgraph.golden_folder import golden_root, shown
+from pytest_fxgraph.report.headline import headline
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.words import full_section, short_lines
+from pytest_fxgraph.xfail import is_expected_to_fail
+
+
+@dataclass(frozen=True)
+class GoldenRequest:
+    """What a test asks of one comparison; None where it leaves the answer to marker, options and defaults."""
+
+    name: str | None = None
+    level: str | None = None
+    example_inputs: Any = None
+    example_kwargs: Mapping[str, Any] | None = None
+    constants: str | None = None
+    commutative: bool | None = None
+    normalize: bool | None = None
+
+
+class GoldenComparison:
+    """Compares the subjects of one attempt of one test with its goldens."""
+
+    def __init__(self, item: pytest.Item, attempt: GoldenAttempt) -> None:
+        self._item = item
+        self._attempt = attempt
+        self._store = GoldenStore(golden_root(item.config))
+
+    def compare(self, subject: object, request: GoldenRequest) -> Exception | None:
+        """Compare and keep the outcome; return the error to raise, or None where the test may go on.
+
+        It may go on after a mismatch, too, where an update was asked for: the new text is then written once the test
+        has passed.
+        """
+        self._attempt.compared = True
+        level = settings.value_of(settings.LEVEL, self._item, request.level)
+        path = self._locate(request.name)
+        document = self._document(subject, request)
+        obtained = encode(document)
+        outcome = Outcome(str(self._item.nodeid), shown(path, self._item.config), level, "matched")
+        try:
+            expected = self._expected(path, outcome.golden)
+            outcome = replace(outcome, expected_digest=_digest(expected))
+            # The ordinary case, which costs no YAML.
+            if expected == obtained:
+                self._keep(outcome)
+                return None
+            written = decode(expected, outcome.golden)
+        except GoldenMissingError:
+            return self._miss(outcome, obtained)
+        except GoldenError as error:
+            return self._refuse(outcome, error, obtained)
+        difference = self._difference(written, document, level, request)
+        if difference.is_empty:
+            self._keep(outcome)
+            return None
+        if self._promises(outcome, obtained, "changed"):
+            return None
+        return self._differ(outcome, difference, written, document)
+
+    # What is compared.
+
+    def _locate(self, name: str | None) -> PurePosixPath:
+        item = self._item
+        if name is None:
+            self._attempt.unnamed += 1
+        callspec = getattr(item, "callspec", None)
+        return golden_path(
+            os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"),
+            [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
+            getattr(item, "originalname", None) or item.name,
+            None if callspec is None else callspec.id,
+            name,
+            position=self._attempt.unnamed,
+            has_case_twin=has_case_twin(item),
+        )
+
+    def _document(self, subject: object, request: GoldenRequest) -> GraphDocument:
+        constants = settings.value_of(settings.CONSTANT_FORM, self._item, request.constants)
+        graph_module = to_graph_module(subject, self._adapt)
+        with shapes_recorded(graph_module, request.example_inputs, request.example_kwargs):
+            document = build_document(graph_module, constants=constants)
+        return self._normalized(document)
+
+    def _adapt(self, subject: object) -> Any:
+        return self._item.ihook.pytest_fxgraph_adapt(obj=subject)
+
+    def _normalized(self, document: GraphDocument) -> GraphDocument:
+        """Pass the document through every hook, each reading what the one before it made."""
+        for hook in reversed(self._item.ihook.pytest_fxgraph_normalize.get_hookimpls()):
+            changed: Any = hook.function(*(document for _ in hook.argnames))
+            document = document if changed is None else changed
+        return document
+
+    def _expected(self, path: PurePosixPath, golden: str) -> str:
+        """Return the text to compare with: what this very test is about to write, else the golden's."""
+        pending = self._attempt.texts.get(golden)
+        return self._store.read(path) if pending is None else pending
+
+    def _difference(
+        self, expected: GraphDocument, obtained: GraphDocument, level: str, request: GoldenRequest
+    ) -> Difference:
+        return compare_documents(
+            expected,
+            obtained,
+            level=level,
+            commutative=settings.value_of(settings.COMMUTATIVE, self._item, request.commutative),
+            normalize=settings.value_of(settings.NORMALIZE, self._item, request.normalize),
+        )
+
+    # What comes of it.
+
+    def _keep(self, outcome: Outcome) -> None:
+        self._attempt.outcomes.append(outcome)
+
+    def _miss(self, outcome: Outcome, obtained: str) -> Exception | None:
+        if self._promises(outcome, obtained, "new"):
+            return None
+        lines = (f"there is no golden {outcome.golden}", f"look at the graph, then write it: {self._command()}")
+        self._keep(replace(outcome, status="missing", headline=lines[0], lines=lines))
+        return GoldenMissingError("\n".join(lines))
+
+    def _refuse(self, outcome: Outcome, error: GoldenError, obtained: str) -> Exception | None:
+        # What a newer release wrote is no accident; anything else that cannot be read no longer matches anything.
+        is_ruined = isinstance(error, GoldenFormatError) and not isinstance(error, GoldenVersionError)
+        if is_ruined and self._promises(outcome, obtained, "changed"):
+            return None
+        words = str(error)
+        self._keep(replace(outcome, status="error", headline=words, lines=(words,)))
+        return error
+
+    def _differ(
+        self, outcome: Outcome, difference: Difference, expected: GraphDocument, obtained: GraphDocument
+    ) -> Exception:
+        command = self._command()
+        lines = tuple(short_lines(difference, golden=outcome.golden, command=command))
+        section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)
+        self._attempt.sections.append((f"fx golden {outcome.golden}", section))
+        self._keep(replace(outcome, status="mismatch", headline=headline(difference), lines=lines, section=section))
+        return AssertionError("\n".join(lines))
+
+    def _promises(self, outcome: Outcome, obtained: str, update: str) -> bool:
+        """Let the comparison pass if the run is to update, and have the text written once the test has passed.
+
+        Refused where this test has promised the golden another text already: one of the two would be lost.
+        """
+        is_wanted = settings.wants_update(self._item.config, update)
+        if not is_wanted or outcome.golden in self._attempt.texts or is_expected_to_fail(self._item):
+            return False
+        self._attempt.texts[outcome.golden] = obtained
+        self._keep(replace(outcome, status="updated", new_text=obtained, update=update))
+        return True
+
+    def _command(self) -> str:
+        return accepting_command(self._item)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

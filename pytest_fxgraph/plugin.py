@@ -1,0 +1,119 @@
+"""The pytest plugin: what pytest loads through the entry point `fxgraph`. Imports no torch.
+
+Here stand the hooks that every process runs; what only the process that writes does is in `golden_session`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+import pytest
+
+from pytest_fxgraph import hookspecs, settings
+from pytest_fxgraph.case_twins import mark_case_twins
+from pytest_fxgraph.golden_attempt import attempt_of, start_attempt
+from pytest_fxgraph.golden_folder import golden_root
+from pytest_fxgraph.golden_session import GoldenSession
+from pytest_fxgraph.pytest_fixtures import (  # fixtures are found in the plugin's namespace
+    fx_capture,
+    fx_equivalence,
+    fx_golden,
+    fx_ops,
+    fx_rewrite,
+    fx_trace,
+    fx_transform,
+)
+from pytest_fxgraph.report_cargo import hand_over
+
+__all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
+
+# The entry point, and the module, which `-p` and `pytest_plugins` name.
+_NAMES = ("fxgraph", __name__)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register options and ini keys."""
+    _answer_to_both_names(pluginmanager)
+    settings.add_options(parser)
+
+
+def _answer_to_both_names(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Let the plugin be asked for a second time under its other name, where pluggy would stop with an error."""
+    loaded_as = pluginmanager.get_name(sys.modules[__name__])
+    for name in _NAMES:
+        if name != loaded_as and not pluginmanager.has_plugin(name):
+            pluginmanager.set_blocked(name)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that users can implement."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the settings; in the process that writes goldens, start to listen to reports."""
+    config.addinivalue_line("markers", settings.MARKER)
+    settings.check_options(config)
+    if not is_worker(config):
+        config.pluginmanager.register(GoldenSession(config), "fxgraph-golden-session")
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is one of pytest-xdist's workers, which read and compare but never write."""
+    return hasattr(config, "workerinput")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Keep goldens from plugins that collect YAML files."""
+    if collection_path.suffix == ".yaml" and collection_path.is_relative_to(golden_root(config)):
+        return True
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Note tests whose ids differ only in case."""
+    report = yield
+    mark_case_twins(report)
+    return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Refuse markers with wrong values; under xdist, where a worker cannot refuse the run, their tests fail."""
+    if not is_worker(config):
+        settings.check_markers(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin an attempt; a rerun begins another."""
+    start_attempt(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test, once it passed, for what `fx_golden.check` found."""
+    __tracebackhide__ = True
+    yield
+    attempt_of(item).close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what was found on the report, which is all that leaves a worker."""
+    report = yield
+    attempt = attempt_of(item)
+    report.sections += attempt.sections
+    attempt.sections.clear()
+    if report.when == "teardown":
+        hand_over(attempt.outcomes, report)
+        start_attempt(item)  # lets go of the frames and texts that this one held
+    return report
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:
+    """Explain `assert subject == fx_golden` where the subject's class gave the answer instead of fx_golden."""
+    fixture = sys.modules.get("pytest_fxgraph.golden_fixture")
+    return None if fixture is None else fixture.words_of_a_foreign_answer(op, left, right)

@@ -1,0 +1,109 @@
+"""The fixtures. What they need of torch is imported inside, when a test first asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from pytest_fxgraph import settings
+from pytest_fxgraph.errors import CaptureError, GateError
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.equivalence.equivalence import Equivalence
+    from pytest_fxgraph.equivalence.transform import TransformCheck
+    from pytest_fxgraph.golden_fixture import GoldenFixture
+
+BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform")
+
+
+@pytest.fixture(scope="session")
+def fx_trace() -> Callable[..., Any]:
+    """Trace a model to an fxcore.GraphModule; a failure names the line of the model.
+
+    fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
+    """
+    from pytest_fxgraph.capture.tracing import trace
+
+    def trace_or_fail(model: Any, **options: Any) -> Any:
+        try:
+            return trace(model, **options)
+        except CaptureError as error:
+            words = str(error)
+        # Outside the handler: the report is the letter alone, without the frames of the tracer below it.
+        pytest.fail(words, pytrace=False)
+
+    return trace_or_fail
+
+
+@pytest.fixture
+def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
+    """Compare a graph with its golden file: assert subject == fx_golden.
+
+    fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch.
+    """
+    from pytest_fxgraph.golden_fixture import GoldenFixture
+
+    return GoldenFixture.of_test(request.node)
+
+
+@pytest.fixture
+def fx_equivalence(request: pytest.FixtureRequest) -> Equivalence:
+    """Run a model eagerly and as a graph on the same inputs and compare; return the GraphModule.
+
+    fx_equivalence(model, inputs, *, graph=None, kwargs=None, rtol=None, atol=None, grads=False, modes=("eval",), ...)
+    """
+    from pytest_fxgraph.equivalence.equivalence import Equivalence
+
+    return Equivalence(**_numeric_settings(request.node), compare_outputs=_own_comparison(request.node))
+
+
+@pytest.fixture
+def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
+    """Apply a transform to a model's graph, lint the result and compare it with the model run eagerly.
+
+    fx_transform(transform, model, inputs, ...)
+    """
+    from pytest_fxgraph.equivalence.transform import TransformCheck
+
+    return TransformCheck(**_numeric_settings(request.node), compare_outputs=_own_comparison(request.node))
+
+
+@pytest.fixture(scope="session")
+def fx_ops() -> NoReturn:
+    """Count and forbid operators of a graph (not built in this version)."""
+    _refuse("fx_ops")
+
+
+@pytest.fixture(scope="session")
+def fx_capture() -> NoReturn:
+    """Capture the graphs that a frontend makes of a model (not built in this version)."""
+    _refuse("fx_capture")
+
+
+@pytest.fixture(scope="session")
+def fx_rewrite() -> NoReturn:
+    """Replace a pattern and explain what did not match (not built in this version)."""
+    _refuse("fx_rewrite")
+
+
+def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
+    return {setting.name: settings.value_of(setting, item) for setting in (settings.RTOL, settings.ATOL, settings.SEED)}
+
+
+def _own_comparison(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:
+    """Return the way to ask the user's hooks about two values; None, which is faster, where there are none."""
+    hook = item.ihook.pytest_fxgraph_compare_outputs
+    if not hook.get_hookimpls():
+        return None
+
+    def ask(expected: Any, obtained: Any, path: str) -> str | None:
+        answer: str | None = hook(expected=expected, obtained=obtained, path=path)
+        return answer
+
+    return ask
+
+
+def _refuse(name: str) -> NoReturn:
+    raise GateError(f"the fixture {name} is not built in this version; those that are: {', '.join(BUILT)}")

@@ -1,0 +1,221 @@
+"""Options, ini keys and the `fx` marker: read here and nowhere else. The nearest wins.
+
+argument > closest marker > command line > ini > default
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_fxgraph.errors import LevelError
+
+GOLDEN_LEVELS = ("exact", "structure", "ops", "signature")
+CONSTANTS = ("exact", "close", "shape")
+UPDATE_ONLY = ("new", "changed")
+
+MARKER = (
+    "fx(level=..., commutative=..., normalize=..., constants=..., rtol=..., atol=..., seed=...): "
+    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture goes before it."
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One thing a user can set, and every place where it can be set."""
+
+    name: str  # keyword of the fixture and of the marker
+    default: Any
+    form: str  # what a right value looks like, in words
+    parse: Callable[[object], Any]  # the value, or a ValueError
+    help: str = ""  # with it, the setting is a command-line option and an ini key as well
+    metavar: str | None = None
+    on_marker: bool = True
+
+    @property
+    def option(self) -> str:
+        """Spell the command-line option: `--fx-golden-dir`."""
+        return "--fx-" + self.name.replace("_", "-")
+
+    @property
+    def key(self) -> str:
+        """Spell the ini key, which is the name under which pytest keeps the option, too: `fx_golden_dir`."""
+        return "fx_" + self.name
+
+    def read(self, value: object, place: str) -> Any:
+        """Return the value as the code uses it; refuse what has another form, naming the place it came from."""
+        try:
+            return self.parse(value)
+        except ValueError:
+            raise pytest.UsageError(f"{place}: expected {self.form}, got {value!r}") from None
+
+
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise ValueError
+        return value
+
+    return parse
+
+
+def _yes_or_no(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _tolerance(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ValueError
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError
+    return number
+
+
+def _whole_number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError
+    number = int(value)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+def _folder(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError
+    return value
+
+
+LEVEL = Setting(
+    "level",
+    "structure",
+    "one of " + ", ".join(GOLDEN_LEVELS),
+    _one_of(*GOLDEN_LEVELS),
+    "level at which graphs are compared with their goldens: " + ", ".join(GOLDEN_LEVELS) + " (default: structure)",
+    "LEVEL",
+)
+RTOL = Setting(
+    "rtol",
+    None,
+    "a number that is not negative, such as 1e-5",
+    _tolerance,
+    "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
+    "NUMBER",
+)
+ATOL = Setting(
+    "atol",
+    None,
+    "a number that is not negative, such as 1e-8",
+    _tolerance,
+    "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
+    "NUMBER",
+)
+SEED = Setting(
+    "seed",
+    0,
+    "a whole number that is not negative",
+    _whole_number,
+    "seed from which fx_equivalence and fx_transform draw (default: 0)",
+    "NUMBER",
+)
+GOLDEN_DIR = Setting(
+    "golden_dir",
+    "golden",
+    "the path of a folder",
+    _folder,
+    "folder of the golden files, relative to rootdir (default: golden)",
+    "DIR",
+    on_marker=False,
+)
+COMMUTATIVE = Setting("commutative", False, "True or False", _yes_or_no)
+NORMALIZE = Setting("normalize", False, "True or False", _yes_or_no)
+CONSTANT_FORM = Setting("constants", "exact", "one of " + ", ".join(CONSTANTS), _one_of(*CONSTANTS))
+
+_SETTINGS = (GOLDEN_DIR, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM)
+_OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
+_ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every option and ini key."""
+    group = parser.getgroup("fxgraph", "FX graphs (pytest-fxgraph)")
+    group.addoption(
+        "--fx-update-golden",
+        action="store_true",
+        help="write the goldens that are missing and those that no longer match, of tests that otherwise passed",
+    )
+    group.addoption(
+        "--fx-update-only",
+        choices=UPDATE_ONLY,
+        help="with --fx-update-golden: write only missing goldens (new), or only those that no longer match (changed)",
+    )
+    for setting in _OPTIONS:
+        group.addoption(setting.option, dest=setting.key, metavar=setting.metavar, help=setting.help)
+        parser.addini(setting.key, setting.help)
+
+
+def check_options(config: pytest.Config) -> None:
+    """Refuse wrong values of options and ini keys before anything is collected."""
+    for setting in _OPTIONS:
+        value_of_config(setting, config)
+    if config.getoption("fx_update_only") and not config.getoption("fx_update_golden"):
+        raise pytest.UsageError("--fx-update-only: expected together with --fx-update-golden, which it narrows")
+
+
+def check_markers(items: Iterable[pytest.Item]) -> None:
+    """Refuse `fx` markers with wrong values, naming the first test that carries one."""
+    for item in items:
+        for mark in item.iter_markers("fx"):
+            _check_marker(mark, item)
+
+
+def _check_marker(mark: pytest.Mark, item: pytest.Item) -> None:
+    place = f"marker fx of {item.nodeid}"
+    if mark.args:
+        raise pytest.UsageError(f'{place}: expected keywords such as fx(level="exact"), got {mark.args[0]!r}')
+    for name, value in mark.kwargs.items():
+        if name not in _ON_MARKER:
+            raise pytest.UsageError(f"{place}: there is no {name!r}; it takes {', '.join(_ON_MARKER)}")
+        _ON_MARKER[name].read(value, f"{place}, {name}")
+
+
+def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> Any:
+    """Return the value that holds for one comparison in this test; `None` as an argument means not given."""
+    if argument is not None:
+        return _of_argument(setting, argument)
+    for mark in item.iter_markers("fx"):
+        if setting.name in mark.kwargs:
+            _check_marker(mark, item)
+            return setting.read(mark.kwargs[setting.name], f"marker fx of {item.nodeid}, {setting.name}")
+    if setting.help:
+        return value_of_config(setting, item.config)
+    return setting.default
+
+
+def _of_argument(setting: Setting, argument: object) -> Any:
+    if setting is LEVEL and argument not in GOLDEN_LEVELS:
+        raise LevelError(f"there is no level {argument!r}; goldens are compared at {', '.join(GOLDEN_LEVELS)}")
+    return setting.read(argument, f"argument {setting.name}")
+
+
+def value_of_config(setting: Setting, config: pytest.Config) -> Any:
+    """Return the value that holds for the whole run: command line, then ini, then default."""
+    given = config.getoption(setting.key)
+    if given is not None:
+        return setting.read(given, setting.option)
+    written = config.getini(setting.key)
+    if written:
+        return setting.read(written, f"ini key {setting.key}")
+    return setting.default
+
+
+def wants_update(config: pytest.Config, update: str) -> bool:
+    """Tell whether the run is to write goldens that are "new", or those that are "changed"."""
+    return bool(config.getoption("fx_update_golden")) and config.getoption("fx_update_only") in (None, update)

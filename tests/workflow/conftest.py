@@ -1,0 +1,83 @@
+"""A small project of a user's, whose tests run inside ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# Runs within this process forget the modules that they import. Those that torch cannot stand to be imported twice,
+# and those that are slow to import, are here before the first run.
+import pytest_fxgraph.equivalence.equivalence
+import pytest_fxgraph.equivalence.transform
+import pytest_fxgraph.golden_fixture  # noqa: F401
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return {body}
+"""
+
+TEST = """
+from model import Net
+
+
+def test_net(fx_golden):
+    assert Net() == fx_golden
+"""
+
+
+class Project:
+    """A folder with a model, tests of it and their goldens."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        pytester.makeini("[pytest]\npythonpath = .\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def model(self, body: str = "torch.relu(y)") -> None:
+        self.write("model.py", MODEL.format(body=body))
+
+    def test(self, text: str = TEST, name: str = "test_net.py") -> None:
+        self.write(name, text)
+
+    def run(self, *options: str) -> pytest.RunResult:
+        # hypothesis would be imported anew, with its assertions rewritten, by each run: two seconds.
+        return self.pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:hypothesispytest", *options)
+
+    def update(self, *options: str) -> pytest.RunResult:
+        return self.run("--fx-update-golden", *options)
+
+    def goldens(self, folder: str = "golden") -> dict[str, bytes]:
+        """Return the content of all goldens by their path in the golden folder."""
+        root = self.path / folder
+        return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*.yaml"))}
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with a model and one test that compares it with its golden."""
+    # A model that is edited within the second, at the same length, would be read from its old byte code.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    project = Project(pytester)
+    project.model()
+    project.test()
+    return project

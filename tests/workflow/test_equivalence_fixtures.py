@@ -1,0 +1,62 @@
+"""The fixtures `fx_equivalence` and `fx_transform`, as far as the plugin wires them."""
+
+from __future__ import annotations
+
+import pytest
+
+NUDGED = """
+import pytest
+import torch
+import fxcore
+from model import Net
+
+
+def nudge(graph_module):
+    graph = graph_module.graph
+    output = graph.output_node()
+    with graph.inserting_before(output):
+        output.args = (graph.call_function(torch.mul, (output.args[0], 1.001)),)
+    graph_module.recompile()
+    return graph_module
+
+
+{marker}
+def test_equivalence(fx_equivalence, fx_trace):
+    torch.manual_seed(0)
+    model = Net()
+    graph = fx_equivalence(model, torch.rand(2, 4) + 1, graph=nudge(fx_trace(model)){call})
+    assert isinstance(graph, fxcore.GraphModule)
+
+
+{marker}
+def test_transform(fx_transform):
+    torch.manual_seed(0)
+    result = fx_transform(nudge, Net(), torch.rand(2, 4) + 1{call})
+    assert not result.difference.is_empty
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "marker", "call"),
+    [
+        (["--fx-rtol=0.1", "--fx-atol=0.1"], "", ""),
+        ([], "@pytest.mark.fx(rtol=0.1, atol=0.1)", ""),
+        (["--fx-rtol=0", "--fx-atol=0"], "", ", rtol=0.1, atol=0.1"),
+    ],
+    ids=["command line", "marker", "argument"],
+)
+def test_tolerances_reach_the_comparison(project, options, marker, call):
+    project.model("torch.sigmoid(y)")
+    project.test(NUDGED.format(marker=marker, call=call))
+
+    project.run(*options).assert_outcomes(passed=2)
+
+
+def test_without_a_tolerance_the_nudge_is_found(project):
+    project.model("torch.sigmoid(y)")
+    project.test(NUDGED.format(marker="", call=""))
+
+    result = project.run()
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["E*MismatchError: eager and graph*output has other values*"])
