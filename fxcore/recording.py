@@ -61,6 +61,7 @@ class TracerBase:
 
     graph: Graph
     record_stack_traces: bool = False
+    record_sources: bool = False  # keep, in meta["source"], file and line of the user's program; costs little
     _record_forward_stack_traces_only: bool = False
     check_mutable_operations: bool = False
     trace_asserts: bool = False
@@ -96,6 +97,10 @@ class TracerBase:
             node.meta.update(traceback.meta_for_new_node())
         elif self.module_stack:
             node.meta["nn_module_stack"] = self._module_stack_now()
+        if self.record_sources:
+            frame = user_frame()
+            if frame is not None:
+                node.meta["source"] = (frame.f_code.co_filename, frame.f_lineno)
         if self.record_stack_traces and not node.stack_trace:
             trace = stack_traces.capture(forward_only=self._record_forward_stack_traces_only)
             if trace:
@@ -175,7 +180,7 @@ class TracerBase:
         if isinstance(a, _CONSTANTS):
             return a
         raise TraceArgumentError(
-            f"argument of type: {type(a)}{self._place()}\n{a!r:.200} cannot be an argument of a node. Pass its tensors "
+            f"argument of type: {type(a)}{self._place()}\n{_shown(a)} cannot be an argument of a node. Pass its tensors "
             "and numbers one by one, or make the function that takes it a leaf with wrap()"
         )
 
@@ -227,6 +232,13 @@ class TracerBase:
 
 class TraceArgumentKeyError(TraceError, RuntimeError):
     """A dict in the arguments of a node has a symbolic value in a key."""
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.200}"
+    except Exception:  # its repr may compute with the very stand-ins that it holds
+        return f"An object of type {type(value).__name__}"
 
 
 def _describe(value: Any) -> str:

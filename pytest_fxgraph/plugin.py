@@ -101,16 +101,27 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put what was found on the report, which is all that leaves a worker."""
     report = yield
     attempt = attempt_of(item)
     report.sections += attempt.sections
+    if call.excinfo is not None:
+        report.sections += _section_of(call.excinfo.value)
     attempt.sections.clear()
     if report.when == "teardown":
         hand_over(attempt.outcomes, report)
         start_attempt(item)  # lets go of the frames and texts that this one held
     return report
+
+
+def _section_of(error: BaseException) -> list[tuple[str, str]]:
+    """Return the whole story of a numeric mismatch, of which the assertion tells the beginning."""
+    is_ours = type(error).__module__.startswith("pytest_fxgraph.")
+    section = getattr(error, "section", None) if is_ours else None
+    return [("fx equivalence", section)] if isinstance(section, str) else []
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:

@@ -12,10 +12,11 @@ from pytest_fxgraph.errors import CaptureError, GateError
 
 if TYPE_CHECKING:
     from pytest_fxgraph.equivalence.equivalence import Equivalence
+    from pytest_fxgraph.equivalence.ops import OpsQuery
     from pytest_fxgraph.equivalence.transform import TransformCheck
     from pytest_fxgraph.golden_fixture import GoldenFixture
 
-BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform")
+BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops")
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +72,15 @@ def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
 
 
 @pytest.fixture(scope="session")
-def fx_ops() -> NoReturn:
-    """Count and forbid operators of a graph (not built in this version)."""
-    _refuse("fx_ops")
+def fx_ops() -> Callable[[Any], OpsQuery]:
+    """Ask for operators of a graph: fx_ops(subject).count(torch.relu), .absent(...), .in_order(...), .only_from(...).
+
+    Targets are functions, classes of modules, names of methods, and globs such as "aten.batch_norm*".
+    """
+    from pytest_fxgraph.capture.subjects import to_graph_module
+    from pytest_fxgraph.equivalence.ops import OpsQuery
+
+    return lambda subject: OpsQuery(to_graph_module(subject))
 
 
 @pytest.fixture(scope="session")

@@ -35,12 +35,13 @@ def trace(
     """
     functions, borrowed = _functions_to_wrap(model, _as_tuple(wrap))
     tracer = _Tracer(_as_tuple(leaf_modules), functions)
-    try:
-        with _borrowed_builtins(_globals_of(model), borrowed):
-            graph = tracer.trace(model, concrete_args)
-    except Exception as error:
-        raise CaptureError(words_of_failure(model, error)) from error
-    graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
+    with _own_attributes(model, tracer):
+        try:
+            with _borrowed_builtins(_globals_of(model), borrowed):
+                graph = tracer.trace(model, concrete_args)
+        except Exception as error:
+            raise CaptureError(words_of_failure(model, error)) from error
+        graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
     if example_inputs is not None or example_kwargs:
         record_shapes(graph_module, example_inputs, example_kwargs)
     return graph_module
@@ -48,6 +49,8 @@ def trace(
 
 class _Tracer(fxcore.Tracer):
     """Traces, with modules and functions of the user's choice kept as one node each."""
+
+    record_sources = True
 
     def __init__(self, leaf_modules: tuple[Any, ...], functions: tuple[_Function, ...]) -> None:
         super().__init__(autowrap_functions=functions)
@@ -65,6 +68,19 @@ class _Tracer(fxcore.Tracer):
         if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
             return True
         return super().is_leaf_module(m, module_qualified_name)
+
+
+@contextlib.contextmanager
+def _own_attributes(model: Any, tracer: fxcore.Tracer) -> Iterator[None]:
+    """Take the constants that tracing kept on the model away again: the next trace would number its own after them."""
+    before = set(vars(model)) if isinstance(model, nn.Module) else set()
+    try:
+        yield
+    finally:
+        if isinstance(model, nn.Module):
+            kept = {path for path in getattr(tracer, "tensor_attrs", {}).values() if path in vars(model)}
+            for name in kept - before:
+                delattr(model, name)
 
 
 def _as_tuple(one_or_many: Any) -> tuple[Any, ...]:

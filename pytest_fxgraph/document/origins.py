@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import sys
@@ -37,6 +38,9 @@ class Origins:
         """Give the innermost line of the user's source, `model.py:12: x = x + 1`, where tracing kept it."""
         if not self._sources:
             return None
+        place = node.meta.get("source")
+        if isinstance(place, tuple):
+            return self._told(*place)
         trace = node.meta.get("stack_trace") or getattr(node, "stack_trace", None)
         if not isinstance(trace, str):
             return None
@@ -48,7 +52,10 @@ class Origins:
         frames = [frame for frame in _FRAME.findall(trace) if not self._is_foreign(frame[0])]
         if not frames:
             return None
-        path, line, text = frames[-1]
+        return self._told(*frames[-1])
+
+    def _told(self, path: str, line: int | str, text: str | None = None) -> str:
+        text = linecache.getline(path, int(line)) if text is None else text
         return f"{path.removeprefix(self._folder)}:{line}: {text.strip()}".removesuffix(": ")
 
     def _is_foreign(self, path: str) -> bool:

@@ -45,7 +45,9 @@ def own_imports_of(file: Path) -> set[str]:
 
 
 def test_there_are_files_to_look_at():
-    assert {"fxcore.graph", "fxcore.interop", "pytest_fxgraph.plugin", "pytest_fxgraph.compare.structure"} <= set(MODULES)
+    assert {"fxcore.graph", "fxcore.interop", "pytest_fxgraph.plugin", "pytest_fxgraph.compare.structure"} <= set(
+        MODULES
+    )
     assert "fxcore.node" in own_imports_of(MODULES["fxcore.graph"])
 
 

@@ -60,3 +60,35 @@ def test_without_a_tolerance_the_nudge_is_found(project):
 
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["E*MismatchError: eager and graph*output has other values*"])
+
+
+def test_a_numeric_mismatch_is_told_in_full_in_a_section_of_the_report(project):
+    project.model("torch.sigmoid(y)")
+    project.test(NUDGED.format(marker="", call=""))
+
+    result = project.run("-k", "test_equivalence")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["*- fx equivalence -*", "*max abs error*"])
+
+
+def test_fx_ops_answers_for_any_subject(project):
+    project.model("torch.relu(y)")
+    project.test(
+        """
+        import pytest
+        import torch
+        from model import Net
+
+        def test_ops(fx_ops):
+            ops = fx_ops(Net())
+            assert ops.count(torch.relu) == 1
+            assert ops.count(torch.nn.Linear) == 1
+            ops.absent("aten.*", torch.sigmoid)
+            ops.in_order(torch.nn.Linear, torch.relu)
+            with pytest.raises(AssertionError, match="torch.relu must be absent, and 1 nodes? of the graph call"):
+                ops.absent(torch.relu)
+        """.replace("\n        ", "\n")
+    )
+
+    project.run().assert_outcomes(passed=1)
