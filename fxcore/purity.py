@@ -34,7 +34,8 @@ def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
     if op in ("placeholder", "output"):
         return True
     if op == "call_module":
-        return module is not None and _module_is_impure(module, str(node.target))
+        # Without a module to ask, keeping a call that may do anything is the safe answer.
+        return module is None or _module_is_impure(module, str(node.target))
     if op == "call_method":
         return _names_mutation(str(node.target)) or _asks_for_mutation(node.kwargs)
     if op == "call_function":
