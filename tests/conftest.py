@@ -1,0 +1,21 @@
+"""What holds for every test here: torch's global switches are left as they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+def switches() -> tuple[object, ...]:
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
+
+
+@pytest.fixture(autouse=True)
+def _torch_is_left_as_it_was() -> Iterator[None]:
+    before = switches()
+    yield
+    after = switches()
+    torch.set_grad_enabled(bool(before[0]))
+    assert after == before, "the test left grad mode, inference mode or the default dtype changed"
