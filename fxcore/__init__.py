@@ -1,5 +1,6 @@
 """fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
 
+from fxcore import code_retracing as _  # noqa: F401 - graph_module's functions for old pickles need a tracer
 from fxcore import immutable_collections
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
@@ -9,6 +10,7 @@ from fxcore.node import Node, has_side_effect, map_arg
 from fxcore.proxy import Proxy
 from fxcore.proxyable_class import ProxyableClassMeta
 from fxcore.root_arguments import PH
+from fxcore.subgraph_rewriter import replace_pattern
 from fxcore.tracer import Tracer, symbolic_trace
 from fxcore.wrapping import wrap
 
@@ -27,6 +29,7 @@ __all__ = [
     "has_side_effect",
     "immutable_collections",
     "map_arg",
+    "replace_pattern",
     "symbolic_trace",
     "wrap",
 ]

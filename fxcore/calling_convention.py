@@ -50,7 +50,7 @@ class PyTreeCodeGen(CodeGen):
 
     def gen_var_bindings(self, fn_args: list[str], free_vars: list[str], expanded_def: bool) -> str:
         """Return the lines that bind `free_vars` to the leaves of `fn_args`."""
-        names = [variable.split(":")[0].split("#")[0] for variable in free_vars]
+        names = [_name_in(variable) for variable in free_vars]
         flatten = f"fx_pytree.tree_flatten_spec({self._nested_arguments(fn_args)}, self._in_spec)"
         return f"{_annotations(free_vars, expanded_def)}\n    {', '.join(names)}, = {flatten}"
 
@@ -85,9 +85,14 @@ def _is_args_and_kwargs(spec: pytree.TreeSpec) -> bool:
     return spec.type is tuple and spec.num_children == 2 and spec.child(0).type is tuple and spec.child(1).type is dict
 
 
+def _name_in(variable: str) -> str:
+    """Return the name in a parameter as it is written, with annotation, default and comment."""
+    return variable.split(":")[0].split("#")[0].split(" = ")[0]
+
+
 def _annotations(free_vars: list[str], expanded_def: bool) -> str:
     """Return annotations as statements of their own: Python takes none in `a, b = ...`."""
-    annotated = [variable for variable in free_vars if ":" in variable]
+    annotated = [variable for variable in free_vars if ":" in variable.split(" = ")[0]]
     if not annotated:
         return ""
     if expanded_def:

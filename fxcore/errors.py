@@ -55,9 +55,21 @@ class CodeGenerationError(FxError, RuntimeError):
     """A graph cannot be written as Python code."""
 
 
+class UnknownOpcodeError(CodeGenerationError, NotImplementedError):
+    """A node's opcode is none of FX's six."""
+
+
 class InterpreterError(FxError, RuntimeError):
     """A graph cannot be run node by node."""
 
 
 class InteropError(FxError, TypeError):
     """An object is none that fxcore and torch.fx can exchange."""
+
+
+class PassError(FxError, RuntimeError):
+    """A pass failed, or passes cannot run in the order that they are given in."""
+
+
+class PassArgumentError(FxError, TypeError):
+    """A pass, or something for a pass manager, is not of the kind that it must be."""

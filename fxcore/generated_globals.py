@@ -74,6 +74,10 @@ class GeneratedGlobals:
         """Return the text of a type annotation whose names the code can reach."""
         if kind == ():
             return "()"  # what Tuple[()] holds
+        if isinstance(kind, list):  # what Callable[[int], str] holds
+            return f"[{','.join([self.annotation(member) for member in kind])}]"
+        if typing.get_origin(kind) is typing.Annotated:
+            return self.annotation(kind.__origin__)
         name = type_repr(kind)
         if isinstance(kind, types.UnionType) and "|" in name:
             return "|".join([self.annotation(member) for member in typing.get_args(kind)])

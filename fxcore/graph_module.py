@@ -13,20 +13,23 @@ from torch import nn
 from typing_extensions import Self
 
 from fxcore.calling_convention import PyTreeCodeGen
+from fxcore.code_pickle import reduce_graph_module, reduce_package_graph_module
 from fxcore.dotted import copy_attribute, has_attribute, set_attribute
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.forward_failure import explain_failure
 from fxcore.graph import Graph
 from fxcore.module_folder import write_module_folder
-from fxcore.pending_forward import ForwardDescriptor, PendingForward, PromisedCode, make_ready
+from fxcore.pending_forward import ForwardDescriptor, PendingForward, PromisedCode, make_ready, run_by_python
 from fxcore.pickled_graph import GraphTable, graph_from_table, is_importable, table_of
 from fxcore.python_code import PythonCode
 from fxcore.readable_module import readable_module
 from fxcore.unused_modules import unused_module_paths
 
-__all__ = ["GraphModule"]
+__all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
 _IMPL_NAME = "GraphModuleImpl"
+# Copies and unpickled modules print as this, whatever was traced: torch.fx's do.
+_COPY_NAME = "GraphModule"
 
 
 class GraphModule(nn.Module):
@@ -139,6 +142,8 @@ class GraphModule(nn.Module):
     def _prologue_start(self) -> int:
         return type(self)._generated.python_code._prologue_start  # type: ignore[attr-defined,no-any-return]
 
+    # Dynamo is to compile the frame of the generated forward, which every recompile() makes anew, and not this one.
+    @run_by_python
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`; if generated code fails, print its lines to stderr and raise what it raised."""
         if torch.compiler.is_compiling():
@@ -223,7 +228,7 @@ class GraphModule(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
-        type(copied).__name__ = type(self).__name__
+        type(copied).__name__ = _COPY_NAME
         state = copy.deepcopy(self.__dict__, memo)
         copied._adopt(state, state.pop("_graph"))
         for hook in copied._deepcopy_hooks:
@@ -245,7 +250,7 @@ class GraphModule(nn.Module):
         state = self.__dict__.copy()
         table = table_of(state.pop("_graph"))
         base = type(self).__mro__[1]
-        return _rebuild, (base if is_importable(base) else GraphModule, type(self).__name__, state, table)
+        return _rebuild, (base if is_importable(base) else GraphModule, state, table)
 
     def _replicate_for_data_parallel(self) -> GraphModule:
         copied = self.__copy__()
@@ -293,9 +298,9 @@ def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
     return hook
 
 
-def _rebuild(base: type[GraphModule], class_name: str, state: dict[str, Any], table: GraphTable) -> GraphModule:
+def _rebuild(base: type[GraphModule], state: dict[str, Any], table: GraphTable) -> GraphModule:
     """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
     module = base.__new__(base)
-    type(module).__name__ = class_name
+    type(module).__name__ = _COPY_NAME
     module._adopt(state, graph_from_table(table))
     return module

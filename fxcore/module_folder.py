@@ -48,7 +48,7 @@ def write_module_folder(module: nn.Module, code: str, folder: str | os.PathLike[
 def _module_source(class_name: str, init_lines: list[str], code: str) -> str:
     imports = "\n".join([builtin.import_str for builtin in CUSTOM_BUILTINS.values()])
     init = "\n".join([f"        {line}" for line in init_lines])
-    forward = code.replace("\n", "\n    ")
+    forward = "\n".join([f"    {line}" if line.strip() else "" for line in code.split("\n")])
     return (
         f"\nimport torch\n{imports}\n\nfrom torch.nn import *\n"
         f"class {class_name}(torch.nn.Module):\n"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from types import FunctionType, MethodType
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
+
+import torch
 
 from fxcore.codegen import CodeGen
 from fxcore.graph import Graph
 from fxcore.python_code import PythonCode
 from fxcore.source_cache import SOURCES
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _CODE_FIELDS = frozenset(field.name for field in fields(PythonCode))
 
@@ -56,30 +60,53 @@ class PendingForward:
         return self._function
 
 
+def run_by_python(function: _F) -> _F:
+    """Keep Dynamo from compiling the frame of `function` on its own; it may inline it, and compile what it calls."""
+    frames: Any = torch._C._dynamo.eval_frame
+    code = function.__code__
+    if hasattr(frames, "skip_code"):  # torch < 2.7
+        frames.skip_code(code)
+    else:
+        this_frame_only = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        frames.set_code_exec_strategy(code, this_frame_only)
+    return function
+
+
+@run_by_python
+def make_ready(owner: type) -> bool:
+    """Put the function itself in the place of a descriptor that stands for it, in a class or one that it derives from.
+
+    Returns True.
+    """
+    holder = next((kind for kind in owner.__mro__ if "forward" in vars(kind)), None)
+    descriptor = vars(holder)["forward"] if holder is not None else None
+    if isinstance(descriptor, ForwardDescriptor):
+        # Dynamo, if it is watching this thread, has no business in the writing of code.
+        watcher = torch._C._dynamo.eval_frame.set_eval_frame(None)
+        try:
+            holder.forward = descriptor.pending.function  # type: ignore[union-attr]  # it holds the descriptor
+        finally:
+            torch._C._dynamo.eval_frame.set_eval_frame(watcher)
+    return True
+
+
+# So marked, the function runs while Dynamo traces its caller, and what Dynamo looks up next is in place.
+# (torch.compiler.assume_constant_result does the same but imports all of Dynamo.)
+make_ready._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 class ForwardDescriptor:
     """Stands for `forward` in a GraphModule's class until somebody wants the function, then makes room for it."""
 
     def __init__(self, pending: PendingForward) -> None:
-        self._pending = pending
+        self.pending = pending
 
-    def __get__(self, module: Any, owner: type) -> Callable[..., Any]:
-        function = self._pending.function
-        if vars(owner).get("forward") is self:
-            owner.forward = function  # type: ignore[attr-defined]  # the next reader finds the function itself
-        return function if module is None else MethodType(function, module)
-
-
-def make_ready(owner: type) -> bool:
-    """Put the function itself in the place of a descriptor that stands for it."""
-    descriptor = vars(owner).get("forward")
-    if isinstance(descriptor, ForwardDescriptor):
-        descriptor.__get__(None, owner)
-    return True
-
-
-# Dynamo cannot look through the descriptor. So marked, the function runs while Dynamo traces its caller, and what
-# Dynamo looks up next is in place. (torch.compiler.assume_constant_result does the same but imports all of Dynamo.)
-make_ready._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    @run_by_python
+    def __get__(self, module: Any, owner: type[Any]) -> Callable[..., Any]:
+        make_ready(owner)
+        # Dynamo inlines this, so it is written with what Dynamo knows: looked up anew in the class, then bound.
+        function: FunctionType = owner.forward
+        return function if module is None else function.__get__(module, owner)
 
 
 def _may_wait(codegen: CodeGen) -> bool:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
-from fxcore.arguments import map_aggregate, map_values
+from fxcore.arguments import map_aggregate
 from fxcore.callables import is_from_torch, qualified_name
 from fxcore.codegen import CodeGen
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.node import Node
+
+# Operators of torch, which arguments may be too.
+_NOT_PICKLABLE = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,11 @@ def table_of(graph: Graph) -> GraphTable:
 
 
 def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
+    def stored(leaf: Any) -> Any:
+        if isinstance(leaf, Node):
+            return position[leaf]
+        return TorchTarget(qualified_name(leaf)) if isinstance(leaf, _NOT_PICKLABLE) else leaf
+
     target: Any = node._target
     if node._op == "call_function" and is_from_torch(target):
         target = TorchTarget(qualified_name(target))
@@ -77,8 +86,8 @@ def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
         name=node._name,
         op=node._op,
         target=target,
-        args=map_values(node._args, position.__getitem__),
-        kwargs=map_values(node._kwargs, position.__getitem__),
+        args=map_aggregate(node._args, stored),
+        kwargs=map_aggregate(node._kwargs, stored),
         type=node._type,
         meta={key: value for key, value in node.meta.items() if _is_plain(value)},
     )
@@ -105,12 +114,13 @@ def graph_from_table(table: GraphTable) -> Graph:
     nodes: list[Node] = []
 
     def resolve(leaf: Any) -> Any:
-        return nodes[leaf.index] if isinstance(leaf, Reference) else leaf
+        if isinstance(leaf, Reference):
+            return nodes[leaf.index]
+        return _torch_function(leaf.name) if isinstance(leaf, TorchTarget) else leaf
 
     for row in table.rows:
-        target = _torch_function(row.target.name) if isinstance(row.target, TorchTarget) else row.target
         args, kwargs = map_aggregate(row.args, resolve), map_aggregate(row.kwargs, resolve)
-        node = graph.create_node(row.op, target, args, kwargs, row.name, row.type)
+        node = graph.create_node(row.op, resolve(row.target), args, kwargs, row.name, row.type)
         node.meta = dict(row.meta)
         nodes.append(node)
     graph._co_fields = table.co_fields

@@ -180,8 +180,8 @@ class TracerBase:
         if isinstance(a, _CONSTANTS):
             return a
         raise TraceArgumentError(
-            f"argument of type: {type(a)}{self._place()}\n{_shown(a)} cannot be an argument of a node. Pass its tensors "
-            "and numbers one by one, or make the function that takes it a leaf with wrap()"
+            f"argument of type: {type(a)}{self._place()}\n{_shown(a)} cannot be an argument of a node. Pass its "
+            "tensors and numbers one by one, or make the function that takes it a leaf with wrap()"
         )
 
     def _create_key(self, key: Any) -> Any:

@@ -15,7 +15,6 @@ from torch.utils import _pytree as pytree
 from fxcore.calling_convention import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.recording import CONSTANT_TYPES, TracerBase
-from fxcore.wrapping import recorded_function
 
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -38,9 +37,12 @@ class PHWithMeta(PHBase):
         self.ph_key = ph_key
 
 
-def _require_none(value: object, msg: str) -> None:
+def _assert_is_none(value: Any, msg: str) -> None:
     """Raise AssertionError if `value` is not None; what specialising an input to None becomes."""
-    if value is not None:
+    # A stand-in comes when a graph with this call is traced again, by fxcore or by torch.fx.
+    if hasattr(getattr(value, "tracer", None), "create_proxy"):
+        value.tracer.create_proxy("call_function", _assert_is_none, (value, msg), {})
+    elif value is not None:
         raise GraphArgumentError(msg)
 
 
@@ -159,7 +161,7 @@ class RootArguments:
         """Let the graph check that the input still is what the trace was specialised to."""
         if value is None:
             message = f"{name} has been specialized to have value None but got another value"
-            recorded_function(_require_none)(proxy, message)
+            _assert_is_none(proxy, message)
         elif type(value) in CONSTANT_TYPES:
             message = f"{name} has been specialized to have value {value} but got another value"
             torch._assert(proxy == value, message)  # type: ignore[no-untyped-call]

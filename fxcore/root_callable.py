@@ -24,7 +24,9 @@ def function_of(root: Any, method_name: str = "forward") -> tuple[FunctionType, 
         return root, False
     if callable(root):
         return _as_function(root), False
-    raise GraphArgumentError(f"cannot trace {root!r}: expected an nn.Module or a callable, got {type(root).__name__}")
+    raise GraphArgumentError(
+        f"Expected FunctionType, got {type(root)}: {root!r:.200} is neither an nn.Module nor callable"
+    )
 
 
 def name_of(root: Any) -> str:

@@ -29,7 +29,7 @@ class SourceCache:
         code = self._compiled(source)
         functions = _functions(code)
         exec(code.replace(co_filename=file_name, co_consts=_renamed(code.co_consts, file_name)), global_names)
-        linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
+        linecache.cache[file_name] = (len(source), None, [f"{line}\n" for line in source.splitlines()], file_name)
         for name in functions:
             function = global_names.get(name)
             if function is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import keyword
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
 from fxcore.callables import qualified_name
-from fxcore.errors import CodeGenerationError
+from fxcore.errors import UnknownOpcodeError
 from fxcore.generated_globals import GeneratedGlobals
 from fxcore.namespace import Namespace
 from fxcore.node import Node
@@ -28,17 +30,28 @@ except ImportError:  # torch before opaque objects had a source form
         return False
 
 
-_REPR_IS_SOURCE = frozenset({int, float, bool, str, type(None), complex, torch.dtype, bytes})
+_REPR_IS_SOURCE = frozenset({int, float, bool, str, type(None), torch.dtype, bytes})
+
+
+def _complex_source(number: complex) -> str:
+    """Return a number as source; `repr` writes `infj`, which is no number but a name."""
+    if math.isfinite(number.real) and math.isfinite(number.imag):
+        return repr(number)
+    return f"complex({number.real!r}, {number.imag!r})"
 
 
 def attribute_path(base: str, path: str) -> str:
     """Return the expression that reads the dotted `path` of `base`: `self.layer`, `getattr(self.layers, "0")`."""
-    if path.isidentifier():
+    if _follows_a_dot(path):
         return f"{base}.{path}"
     expression = base
     for name in path.split("."):
-        expression = f"{expression}.{name}" if name.isidentifier() else f'getattr({expression}, "{name}")'
+        expression = f"{expression}.{name}" if _follows_a_dot(name) else f'getattr({expression}, "{name}")'
     return expression
+
+
+def _follows_a_dot(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 class StatementWriter:
@@ -75,8 +88,9 @@ class StatementWriter:
         """Return the statement, without a line's end, that computes a node that is neither input nor output."""
         writer = self._writers.get(node._op)
         if writer is None:
-            raise CodeGenerationError(
-                f"cannot write node {node._name!r} as code: its opcode {node._op!r} is none of FX's six"
+            raise UnknownOpcodeError(
+                f"node: {node._op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
+                "FX's six; set Node.op to one of them"
             )
         return writer(node, annotation)
 
@@ -118,6 +132,8 @@ class StatementWriter:
             return f"[{', '.join([self.value(item) for item in arg])}]"
         if isinstance(arg, dict):
             return self._dict(arg)
+        if isinstance(arg, complex):
+            return self._painted(_complex_source(arg))
         if isinstance(arg, slice):
             return f"slice({self.value(arg.start)}, {self.value(arg.stop)}, {self.value(arg.step)})"
         if is_opaque_value_type(kind := type(arg)):
@@ -177,7 +193,7 @@ class StatementWriter:
         function = self._globals.add(qualified_name(target), target)
         name = self.name(node)
         args = node._args
-        if function == "getattr" and len(args) == 2 and isinstance(args[1], str) and args[1].isidentifier():
+        if function == "getattr" and len(args) == 2 and isinstance(args[1], str) and _follows_a_dot(args[1]):
             return f"{name}{annotation} = {attribute_path(self.value(args[0]), args[1])}"
         statement = f"{name}{annotation} = {function}({self._arguments(args, node._kwargs)})"
         if node.meta.get("is_wrapped", False):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch._library.fake_class_registry import FakeScriptObject
 from torch.utils import _pytree as pytree
 
-CONSTANT_ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
+try:
+    from torch._library.opaque_object import is_opaque_reference_type
+except ImportError:  # torch before opaque objects
+
+    def is_opaque_reference_type(cls: Any) -> bool:
+        """Tell whether objects of a class are handed through graphs unseen: none are."""
+        return False
+
+
+_ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
 
 _NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
     (torch.Tensor, "_tensor_constant"),
@@ -28,15 +37,20 @@ def constant_attributes(root: nn.Module) -> dict[Any, str]:
     while pending:
         prefix, module = pending.pop()
         for name, value in vars(module).items():
-            if type(value) not in _NEVER_CONSTANT and isinstance(value, CONSTANT_ATTRIBUTE_TYPES):
+            if type(value) not in _NEVER_CONSTANT and isinstance(value, _ATTRIBUTE_TYPES):
                 found[value] = prefix + name
         pending += [(f"{prefix}{name}.", child) for name, child in module.named_children()]
     return found
 
 
+def is_kept_as_attribute(value: Any) -> bool:
+    """Tell whether a constant has no source form, so that a graph reads it from its module."""
+    return isinstance(value, (*_ATTRIBUTE_TYPES, torch.Generator)) or is_opaque_reference_type(type(value))
+
+
 def constant_prefix(value: Any) -> str:
     """Return how the attribute is named that keeps a constant which no module has."""
-    return next(prefix for kinds, prefix in _NAME_OF_CONSTANT if isinstance(value, kinds))
+    return next((prefix for kinds, prefix in _NAME_OF_CONSTANT if isinstance(value, kinds)), "_opaque_obj")
 
 
 class PathsByIdentity:
@@ -46,7 +60,8 @@ class PathsByIdentity:
         self._root = root
         # Tensors hash by identity, and as keys they stay alive: no other can take their place in memory.
         self._parameters = {value: path for path, value in root.named_parameters()}
-        self._buffers = {value: path for path, value in root.named_buffers()}
+        self._buffers = _buffers_of(root)
+        self._has_new_buffers = False
 
     def parameter(self, value: nn.Parameter) -> str | None:
         """Return the first path of a parameter, also of one that was installed during the trace; None without one."""
@@ -57,6 +72,34 @@ class PathsByIdentity:
                 self._parameters[value] = path
         return path
 
+    def expect_buffer(self, value: torch.Tensor) -> None:
+        """Hear that a buffer was read; one that is new was registered, or assigned, by the traced code itself."""
+        self._has_new_buffers = self._has_new_buffers or value not in self._buffers
+
     def buffer(self, value: torch.Tensor) -> str | None:
-        """Return the first path of a tensor that was a buffer when the trace began; None without one."""
-        return self._buffers.get(value)
+        """Return the first path of a tensor that is a buffer now; None without one."""
+        place = self._buffers.get(value)
+        if self._has_new_buffers or (place is not None and not place.holds(value)):
+            self._buffers = _buffers_of(self._root)
+            self._has_new_buffers = False
+            place = self._buffers.get(value)
+        return None if place is None else place.path
+
+
+class _BufferPlace(NamedTuple):
+    path: str
+    holder: dict[str, Any]
+    name: str
+
+    def holds(self, value: torch.Tensor) -> bool:
+        return self.holder.get(self.name) is value
+
+
+def _buffers_of(root: nn.Module) -> dict[torch.Tensor, _BufferPlace]:
+    found: dict[torch.Tensor, _BufferPlace] = {}
+    for prefix, module in root.named_modules():
+        for name, value in module._buffers.items():
+            if value is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                found.setdefault(value, _BufferPlace(path, module._buffers, name))
+    return found

@@ -24,6 +24,11 @@ class TensorMetadata(NamedTuple):
     qparams: dict[str, Any]
 
 
+def is_tensor_metadata(value: Any) -> bool:
+    """Tell whether `value` is metadata of a tensor: ours, or that of torch.fx in a graph that came from there."""
+    return isinstance(value, tuple) and type(value).__name__ == TensorMetadata.__name__
+
+
 def extract_tensor_metadata(result: torch.Tensor, include_contiguity: bool = True) -> TensorMetadata:
     """Return the metadata of `result`; the memory format only with `include_contiguity`, as finding it takes a look."""
     has_strides = result.layout in _WITH_STRIDES

@@ -8,6 +8,7 @@ through `sys.modules` and guarded, since these are torch's private names.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,19 +36,55 @@ def wrapped_methods() -> list[tuple[type, str]]:
     return registered if isinstance(registered, list) else []
 
 
+class _TracingFlag(threading.local):
+    """Stands for torch.fx's flag, of which a process has one: true in the threads that trace, false in the others."""
+
+    depth = 0  # of traces inside traces, in this thread
+
+    def __bool__(self) -> bool:
+        return self.depth > 0
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
+_flag = _TracingFlag()
+_flag_lock = threading.Lock()
+_traces_running: list[object] = []  # in all threads
+
+
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Let `torch.fx._symbolic_trace.is_fx_tracing()` answer True for a while."""
-    tracer = sys.modules.get("torch.fx._symbolic_trace")
-    if not hasattr(tracer, "_is_fx_tracing_flag"):
-        yield
-        return
-    before = tracer._is_fx_tracing_flag  # type: ignore[union-attr]  # hasattr above says it is a module
-    tracer._is_fx_tracing_flag = True  # type: ignore[union-attr]
+    """Let `torch.fx._symbolic_trace.is_fx_tracing()` answer yes for a while, in this thread only.
+
+    A plain True would stop compiled modules that run in other threads; and of two traces that overlap, the one that
+    ends last would put back the True that it found.
+    """
+    this_trace = object()
+    with _flag_lock:
+        _traces_running.append(this_trace)
+        _exchange_flag(False, _flag)
+    _flag.depth += 1
     try:
         yield
     finally:
-        tracer._is_fx_tracing_flag = before  # type: ignore[union-attr]
+        _flag.depth -= 1
+        with _flag_lock:
+            _traces_running.remove(this_trace)
+            if not _traces_running:
+                _exchange_flag(_flag, False)
+
+
+def _exchange_flag(expected: object, replacement: object) -> None:
+    tracer = sys.modules.get("torch.fx._symbolic_trace")
+    if getattr(tracer, "_is_fx_tracing_flag", None) is expected:
+        tracer._is_fx_tracing_flag = replacement  # type: ignore[union-attr]  # it has the flag, so it is a module
 
 
 def random_functions() -> frozenset[Any]:

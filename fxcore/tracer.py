@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import inspect
 import math
@@ -27,10 +28,10 @@ from fxcore.recording import CONSTANT_TYPES, TracerBase
 from fxcore.root_arguments import RootArguments
 from fxcore.scope import Scope, ScopeContextManager
 from fxcore.tensor_constants import (
-    CONSTANT_ATTRIBUTE_TYPES,
     PathsByIdentity,
     constant_attributes,
     constant_prefix,
+    is_kept_as_attribute,
 )
 from fxcore.wrapping import record_known, record_registered
 
@@ -71,6 +72,14 @@ class Tracer(TracerBase):
         self.module_stack = OrderedDict()
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope = {}
+        self.tensor_attrs: dict[Any, str] = {}
+        self._next_number: dict[str, int] = {}
+        self._parameter_proxies: dict[str, Any] = {}
+
+    @functools.cached_property
+    def _paths(self) -> PathsByIdentity:
+        # Made by trace(), and here for those who set `root` and `graph` and record without it.
+        return PathsByIdentity(self.root)
 
     # What users override.
 
@@ -141,7 +150,7 @@ class Tracer(TracerBase):
         if isinstance(a, tuple) and hasattr(a, "_fields"):
             items = tuple([self.create_arg(item) for item in a])
             return self.create_node("call_function", kind, items, {})
-        if isinstance(a, CONSTANT_ATTRIBUTE_TYPES):
+        if is_kept_as_attribute(a):
             node = self.create_node("get_attr", self._path_of_constant(a), (), {})
             node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, and nobody could tell any more
             return node
@@ -239,8 +248,8 @@ class Tracer(TracerBase):
         }
         self.tensor_attrs = constant_attributes(self.root)
         self._paths = PathsByIdentity(self.root)
-        self._next_number: dict[str, int] = {}
-        self._parameter_proxies: dict[str, Any] = {}
+        self._next_number = {}
+        self._parameter_proxies = {}
         return function, module
 
     def create_args_for_root(
@@ -265,6 +274,8 @@ class Tracer(TracerBase):
 
     def attribute_read(self, name: str, value: Any) -> Any:
         """Hand the reading of a module's attribute to `getattr`."""
+        if type(value) is torch.Tensor:
+            self._paths.expect_buffer(value)
         return self.getattr(name, value, self._parameter_proxies)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:

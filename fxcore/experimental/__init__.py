@@ -1,0 +1,1 @@
+"""Optimisations and normal forms, under the names that torch.fx.experimental gives them."""

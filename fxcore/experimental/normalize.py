@@ -1,0 +1,103 @@
+"""Bringing calls into one form."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from fxcore.arguments import map_aggregate
+from fxcore.errors import GraphArgumentError
+from fxcore.experimental.type_annotation import AnnotateTypesWithSchema
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Transformer
+from fxcore.node import Argument, Node, Target
+from fxcore.operator_schemas import create_type_hint, normalize_function, normalize_module
+from fxcore.proxy import Proxy
+
+__all__ = ["NormalizeArgs", "NormalizeOperators"]
+
+
+class NormalizeArgs(Transformer):
+    """Copies a graph with the arguments of functions and torch modules by keyword, defaults filled in.
+
+    Calls that match no signature stay as they are. Where several overloads of a function fit, the types in
+    `node.meta["type"]`, which ShapeProp notes, choose.
+    """
+
+    def __init__(self, module: GraphModule, normalize_to_only_use_kwargs: bool = True) -> None:
+        """Prepare to normalize `module`; without `normalize_to_only_use_kwargs`, positional arguments stay such."""
+        super().__init__(module)
+        self.node_map: dict[Proxy, Node] = {}
+        self.normalize_to_only_use_kwargs = normalize_to_only_use_kwargs
+
+    def run_node(self, n: Node) -> Any:
+        """Copy one node, with its metadata and type."""
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+
+        def type_of(arg: Any) -> Any:
+            # The node's own, as torch.fx has it; that of the argument would choose other overloads.
+            return n.meta.get("type") if isinstance(arg, Node) else type(arg)
+
+        if n.op == "call_function":
+            arg_types = tuple([create_type_hint(each) for each in map_aggregate(n.args, type_of)])
+            kwarg_types = {name: type_of(value) for name, value in kwargs.items()}
+            result = self.call_function(n.target, args, kwargs, arg_types, kwarg_types)
+        else:
+            result = super().run_node(n)
+        if n.op != "output":
+            self.node_map[result] = n
+            result.node.meta = n.meta
+            result.node.type = n.type
+        return result
+
+    def call_function(
+        self,
+        target: Target,
+        args: tuple[Argument, ...],
+        kwargs: dict[str, Any],
+        arg_types: tuple[Any, ...] | None = None,
+        kwarg_types: dict[str, Any] | None = None,
+    ) -> Any:
+        """Copy a call of a function with its arguments normalized."""
+        if not callable(target):
+            raise GraphArgumentError(f"Expected callable target, got {type(target)}: {target!r} cannot be called")
+        normalized = normalize_function(target, args, kwargs, arg_types, kwarg_types, self.normalize_to_only_use_kwargs)
+        if normalized is None:
+            return super().call_function(target, args, kwargs)
+        return self.tracer.create_proxy("call_function", target, *normalized)
+
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Copy a call of a module with its arguments normalized."""
+        normalized = normalize_module(self.module, str(target), args, kwargs, self.normalize_to_only_use_kwargs)
+        return super().call_module(target, *(normalized or (args, kwargs)))
+
+
+class NormalizeOperators(AnnotateTypesWithSchema):
+    """Copies a graph with torch's arithmetic functions spelled as Python's operators: `torch.add(x, y)` as `x + y`."""
+
+    binary_magic_method_remap: ClassVar[dict[Callable[..., Any], Callable[[Any, Any], Any]]] = {
+        torch.add: operator.add,
+        torch.mul: operator.mul,
+        torch.sub: operator.sub,
+        torch.div: operator.truediv,
+        torch.floor_divide: operator.floordiv,
+        torch.remainder: operator.mod,
+        torch.eq: operator.eq,
+        torch.ne: operator.ne,
+        torch.lt: operator.lt,
+        torch.le: operator.le,
+        torch.gt: operator.gt,
+        torch.ge: operator.ge,
+    }
+
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Copy a call of a function; one of the table with two arguments as the operator."""
+        if not callable(target):
+            raise GraphArgumentError(f"Expected callable target, got {type(target)}: {target!r} cannot be called")
+        # Unlike torch.fx, which drops `alpha=2` and `rounding_mode="floor"` on the way.
+        if target in self.binary_magic_method_remap and len(args) == 2 and not kwargs:
+            return super().call_function(self.binary_magic_method_remap[target], args, {})
+        return super().call_function(target, args, kwargs)

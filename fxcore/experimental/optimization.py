@@ -1,0 +1,119 @@
+"""Making a model faster for inference."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+from torch import nn
+
+from fxcore.errors import GraphArgumentError, PassError
+from fxcore.experimental.conv_bn_fusion import fuse, matches_module_pattern, replace_node_module
+from fxcore.experimental.mkldnn_layout import (
+    MklSubgraph,
+    gen_mkl_autotuner,
+    mkldnn_map,
+    mkldnn_supported,
+    mkldnn_supported_unknown,
+    modules_to_mkldnn,
+    reset_modules,
+    use_layout,
+    use_mkl_length,
+)
+from fxcore.experimental.subgraph_extraction import extract_subgraph
+from fxcore.experimental.union_find import UnionFind
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Transformer
+from fxcore.node import Argument, Target
+from fxcore.tracer import Tracer, symbolic_trace
+
+__all__ = [
+    "MklSubgraph",
+    "UnionFind",
+    "extract_subgraph",
+    "fuse",
+    "gen_mkl_autotuner",
+    "matches_module_pattern",
+    "mkldnn_map",
+    "mkldnn_supported",
+    "mkldnn_supported_unknown",
+    "modules_to_mkldnn",
+    "optimize_for_inference",
+    "remove_dropout",
+    "replace_node_module",
+    "reset_modules",
+    "use_mkl_length",
+]
+
+_DROPOUTS = (
+    F.dropout,
+    F.dropout1d,
+    F.dropout2d,
+    F.dropout3d,
+    F.alpha_dropout,
+    F.feature_alpha_dropout,
+)
+
+
+def remove_dropout(model: nn.Module) -> nn.Module:
+    """Return a graph module of `model` without `nn.Dropout`, and without functional dropout that would drop.
+
+    Unlike torch.fx, which leaves functional dropout: `F.dropout(x, training=self.training)` in a model that is
+    traced in training mode drops for good, whatever `eval()` is called on later (pytorch#68190).
+    """
+    return _DropoutRemover(symbolic_trace(model)).transform()
+
+
+class _DropoutRemover(Transformer):
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(self.submodules[str(target)], nn.Dropout):
+            if len(args) != 1:
+                raise GraphArgumentError(f"Expected 1 arg for Dropout, got {len(args)}: {target} is called otherwise")
+            return args[0]
+        return super().call_module(target, args, kwargs)
+
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        if target in _DROPOUTS and (args[2] if len(args) > 2 else kwargs.get("training")) is True:
+            return args[0]
+        return super().call_function(target, args, kwargs)
+
+
+def optimize_for_inference(
+    model: nn.Module, pass_config: dict[str, Any] | None = None, tracer: type[Tracer] = Tracer
+) -> nn.Module:
+    """Return a graph module of `model`, which is in eval mode, made faster for inference on the CPU.
+
+    What is done, unless `pass_config` says otherwise: `{"conv_bn_fuse": True, "remove_dropout": True,
+    "mkldnn_layout_optimize": {"heuristic": use_mkl_length}}`. The heuristic tells of a MklSubgraph whether to run it
+    in oneDNN's memory layout; False leaves that out. Values must not be changed in place. Raises PassError
+    (a RuntimeError) for a config of another form.
+    """
+    config = {
+        "conv_bn_fuse": True,
+        "remove_dropout": True,
+        "mkldnn_layout_optimize": {"heuristic": use_mkl_length},
+        **(pass_config or {}),
+    }
+    original = model
+    if config["conv_bn_fuse"]:
+        model = fuse(model)
+    if config["remove_dropout"]:
+        model = remove_dropout(model)
+    layout = config["mkldnn_layout_optimize"]
+    if layout is False:
+        return model
+    if not isinstance(layout, dict):
+        raise PassError(
+            f"mkldnn_layout_optimize config is not a dict: {layout!r}; give {{'heuristic': function}} or False"
+        )
+    if "heuristic" not in layout:
+        raise PassError("Heuristic not found in mkldnn_layout_optimize config; give {'heuristic': function} or False")
+    if model is original:
+        model = copy.deepcopy(model)  # modules are about to be replaced
+    recorder = tracer()
+    graph = recorder.trace(copy.deepcopy(model))
+    GraphModule(recorder.root, graph)  # the heuristic may run it
+    use_layout(graph, dict(model.named_modules()), layout["heuristic"])
+    graph.lint()
+    return GraphModule(model, graph)

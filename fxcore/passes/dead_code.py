@@ -1,0 +1,21 @@
+"""Removing what a graph computes and nobody reads."""
+
+from __future__ import annotations
+
+from fxcore.graph_module import GraphModule
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+
+
+class DeadCodeElimination(PassBase):
+    """Removes nodes that nobody reads and that do nothing else, as `Graph.eliminate_dead_code` does."""
+
+    def requires(self, graph_module: GraphModule) -> None:
+        """Raise GraphError if the graph is not well-formed."""
+        graph_module.graph.lint()
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Remove them from `graph_module` itself."""
+        modified = graph_module.graph.eliminate_dead_code()
+        if modified:
+            graph_module.recompile()
+        return PassResult(graph_module, modified)

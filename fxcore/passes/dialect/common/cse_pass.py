@@ -1,0 +1,102 @@
+"""Computing once what a graph computes several times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+
+__all__ = ["CSEPass", "get_CSE_banned_ops"]
+
+aten = torch.ops.aten
+
+_RANDOM = (
+    "_fused_dropout",
+    "_standard_gamma",
+    "bernoulli",
+    "binomial",
+    "dropout",
+    "multinomial",
+    "native_dropout",
+    "normal",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randn",
+    "randperm",
+    "rrelu",
+)
+_IN_PLACE = ("add_", "div_", "lerp_", "mul_", "pow_", "relu_", "sigmoid_", "sub_", "tanh_")
+
+rand_ops = {getattr(aten, name) for name in _RANDOM}
+inplace_ops = {getattr(aten, name) for name in _IN_PLACE}
+
+
+def get_CSE_banned_ops() -> set[Any]:  # noqa: N802 - torch.fx's public name
+    """Return the common ATen operators that two calls of must stay two: random and in-place ones."""
+    return rand_ops | inplace_ops
+
+
+class CSEPass(PassBase):
+    """Common subexpression elimination: of nodes that do the same to the same values, the first stays.
+
+    Calls of `banned_ops` stay, and so do nodes that do more than compute a value, as far as `Node.is_impure` knows.
+    It does not know of values changed in place between two nodes: give it functional graphs.
+    """
+
+    def __init__(self, banned_ops: set[Any] | None = None) -> None:
+        """Keep every call of `banned_ops`, which are functions or packets of ATen operators."""
+        self.banned_ops = banned_ops if banned_ops is not None else set()
+        super().__init__()
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module of the smaller graph, or `graph_module` itself if nothing is computed twice."""
+        graph = Graph()
+        copies: dict[Node, Node] = {}
+        kept: dict[Any, Node] = {}
+        for node in graph_module.graph.nodes:
+            key = self._key(node, copies)
+            if key in kept:
+                copies[node] = kept[key]
+                continue
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            if key is not None:
+                kept[key] = copies[node]
+        if len(graph.nodes) == len(graph_module.graph.nodes):
+            return PassResult(graph_module, False)
+        graph.set_codegen(graph_module.graph._codegen)
+        return PassResult(GraphModule(graph_module, graph), True)
+
+    def _key(self, node: Node, copies: dict[Node, Node]) -> Any | None:
+        """Return what equal nodes have in common; None for a node that must stay."""
+        if not node.op.startswith("call_") or self._is_banned(node) or node.is_impure():
+            return None
+        leaves, structure = pytree.tree_flatten((node.args, node.kwargs))
+        key = (
+            node.op,
+            node.target,
+            tuple([_leaf_key(copies.get(leaf, leaf) if isinstance(leaf, Node) else leaf) for leaf in leaves]),
+            str(structure),
+        )
+        try:
+            hash(key)
+        except TypeError:  # a list in a leaf's own attributes, say
+            return None
+        return key
+
+    def _is_banned(self, node: Node) -> bool:
+        return getattr(node.target, "overloadpacket", node.target) in self.banned_ops
+
+
+def _leaf_key(leaf: Any) -> Any:
+    # Unlike torch.fx, for which `x + 1`, `x + 1.0` and `x + True` are the same, and `x * 0.0` and `x * -0.0`.
+    if isinstance(leaf, slice):
+        return slice, _leaf_key(leaf.start), _leaf_key(leaf.stop), _leaf_key(leaf.step)
+    return type(leaf), leaf, repr(leaf) if isinstance(leaf, (float, complex)) else None

@@ -1,0 +1,175 @@
+"""Watching a pass: which nodes it makes and erases, and where new nodes come from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ClassVar, TypeVar
+
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_source import NodeSource, NodeSourceAction
+from fxcore.passes.graph_drawer import FxGraphDrawer
+
+__all__ = ["GraphTransformObserver"]
+
+_T = TypeVar("_T")
+
+
+class GraphTransformObserver:
+    """Watches what a block does to the graph of a module.
+
+    New nodes get `meta["from_node"]`: by which pass, of which node. With `log_url`, a folder, the graph before and
+    after is drawn there (as `.dot`, which needs pydot), with what was erased and made in yellow.
+
+        with GraphTransformObserver(gm, "my_pass", log_url="drawings"):
+            my_pass(gm)
+    """
+
+    _pass_count: ClassVar[int] = 0
+
+    def __init__(
+        self, gm: GraphModule, passname: str, subsystem: str | None = None, log_url: str | None = None
+    ) -> None:
+        """Prepare to watch `passname` on `gm`.
+
+        Without `log_url`, nothing is watched, unless the settings of Inductor, where it is loaded, ask for it.
+        """
+
+        self.gm = gm
+        self.passname = passname
+        self.subsystem = subsystem
+        self.log_url: str | None = (
+            log_url if log_url is not None else _inductor_setting("trace.log_url_for_graph_xform")
+        )
+        self.active = self.log_url is not None or _inductor_setting("trace.provenance_tracking_level") == 1
+        self.erased_nodes: set[str] = set()
+        self.created_nodes: set[str] = set()
+        self.name_to_node: dict[str, Node] = {}
+        self.copied_gms: list[GraphModule] = []  # copies carry the hooks too
+        self._node_creation_hook = self.get_node_creation_hook()
+        self._node_erase_hook = self.get_node_erase_hook()
+        self._node_replace_hook = self.get_node_replace_hook()
+        self._deepcopy_hook = self.get_deepcopy_hook()
+        if self.log_url is not None:
+            GraphTransformObserver._pass_count += 1
+            self.input_dot_graph = self._draw()
+
+    @classmethod
+    def get_current_pass_count(cls) -> int:
+        """Return how many passes have been watched for drawings so far."""
+        return GraphTransformObserver._pass_count
+
+    def apply_gm_pass(self, pass_fn: Callable[[GraphModule], _T]) -> _T | None:
+        """Run `pass_fn` on the module and watch it; None without running it if Inductor's settings disable it."""
+        with self:
+            return None if self._is_disabled() else pass_fn(self.gm)
+
+    def apply_graph_pass(self, pass_fn: Callable[[Graph], _T]) -> _T | None:
+        """Run `pass_fn` on the module's graph and watch it; None without running it if settings disable it."""
+        with self:
+            return None if self._is_disabled() else pass_fn(self.gm.graph)
+
+    def _is_disabled(self) -> bool:
+        return self.passname.upper() in (_inductor_setting("disabled_passes") or "").upper()
+
+    def __enter__(self) -> GraphTransformObserver:
+        if not self.active:
+            return self
+        self.gm._register_create_node_hook(self._node_creation_hook)
+        self.gm._register_erase_node_hook(self._node_erase_hook)
+        self.gm._register_replace_node_hook(self._node_replace_hook)
+        self.gm._register_deepcopy_hook(self._deepcopy_hook)
+        self.erased_nodes.clear()
+        self.created_nodes.clear()
+        self.copied_gms.clear()
+        self.name_to_node = {node.name: node for node in self.gm.graph.nodes}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if not self.active:
+            return
+        for gm in (*self.copied_gms, self.gm):
+            gm._unregister_create_node_hook(self._node_creation_hook)
+            gm._unregister_erase_node_hook(self._node_erase_hook)
+            gm._unregister_replace_node_hook(self._node_replace_hook)
+            gm._unregister_deepcopy_hook(self._deepcopy_hook)
+        if self.log_url is not None and (self.created_nodes or self.erased_nodes):
+            self._write(self.input_dot_graph, "input", self.erased_nodes)
+            self._write(self._draw(), "output", self.created_nodes)
+
+    def _draw(self) -> Any:
+        drawer = FxGraphDrawer(self.gm, self.passname, ignore_getattr=True, ignore_parameters_and_buffers=True)
+        return drawer.get_dot_graph()
+
+    def _write(self, drawing: Any, title: str, changed: set[str]) -> None:
+        for drawn in drawing.get_node_list():
+            drawn.obj_dict["attributes"]["fillcolor"] = "yellow" if drawn.get_name() in changed else "grey"
+        assert self.log_url is not None
+        name = f"pass_{GraphTransformObserver._pass_count}_{self.passname}_{title}_graph.dot"
+        drawing.write(os.path.join(self.log_url, name))
+
+    # The hooks. Functions, not methods: a deepcopy of the module copies its hooks, and a method would bring along
+    # the observer and with it the module again.
+
+    def get_node_creation_hook(self) -> Callable[[Node], None]:
+        """Return what is called with every new node."""
+
+        def on_node_creation(node: Node) -> None:
+            self.created_nodes.add(node.name)
+            self.name_to_node[node.name] = node
+            source = NodeSource(None, self.passname, NodeSourceAction.CREATE)
+            node.meta.setdefault("from_node", []).append(source)
+
+        return on_node_creation
+
+    def get_node_erase_hook(self) -> Callable[[Node], None]:
+        """Return what is called with every erased node."""
+
+        def on_node_erase(node: Node) -> None:
+            self.erased_nodes.add(node.name)
+            self.name_to_node.pop(node.name, None)
+
+        return on_node_erase
+
+    def get_node_replace_hook(self) -> Callable[[Node, str, Node], None]:
+        """Return what is called when `user` reads the node named `new` instead of `old`."""
+
+        def on_node_replace(old: Node, new: str, user: Node) -> None:
+            replacement = self.name_to_node.get(new)
+            if replacement is None:
+                return
+            sources: list[NodeSource] = replacement.meta.get("from_node", [])
+            # Called once for each user, while one note is enough.
+            if old.name in {source.name for source in sources}:
+                return
+            action = [NodeSourceAction.REPLACE]
+            if new in self.created_nodes:
+                action.append(NodeSourceAction.CREATE)
+            kept = [source for source in sources if not self._is_mere_creation(source)]
+            replacement.meta["from_node"] = [*kept, NodeSource(old, self.passname, action)]
+
+        return on_node_replace
+
+    def _is_mere_creation(self, source: NodeSource) -> bool:
+        return source.pass_name == self.passname and source.action == [NodeSourceAction.CREATE]
+
+    def get_deepcopy_hook(self) -> Callable[[GraphModule], None]:
+        """Return what is called with every deepcopy of the module."""
+        return self.copied_gms.append
+
+
+def _inductor_setting(path: str) -> Any:
+    """Return a setting of torch's Inductor if it has been loaded; None otherwise."""
+    found: Any = sys.modules.get("torch._inductor.config")
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found

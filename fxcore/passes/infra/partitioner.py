@@ -1,0 +1,157 @@
+"""Fusing all that a backend supports into as few submodules as the graph allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from fxcore.callables import qualified_name
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.passes.infra.partition_growth import Partition, PartitionGrowth
+from fxcore.passes.operator_support import OperatorSupportBase
+from fxcore.passes.utils.fuser_utils import fuse_by_partitions
+
+__all__ = ["CapabilityBasedPartitioner", "Partition"]
+
+# What computes nothing worth a submodule of its own.
+_NO_COMPUTATION = frozenset({"torch.ops.aten.view", "_operator.getitem"})
+
+
+class CapabilityBasedPartitioner:
+    """Proposes partitions of supported nodes, and fuses them into submodules."""
+
+    def __init__(
+        self,
+        graph_module: GraphModule,
+        operator_support: OperatorSupportBase,
+        allows_single_node_partition: bool = False,
+        non_compute_ops: Sequence[str] | None = None,
+        allowed_single_node_partition_ops: Sequence[str] | None = None,
+        skip_horizontal_fusion: bool = False,
+    ) -> None:
+        """Say what to partition and what is supported.
+
+        Unless `allows_single_node_partition`, partitions are dropped in which fewer than two functions compute
+        something: those named in `non_compute_ops` do not count, those in `allowed_single_node_partition_ops` count
+        double. With `skip_horizontal_fusion`, only nodes that read one another come together.
+        """
+        self.graph_module = graph_module
+        self.operator_support = operator_support
+        self.allows_single_node_partition = allows_single_node_partition
+        self.non_compute_ops = non_compute_ops if non_compute_ops is not None else []
+        self.allowed_single_node_partition_ops = (
+            allowed_single_node_partition_ops if allowed_single_node_partition_ops is not None else []
+        )
+        self.skip_horizontal_fusion = skip_horizontal_fusion
+
+    def propose_partitions(self) -> list[Partition]:
+        """Return partitions of supported nodes, none of which needs a value that another makes of its own."""
+        growth = self._grown()
+        for partition in growth.partitions.values():
+            partition.nodes = dict(sorted(partition.nodes.items(), key=lambda item: item[1] or 0, reverse=True))
+        self._keep_items_with_their_tuple(growth)
+        proposed = growth.partitions.values()
+        return [
+            each for each in proposed if each.size() > 0 and (self.allows_single_node_partition or self._pays(each))
+        ]
+
+    def _grown(self) -> PartitionGrowth:
+        growth = PartitionGrowth(self.graph_module.graph.nodes)
+        submodules = dict(self.graph_module.named_modules())
+        started = 0
+        is_settled = True
+        for node_order, node in enumerate(reversed(self.graph_module.graph.nodes)):
+            if self.operator_support.is_node_supported(submodules, node):
+                growth.start(started, node, node_order)
+                _merge(growth, [started, *self._candidates(growth, node)])
+                started += 1
+                is_settled = False
+            elif not is_settled and not self.skip_horizontal_fusion:  # so there is a partition
+                # Once such a round merges nothing, the next would not either, until there is a new partition.
+                is_settled = not _merge(growth, growth.numbers_in_order())
+        return growth
+
+    def _candidates(self, growth: PartitionGrowth, node: Node) -> list[int]:
+        """Return the partitions that the new one of `node` may be merged with."""
+        if self.skip_horizontal_fusion:
+            return [growth.assignment[user] for user in node.users if user in growth.assignment]
+        return growth.numbers_in_order()
+
+    def _keep_items_with_their_tuple(self, growth: PartitionGrowth) -> None:
+        """Move `getitem` nodes to where their tuple is made, so that no partition returns a tuple of tuples."""
+        moves: dict[Node, int | None] | None = None
+        while moves is None or moves:
+            moves = {}
+            for node in self.graph_module.graph.nodes:
+                if all(_is_getitem(user) for user in node.users):
+                    number = growth.assignment.get(node)
+                    moves.update({user: number for user in node.users if growth.assignment.get(user) != number})
+            for node, number in moves.items():
+                growth.move(node, number)
+
+    def _pays(self, partition: Partition) -> bool:
+        count = 0
+        for node in partition.nodes:
+            if node.op == "call_function":
+                name = _function_name(node)
+                count += name not in _NO_COMPUTATION and name not in self.non_compute_ops
+                count += name in self.allowed_single_node_partition_ops
+        return count > 1
+
+    def fuse_partitions(self, partitions: list[Partition], prefix: str = "fused_") -> GraphModule:
+        """Replace each partition by a call of a submodule `<prefix><number>`; return the graph module, changed."""
+        return fuse_by_partitions(self.graph_module, [partition.nodes for partition in partitions], prefix=prefix)
+
+    def remove_bookend_non_compute_ops(self, partitions: list[Partition]) -> None:
+        """Let go of nodes that compute nothing and stand at the beginning or the end of their partition."""
+        for partition in partitions:
+            removed: set[Node] = set()
+            leads_in = self._transparency(partition, removed, lambda node: node.all_input_nodes)
+            leads_out = self._transparency(partition, removed, lambda node: node.users)
+            for node in partition.nodes:
+                if self._computes_nothing(node) and (leads_in(node) or leads_out(node)):
+                    removed.add(node)
+            for node in removed:
+                partition.remove_node(node)
+
+    def _transparency(
+        self, partition: Partition, removed: set[Node], following: Callable[[Node], Iterable[Node]]
+    ) -> Callable[[Node], bool]:
+        """Return a question: does nothing in the partition compute, from a node on in the direction of `following`?"""
+        known: dict[Node, bool] = {}
+
+        def is_transparent(node: Node) -> bool:
+            if node not in partition.nodes or node in removed or node.op == "placeholder":
+                return True
+            if node not in known:
+                known[node] = self._computes_nothing(node) and all(is_transparent(each) for each in following(node))
+            return known[node]
+
+        return is_transparent
+
+    def _computes_nothing(self, node: Node) -> bool:
+        return node.op == "call_function" and _function_name(node) in self.non_compute_ops
+
+    def partition_and_fuse(self, prefix: str = "fused_") -> GraphModule:
+        """Propose partitions and fuse them."""
+        return self.fuse_partitions(self.propose_partitions(), prefix=prefix)
+
+
+def _merge(growth: PartitionGrowth, numbers: list[int]) -> bool:
+    """Merge into the first of `numbers` what of the others can be; tell whether anything was."""
+    into, *others = dict.fromkeys(numbers)
+    merged = False
+    for other in others:
+        result = growth.try_merge(into, other)
+        if result is not None:
+            into, merged = result, True
+    return merged
+
+
+def _is_getitem(node: Node) -> bool:
+    return node.op == "call_function" and _function_name(node) == "_operator.getitem"
+
+
+def _function_name(node: Node) -> str:
+    target = node.target
+    return target if isinstance(target, str) else qualified_name(target)

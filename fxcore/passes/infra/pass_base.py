@@ -1,0 +1,43 @@
+"""A pass: something that changes a graph module, with what must hold before and after."""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+from torch import nn
+
+from fxcore.graph_module import GraphModule
+
+__all__ = ["PassBase", "PassResult"]
+
+
+class PassResult(NamedTuple):
+    """The module that a pass gives back, and whether the pass changed anything."""
+
+    graph_module: nn.Module
+    modified: bool
+
+
+class PassBase(abc.ABC):
+    """A pass; subclasses write `call`, and `requires` and `ensures` if there is something to check.
+
+    An instance is called like a function, and goes into `PassManager.passes`.
+    """
+
+    def __call__(self, graph_module: GraphModule) -> PassResult | None:
+        """Check what the pass requires, run it, check what it ensures, and return its result."""
+        self.requires(graph_module)
+        result = self.call(graph_module)
+        self.ensures(graph_module)
+        return result
+
+    @abc.abstractmethod
+    def call(self, graph_module: GraphModule) -> PassResult | None:
+        """Change `graph_module`, or make a changed one, and say which and whether."""
+
+    def requires(self, graph_module: GraphModule) -> None:  # noqa: B027 - checking nothing is a fine default
+        """Raise if the pass cannot run on `graph_module`."""
+
+    def ensures(self, graph_module: GraphModule) -> None:  # noqa: B027
+        """Raise if the pass did not do what it claims to `graph_module`, the one that it was given."""

@@ -1,0 +1,156 @@
+"""Running passes in an order, again until nothing changes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from fxcore.errors import PassArgumentError, PassError
+from fxcore.graph_module import GraphModule
+from fxcore.passes.infra.pass_base import PassResult
+from fxcore.passes.infra.pass_schedule import (
+    Constraint,
+    Pass,
+    check_schedule,
+    solve_schedule,
+    this_before_that_pass_constraint,
+)
+
+__all__ = ["PassManager", "pass_result_wrapper", "this_before_that_pass_constraint"]
+
+
+def pass_result_wrapper(fn: Callable[..., Any]) -> Callable[..., PassResult | None]:
+    """Make a pass of a function that changes a module in place, or returns a changed one.
+
+    Its results always say that something changed; a PassResult goes through as it is.
+    """
+    if fn is None:
+        return None
+
+    @functools.wraps(fn)
+    def wrapped_fn(gm: nn.Module) -> PassResult | None:
+        result = fn(gm)
+        if result is None:
+            return PassResult(gm, True)
+        if isinstance(result, PassResult):
+            return result
+        return PassResult(result, True) if isinstance(result, nn.Module) else None
+
+    if not inspect.isfunction(fn):
+        wrapped_fn.__name__ = type(fn).__name__
+    return wrapped_fn
+
+
+class PassManager:
+    """Runs passes on a module, in an order that keeps the constraints.
+
+    A pass takes a module and returns a PassResult: an instance of a PassBase, or a function.
+    """
+
+    passes: list[Pass]
+    constraints: list[Constraint]
+    _validated: bool = False
+    steps: int = 1
+
+    def __init__(
+        self,
+        passes: list[Pass] | None = None,
+        constraints: list[Constraint] | None = None,
+        steps: int | None = None,
+        run_checks_after_each_pass: bool = False,
+        suppress_check_failures: bool = False,
+    ) -> None:
+        """Take passes and constraints.
+
+        `steps` says how often all passes run at most; they stop when none changes anything. A check given to
+        `add_checks` runs at the beginning and, with `run_checks_after_each_pass`, after each pass.
+        """
+        self.passes = passes or []
+        self.constraints = constraints or []
+        if steps:
+            self.steps = steps
+        self.run_checks_after_each_pass = run_checks_after_each_pass
+        self.suppress_check_failures = suppress_check_failures
+
+    def add_pass(self, _pass: Pass) -> None:
+        """Add a pass after the others."""
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint: Constraint) -> None:
+        """Add a function of two passes that says whether the first may run before the second."""
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def validate_constraints(self) -> None:
+        """Raise PassError (a RuntimeError) if the passes stand in an order that a constraint forbids."""
+        if not self._validated:
+            for constraint in self.constraints:
+                check_schedule(self.passes, constraint)
+            self._validated = True
+
+    def solve_constraints(self) -> None:
+        """Bring the passes into an order that the constraints allow. Raises PassError if there is none."""
+        self.passes = solve_schedule(self.passes, self.constraints)
+        self._validated = True
+
+    def add_checks(self, check: Callable[[nn.Module], None]) -> None:
+        """Let `check`, a function of a module, look at the graph. Raises PassArgumentError (a TypeError) for others."""
+        if len(inspect.signature(check).parameters) != 1:
+            raise PassArgumentError(
+                "PassManager check function should only take in one variable, a module; "
+                f"{check} takes {inspect.signature(check)}"
+            )
+        vars(self)["check"] = check  # hides the method of this name
+
+    def check(self, module: nn.Module) -> None:
+        """Look whether `module` is in order; by default it is."""
+
+    def __call__(self, module: nn.Module) -> PassResult:
+        """Run the passes, at most `steps` times, and return the module and whether anything changed.
+
+        Raises PassError naming the pass that failed and those before it.
+        """
+        if not self._validated:
+            self.solve_constraints()
+        self.check(module)
+        was_modified = False
+        for _ in range(self.steps):
+            modified = False
+            for index in range(len(self.passes)):
+                result = self._run(index, module)
+                module = result.graph_module
+                modified = modified or result.modified
+            was_modified = was_modified or modified
+            if not modified:
+                break
+        return PassResult(module, was_modified)
+
+    def _run(self, index: int, module: nn.Module) -> Any:
+        each = self.passes[index]
+        try:
+            result = each(module)
+            if not hasattr(result, "graph_module"):
+                raise PassArgumentError(
+                    f"The result of the pass {_name(each)} should be type PassResult, not {type(result).__name__}. "
+                    "Please wrap it with pass_result_wrapper()"
+                )
+            if isinstance(result.graph_module, GraphModule):
+                result.graph_module.recompile()
+            if self.run_checks_after_each_pass:
+                self.check(result.graph_module)
+        except Exception as error:
+            before = [_name(earlier) for earlier in self.passes[:index]]
+            raise PassError(
+                f"An error occurred when running the '{_name(each)}' pass after the following passes: {before}\n"
+                f"{type(error).__name__}: {error}"
+            ) from error
+        return result
+
+
+def _name(each: Pass) -> str:
+    return each.__name__ if inspect.isfunction(each) else type(each).__name__

@@ -1,0 +1,115 @@
+"""Which node goes into which partition, what flows between partitions, and in which order they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fxcore.errors import GraphError
+from fxcore.graph import Graph
+from fxcore.node import Node
+from fxcore.passes.partition import Partition
+from fxcore.passes.state_regions import StateRegions, check_partitions_rise, find_state_regions, is_state_switch
+from fxcore.passes.symbols import symbol_defined_by, symbols_in
+
+
+class PartitionPlan:
+    """The partitions of a graph, in the order in which the graph first reaches them."""
+
+    def __init__(self, graph: Graph, split_callback: Callable[[Node], Any], affix: str | None) -> None:
+        """Ask `split_callback` once for every call in `graph` and follow the values between partitions.
+
+        Each node's partition is noted on the node too, as `_fx_partition`. Raises GraphError (a RuntimeError) if
+        partitions depend on one another in a circle.
+        """
+        self.graph = graph
+        self.partitions: dict[str, Partition] = {}
+        self.by_name: dict[str, Node] = {node.name: node for node in graph.nodes}
+        self._affix = affix
+        self._partition_of: dict[Node, Partition] = {}
+        self._defining: dict[Any, Node] = {}  # symbol -> the node whose value it is
+        self.calls = [node for node in graph.nodes if node.op not in ("placeholder", "get_attr", "output")]
+        numbers = {node: split_callback(node) for node in self.calls}
+        for node in self.calls:
+            self._assign(node, self.name_of(numbers[node]))
+        self.regions: StateRegions = find_state_regions(self.calls, numbers)
+        if self.regions:
+            check_partitions_rise(self.calls, numbers)
+        self._follow_values()
+        self.sorted_names = self._sorted_names()
+
+    def name_of(self, number: Any) -> str:
+        """Return the name of the partition that `split_callback` calls `number`."""
+        return str(number) if self._affix is None else f"{self._affix}_{number}"
+
+    def partition_of(self, node: Node) -> Partition | None:
+        """Return the partition that `node` is in; None for inputs, attributes and the output."""
+        return self._partition_of.get(node)
+
+    def _assign(self, node: Node, name: str) -> None:
+        partition = self.partitions.get(name)
+        if partition is None:
+            partition = self.partitions[name] = Partition(name)
+        partition.node_names.append(node.name)
+        self._partition_of[node] = partition
+        node._fx_partition = name  # type: ignore[attr-defined]  # read by users, as torch.fx leaves it there
+
+    def _follow_values(self) -> None:
+        for node in self.graph.nodes:
+            symbol = symbol_defined_by(node)
+            if symbol is not None:
+                self._defining.setdefault(symbol, node)
+        for node in self.graph.nodes:
+            # Switches of global state are repeated in every partition; what they return does not cross.
+            if node.op not in ("placeholder", "get_attr") and not is_state_switch(node):
+                reader = self.partition_of(node)
+                for value in node.all_input_nodes:
+                    self._note_use(value, reader)
+
+    def _note_use(self, value: Node, reader: Partition | None) -> None:
+        source = self.partition_of(value)
+        if source is reader:
+            return
+        if source is not None:
+            source.outputs[value.name] = None
+            if reader is not None:
+                source.dependents[reader.name] = None
+        if reader is not None:
+            reader.inputs[value.name] = None
+            self._note_symbols(value, reader)
+            if source is not None:
+                reader.dependencies[source.name] = None
+
+    def _note_symbols(self, value: Node, reader: Partition) -> None:
+        """Hand `reader` the symbols in the sizes of `value` too: code made of its graph will ask for them."""
+        for symbol in symbols_in(value):
+            definition = self._defining.get(symbol)
+            if definition is None:
+                continue
+            source = self.partition_of(definition)
+            if source is reader:
+                continue
+            reader.inputs[definition.name] = None
+            if source is not None:
+                source.outputs[definition.name] = None
+                source.dependents[reader.name] = None
+                reader.dependencies[source.name] = None
+
+    def _sorted_names(self) -> list[str]:
+        waiting = {name: set(partition.dependencies) for name, partition in self.partitions.items()}
+        ready = [name for name, dependencies in waiting.items() if not dependencies]
+        found: list[str] = []
+        while ready:
+            name = ready.pop()
+            found.append(name)
+            for dependent in self.partitions[name].dependents:
+                waiting[dependent].discard(name)
+                if not waiting[dependent]:
+                    ready.append(dependent)
+        if len(found) != len(self.partitions):
+            circle = ", ".join(name for name in self.partitions if name not in found)
+            raise GraphError(
+                f"cycle exists between partitions! None of these can run first: {circle}; give the nodes between "
+                "them to one of them"
+            )
+        return found

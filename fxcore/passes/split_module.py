@@ -1,0 +1,130 @@
+"""Splitting a graph module into submodules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from fxcore.arguments import map_values
+from fxcore.dotted import get_attribute
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.passes.partition import Partition
+from fxcore.passes.partition_graphs import PartitionFiller
+from fxcore.passes.partition_plan import PartitionPlan
+
+__all__ = ["Partition", "split_module", "split_module_simple"]
+
+
+def split_module(
+    m: GraphModule,
+    root_m: nn.Module,
+    split_callback: Callable[[Node], int],
+    qualname_map: dict[str, str] | None = None,
+    keep_original_order: bool | None = False,
+    keep_original_node_name: bool | None = False,
+    keep_original_input_name: bool = True,
+    *,
+    partition_affix: str | None = None,
+    tuple_return: bool = False,
+) -> GraphModule:
+    """Return a graph module that computes what `m` does by calls of submodules, one for each partition.
+
+    `split_callback` says for every call in the graph which partition it goes to. Parameters are read in the outer
+    graph and handed in. Where autocast or grad mode is switched, partitions must rise along the graph, and each gets
+    its own switches.
+
+    - `root_m` is not used; it is there because torch.fx has it.
+    - `qualname_map` is filled with: path of a submodule in the result -> its path in `m`.
+    - `keep_original_order` calls partitions as the graph first reaches them, not in dependency order.
+    - `keep_original_node_name`, `keep_original_input_name` (else `arg_0`, `arg_1`, ...): names in the submodules.
+    - `partition_affix` goes into their names: `submod_<affix>_0`.
+    - `tuple_return` makes a submodule with one output return a tuple too.
+
+    Raises GraphError (a RuntimeError) if partitions depend on one another in a circle.
+    """
+    plan = PartitionPlan(m.graph, split_callback, partition_affix)
+    filler = PartitionFiller(
+        plan, m, keep_node_names=keep_original_node_name, keep_input_names=keep_original_input_name
+    )
+    filler.fill(qualname_map)
+    outer = _Outer(m, plan, keep_node_names=bool(keep_original_node_name), tuple_return=tuple_return)
+    inputs = [node for node in m.graph.nodes if node.op in ("placeholder", "get_attr")]
+    if keep_original_order and plan.partitions:
+        # Attributes are read where they are first needed then; placeholders must stand first, and in order.
+        inputs = [node for node in inputs if node.op == "placeholder"]
+    for node in inputs:
+        outer.value_of(node)
+    for name in plan.partitions if keep_original_order else plan.sorted_names:
+        outer.call_partition(plan.partitions[name])
+    return outer.finish()
+
+
+def split_module_simple(
+    m: GraphModule, node_to_partition: dict[Node, int], *, partition_affix: str | None = None
+) -> GraphModule:
+    """Split as `split_module` does, by a table of every call in the graph, keeping the original order."""
+    return split_module(m, m, node_to_partition.__getitem__, keep_original_order=True, partition_affix=partition_affix)
+
+
+class _Outer:
+    """The graph that calls the partitions, as it grows."""
+
+    def __init__(self, module: GraphModule, plan: PartitionPlan, *, keep_node_names: bool, tuple_return: bool) -> None:
+        self._module = module
+        self._plan = plan
+        self._keep_node_names = keep_node_names
+        self._tuple_return = tuple_return
+        self._graph = Graph()
+        self._values: dict[Node, Node] = {}
+        self._attributes: dict[str, Any] = {}
+
+    def value_of(self, node: Node) -> Node:
+        """Return what stands for `node` of the original graph; inputs and attributes are added when first asked for."""
+        value = self._values.get(node)
+        if value is None:
+            value = self._values[node] = (
+                self._add_input(node) if node.op == "placeholder" else self._add_attribute(node)
+            )
+            value.meta = node.meta.copy()
+        return value
+
+    def _add_input(self, node: Node) -> Node:
+        name = node.name if self._keep_node_names else node.target
+        return self._graph.create_node("placeholder", name, node.args, type_expr=node.type)
+
+    def _add_attribute(self, node: Node) -> Node:
+        path = str(node.target)
+        self._attributes[path] = get_attribute(self._module, path)
+        return self._graph.get_attr(path)
+
+    def call_partition(self, partition: Partition) -> None:
+        """End the partition's graph with its output, make it a module, and call that."""
+        results = tuple([partition.environment[self._plan.by_name[name]] for name in partition.outputs])
+        is_tuple = len(results) != 1 or self._tuple_return
+        partition.graph.output(results if is_tuple else results[0])
+        inputs = tuple([self.value_of(self._plan.by_name[name]) for name in partition.inputs])
+        self._attributes[partition.submod_name] = self._made(partition.targets, partition.graph)
+        call = self._graph.call_module(partition.submod_name, inputs)
+        for index, name in enumerate(partition.outputs):
+            value = self._graph.call_function(operator.getitem, (call, index)) if is_tuple else call
+            self._values[self._plan.by_name[name]] = value
+
+    def finish(self) -> GraphModule:
+        """Return the values that the original graph returns, and the whole as a module."""
+        for node in self._module.graph.nodes:
+            if node.op == "output":
+                self._graph.output(map_values(node.args[0], self.value_of))
+        result = self._made(self._attributes, self._graph)
+        # So that callers can tell partitions from modules that were there before.
+        result.meta["partition_names"] = {partition.submod_name for partition in self._plan.partitions.values()}
+        return result
+
+    def _made(self, targets: dict[str, Any], graph: Graph) -> GraphModule:
+        made = GraphModule(targets, graph)
+        made.training = self._module.training
+        return made

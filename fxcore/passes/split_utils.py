@@ -1,0 +1,186 @@
+"""Splitting a graph module by tags on its nodes."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from fxcore.arguments import map_values
+from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.passes.boundary_nodes import move_non_tensor_nodes_on_boundary
+from fxcore.passes.subgraph_module import HolderModule, lift_subgraph_as_module
+
+__all__ = [
+    "Component",
+    "getattr_recursive",
+    "move_non_tensor_nodes_on_boundary",
+    "setattr_recursive",
+    "split_by_tags",
+]
+
+
+def getattr_recursive(obj: Any, name: str) -> Any:
+    """Return what a dotted path names below `obj`; None if a part is missing."""
+    for part in name.split("."):
+        obj = obj._modules.get(part) if isinstance(obj, nn.ModuleList) else getattr(obj, part, None)
+        if obj is None:
+            return None
+    return obj
+
+
+def setattr_recursive(obj: Any, attr: str, value: object) -> None:
+    """Set what a dotted path names below `obj`; the parts before the last must be there."""
+    *parents, name = attr.split(".")
+    for parent in parents:
+        obj = getattr(obj, parent)
+    setattr(obj, name, value)
+
+
+@dataclass
+class Component:
+    """The nodes of one tag, on their way to be a submodule."""
+
+    graph: Graph
+    order: int
+    name: str
+    input_placeholders: list[Node] = field(default_factory=list)  # in `graph`
+    orig_inputs: list[Node] = field(default_factory=list)  # in the whole graph, one for each placeholder
+    orig_outputs: list[Node] = field(default_factory=list)  # in the whole graph
+    getattr_maps: dict[Node, Node] = field(default_factory=dict)  # whole graph -> `graph`
+    constructor_args: list[str] = field(default_factory=list)
+    gm: GraphModule | None = None
+
+
+def split_by_tags(
+    gm: GraphModule,
+    tags: list[str],
+    return_fqn_mapping: bool = False,
+    return_tuple: bool = False,
+    GraphModuleCls: type[GraphModule] = GraphModule,  # noqa: N803 - torch.fx's public name
+) -> Any:
+    """Return a graph module that calls a submodule for each of `tags`, in their order.
+
+    Every call in the graph of `gm` has an attribute `tag` that says where it goes: `node.tag = "left"`. Inputs and
+    outputs need none, and attributes are read where they are used. A node may read values of its own and of earlier
+    tags.
+
+    - `return_fqn_mapping`: return a pair of the module and a dict from paths in `gm` to paths in it.
+    - `return_tuple`: let submodules with one output return a tuple too.
+    - `GraphModuleCls`: the class of the result.
+
+    Raises GraphArgumentError (an AssertionError) for a node without tag, or one that reads a value of a later tag,
+    and GraphError (a RuntimeError) for a graph without output.
+    """
+    splitting = _Splitting(gm, tags)
+    output: Node | None = None
+    for node in gm.graph.nodes:
+        if node.op == "output":
+            output = node
+        elif node.op == "placeholder":
+            splitting.add_input(node)
+        elif node.op != "get_attr":
+            splitting.add_call(node)
+    if output is None:
+        raise GraphError(f"Graph had no output node! {type(gm).__name__}.graph must end with graph.output()")
+    splitting.need_in_main(output)
+    paths: dict[str, str] = {}
+    for component in splitting.components.values():
+        paths |= splitting.call(component, return_tuple)
+    result = splitting.finish(output, GraphModuleCls)
+    return (result, paths) if return_fqn_mapping else result
+
+
+class _Splitting:
+    """The main graph and the components' graphs, as they grow."""
+
+    def __init__(self, gm: GraphModule, tags: list[str]) -> None:
+        self._gm = gm
+        self.components = {tag: Component(Graph(), order, tag) for order, tag in enumerate(tags)}
+        self._component_of: dict[Node, Component] = {}
+        self._copies: dict[Node, Node] = {}
+        self._main = Graph()
+        self._in_main: dict[Node, Node] = {}
+        self._needed_in_main: dict[Node, None] = {}
+
+    def add_input(self, node: Node) -> None:
+        made = self._in_main[node] = self._main.placeholder(node.name, type_expr=node.type)
+        made.meta = copy.copy(node.meta)
+
+    def add_call(self, node: Node) -> None:
+        """Copy a call to the component of its tag."""
+        if not hasattr(node, "tag"):
+            raise GraphArgumentError(
+                f"Node does not have tag: {node.format_node()}. Set node.tag to one of {list(self.components)}"
+            )
+        component = self.components[node.tag]
+        self._component_of[node] = component
+        latest = max(
+            (self._component_of[value].order for value in node.all_input_nodes if value in self._component_of),
+            default=0,
+        )
+        if component.order < latest:
+            raise GraphArgumentError(
+                f"Component {component.name} order must be >= max of its upstream components, order={component.order} "
+                f"and max={latest}: {node.name} reads a value of a later tag"
+            )
+        copied = component.graph.node_copy(node, lambda value: self._within(component, value))
+        copied.tag = node.tag  # type: ignore[attr-defined]  # nodes take attributes
+        self._copies[node] = copied
+
+    def _within(self, component: Component, value: Node) -> Node:
+        """Return what stands for `value` in the graph of `component`."""
+        if value.op == "get_attr":
+            if value not in component.getattr_maps:
+                read = component.graph.get_attr(str(value.target), type_expr=value.type)
+                read.meta = copy.copy(value.meta)
+                component.getattr_maps[value] = read
+            return component.getattr_maps[value]
+        if self._component_of.get(value) is component:
+            return self._copies[value]
+        if value not in component.orig_inputs:
+            component.orig_inputs.append(value)
+            placeholder = component.graph.placeholder(value.name, type_expr=value.type)
+            placeholder.meta = copy.copy(value.meta)
+            component.input_placeholders.append(placeholder)
+            self._needed_in_main[value] = None
+        return component.input_placeholders[component.orig_inputs.index(value)]
+
+    def need_in_main(self, output: Node) -> None:
+        """Note which values the main graph needs, now that all readers are known."""
+        for value in output.all_input_nodes:
+            if value.op == "get_attr":
+                self._in_main[value] = self._main.get_attr(value.name, type_expr=value.type)
+            else:
+                self._needed_in_main[value] = None
+        for value in self._needed_in_main:
+            if value.op != "placeholder":
+                self._component_of[value].orig_outputs.append(value)
+
+    def call(self, component: Component, returns_tuple: bool) -> dict[str, str]:
+        """Make the component's module and call it; return where paths of the whole module are in it."""
+        results = tuple([self._copies[value] for value in component.orig_outputs])
+        is_tuple = len(results) != 1 or returns_tuple
+        component.graph.output(results if is_tuple else results[0])
+        component.gm, paths = lift_subgraph_as_module(self._gm, subgraph=component.graph, comp_name=component.name)
+        inputs = tuple([self._in_main[value] for value in component.orig_inputs])
+        call = self._main.call_module(component.name, inputs)
+        for index, value in enumerate(component.orig_outputs):
+            result = self._main.call_function(operator.getitem, (call, index)) if is_tuple else call
+            self._in_main[value] = result
+        return paths
+
+    def finish(self, output: Node, kind: type[GraphModule]) -> GraphModule:
+        self._main.output(map_values(output.args[0], self._in_main.__getitem__))
+        self._main.set_codegen(self._gm.graph._codegen)
+        root = HolderModule({component.name: component.gm for component in self.components.values()})
+        for value in output.all_input_nodes:
+            if value.op == "get_attr":
+                setattr(root, value.name, getattr_recursive(self._gm, str(value.target)))
+        return kind(root, self._main)

@@ -1,0 +1,159 @@
+"""Fusing nodes of a graph into submodules."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Mapping, Sequence
+
+from fxcore.errors import GraphArgumentError
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.passes.subgraph_module import lift_subgraph_as_module
+from fxcore.passes.topological_order import sorted_topologically, stable_topological_sort
+
+__all__ = [
+    "erase_nodes",
+    "fuse_as_graphmodule",
+    "fuse_by_partitions",
+    "insert_subgm",
+    "topo_sort",
+    "validate_partition",
+]
+
+NodeList = list[Node]
+NodeSet = set[Node]
+
+
+def topo_sort(nodes: NodeList) -> NodeList:
+    """Return `nodes` so that each comes after those it reads, keeping their order where that allows it."""
+    return sorted_topologically(nodes)
+
+
+def validate_partition(partition: NodeList) -> bool:
+    """Tell whether `partition` can become one node: no value leaves it and comes back by way of others."""
+    inside = set(partition)
+    waiting = [user for node in partition for user in node.users if user not in inside]
+    visited: NodeSet = set()
+    while waiting:
+        node = waiting.pop()
+        if node in inside:
+            return False
+        if node not in visited:
+            visited.add(node)
+            waiting.extend(node.users)
+    return True
+
+
+def fuse_as_graphmodule(
+    gm: GraphModule,
+    nodes: NodeList,
+    module_name: str,
+    partition_lookup_table: Mapping[Node, int | None] | None = None,
+    *,
+    always_return_tuple: bool = False,
+) -> tuple[GraphModule, tuple[Node, ...], tuple[Node, ...]]:
+    """Copy `nodes`, which are sorted, into a graph module of its own; `gm` stays as it is.
+
+    Returns the module, the nodes whose values it takes and the nodes whose values it returns: one value or, if there
+    are more or `always_return_tuple`, a tuple. Raises GraphArgumentError (an AssertionError) if the nodes are not in
+    `gm`, or could not be one node.
+    """
+    for node in nodes:
+        _check_belongs(node, gm)
+    if not validate_partition(nodes):
+        raise GraphArgumentError(
+            "Invalid partition, found dependency cycles: a value leaves it and comes back by way of other nodes "
+            f"({', '.join(node.name for node in nodes)}); add those nodes to it, or split it"
+        )
+    inside = dict.fromkeys(nodes) if partition_lookup_table is None else partition_lookup_table
+    subgraph = Graph()
+    copies: dict[Node, Node] = {}
+    inputs: dict[Node, Node] = {}
+
+    def copy_of(value: Node) -> Node:
+        if value in inside:
+            return copies[value]
+        if value not in inputs:
+            inputs[value] = subgraph.placeholder(value.name, type_expr=value.type)
+            inputs[value].meta = copy.copy(value.meta)
+        return inputs[value]
+
+    for node in nodes:
+        copies[node] = subgraph.node_copy(node, copy_of)
+    outputs = tuple([node for node in nodes if any(user not in inside for user in node.users)])
+    results = tuple([copies[node] for node in outputs])
+    subgraph.output(results[0] if len(results) == 1 and not always_return_tuple else results)
+    subgraph.lint()
+    fused, _ = lift_subgraph_as_module(gm, subgraph, comp_name="", class_name=module_name)
+    return fused, tuple(inputs), outputs
+
+
+def _check_belongs(node: Node, gm: GraphModule) -> None:
+    if node.graph.owning_module is not gm:
+        raise GraphArgumentError(f"{node} doesn't belong to passed in graph module {type(gm).__name__}")
+    if node._erased:
+        raise GraphArgumentError(f"{node} has been removed from owning graph; it cannot be fused")
+
+
+def insert_subgm(
+    gm: GraphModule,
+    sub_gm: GraphModule,
+    orig_inputs: tuple[Node, ...],
+    orig_outputs: tuple[Node, ...],
+    insertion_point: Node | None = None,
+) -> GraphModule:
+    """Call `sub_gm`, which `fuse_as_graphmodule` made, in the graph of `gm`, and let its values replace the old ones.
+
+    The call goes after `insertion_point`, or the last of the old outputs. The old nodes stay; `erase_nodes` removes
+    them. Raises GraphArgumentError (an AssertionError) if there is neither.
+    """
+    submodule_name = type(sub_gm).__name__
+    gm.add_submodule(submodule_name, sub_gm)
+    if insertion_point is None:
+        insertion_point = next((node for node in reversed(gm.graph.nodes) if node in orig_outputs), None)
+    if insertion_point is None:
+        raise GraphArgumentError(
+            "Cannot determine insertion point: no insertion_point provided and orig_outputs is empty. Pass the last "
+            "partition node as insertion_point."
+        )
+    with gm.graph.inserting_after(insertion_point):
+        call = gm.graph.call_module(submodule_name, args=orig_inputs)
+    if len(orig_outputs) == 1 and not isinstance(sub_gm.graph.output_node().args[0], tuple):
+        orig_outputs[0].replace_all_uses_with(call, propagate_meta=True)
+    elif orig_outputs:
+        with gm.graph.inserting_before(call.next):
+            for index, output in enumerate(orig_outputs):
+                item = gm.graph.call_function(operator.getitem, (call, index))
+                output.replace_all_uses_with(item, propagate_meta=True)
+        call.meta["val"] = tuple([output.meta.get("val") for output in orig_outputs])
+    return gm
+
+
+def erase_nodes(gm: GraphModule, nodes: NodeList) -> None:
+    """Erase `nodes`, which are sorted, from the graph of `gm`."""
+    for node in reversed(nodes):
+        gm.graph.erase_node(node)
+
+
+def fuse_by_partitions(
+    gm: GraphModule,
+    partitions: Sequence[Mapping[Node, int | None]],
+    prefix: str = "fused_",
+    always_return_tuple: bool = False,
+) -> GraphModule:
+    """Replace every partition, given as a dict with the nodes as keys, by a call of a submodule `<prefix><number>`.
+
+    `gm` is changed in place, sorted, checked and returned.
+    """
+    for number, partition in enumerate(partitions):
+        nodes = topo_sort(list(partition))
+        fused, inputs, outputs = fuse_as_graphmodule(
+            gm, nodes, f"{prefix}{number}", partition, always_return_tuple=always_return_tuple
+        )
+        insert_subgm(gm, fused, inputs, outputs, nodes[-1])
+        erase_nodes(gm, nodes)
+    stable_topological_sort(gm)
+    gm.graph.lint()
+    return gm

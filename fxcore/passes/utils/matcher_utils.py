@@ -1,0 +1,7 @@
+"""The pattern matcher under torch.fx's name for the file."""
+
+from __future__ import annotations
+
+from fxcore.matcher import InternalMatch, SubgraphMatcher
+
+__all__ = ["InternalMatch", "SubgraphMatcher"]

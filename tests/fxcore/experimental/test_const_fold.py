@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import copy
+import operator
+
+import pytest
+import torch
+import torch.fx
+import torch.fx.experimental.const_fold as theirs
+from torch import nn
+
+import fxcore
+from fxcore.experimental.const_fold import (
+    FoldedGraphModule,
+    _inline_module,
+    get_unique_attr_name_in_module,
+    split_const_subgraphs,
+)
+
+
+class Constants(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Parameter(torch.randn(3))
+        self.b = nn.Parameter(torch.randn(3))
+        self.register_buffer("c", torch.randn(3))
+        self.linear = nn.Linear(3, 3)
+
+
+class One(Constants):
+    def forward(self, x):
+        return x + (self.a + self.b).relu()
+
+
+class Several(Constants):
+    def forward(self, x, y):
+        total = self.a + self.b
+        parts = torch.split(total * self.c, [1, 2])
+        return self.linear(x) * total - y, parts[0] + x
+
+
+class WithModule(Constants):
+    def forward(self, x):
+        return self.linear(self.linear(self.a) + x)
+
+
+class All(Constants):
+    def forward(self, x):
+        return self.a + self.b
+
+
+class Nothing(Constants):
+    def forward(self, x):
+        return self.linear(x) + self.a
+
+
+def inputs_of(model):
+    return (torch.randn(3), torch.randn(3)) if isinstance(model, Several) else (torch.randn(3),)
+
+
+@pytest.mark.parametrize("kind", [One, Several, WithModule, All, Nothing])
+def test_constants_are_folded_as_in_torch(kind):
+    model = kind()
+    inputs = inputs_of(model)
+
+    ours, expected = split_const_subgraphs(model), theirs.split_const_subgraphs(model)
+
+    assert str(ours.graph) == str(expected.graph)
+    assert ours.code == expected.code
+    assert (ours.const_subgraph_module is None) == (expected.const_subgraph_module is None)
+    if ours.const_subgraph_module is not None:
+        assert ours.const_subgraph_module.code == expected.const_subgraph_module.code
+    torch.testing.assert_close(ours(*inputs), model(*inputs))
+    torch.testing.assert_close(ours(*inputs), expected(*inputs))
+
+
+def test_what_is_constant_is_computed_once():
+    runs = []
+
+    def note(value):
+        runs.append(1)
+        return value * 2
+
+    graph = fxcore.Graph()
+    x, a = graph.placeholder("x"), graph.get_attr("a")
+    graph.output(graph.call_function(operator.add, (graph.call_function(note, (a,)), x)))
+    folded = split_const_subgraphs(fxcore.GraphModule(One(), graph))
+
+    folded(torch.ones(3))
+    folded(torch.ones(3))
+
+    assert len(runs) == 1
+    assert folded.has_folding_been_run
+
+
+def test_nodes_may_be_left_out():
+    model = One()
+
+    folded = split_const_subgraphs(model, lambda node: node.target is operator.add)
+    expected = theirs.split_const_subgraphs(model, lambda node: node.target is operator.add)
+
+    assert folded.code == expected.code
+    assert folded.const_subgraph_module is None
+
+
+def test_random_nodes_are_not_folded():
+    class Random(Constants):
+        def forward(self, x):
+            return x + torch.ops.aten.rand_like.default(self.a)
+
+    assert split_const_subgraphs(Random()).const_subgraph_module is None
+
+
+def test_arguments_by_keyword_reach_the_graph_where_torch_loses_them():
+    model, x, y = Several(), torch.randn(3), torch.randn(3)
+    with pytest.raises(TypeError):
+        theirs.split_const_subgraphs(model)(x, y=y)
+
+    folded = split_const_subgraphs(model)
+
+    torch.testing.assert_close(folded(x, y=y), model(x, y))
+
+
+def test_numbers_become_parameters():
+    class Size(Constants):
+        def forward(self, x):
+            return x * self.a.size(0)
+
+    folded = split_const_subgraphs(Size())
+
+    torch.testing.assert_close(folded(torch.ones(3)), torch.full((3,), 3.0))
+
+
+def test_folding_runs_once_only():
+    folded = split_const_subgraphs(One())
+    folded.run_folding()
+
+    with pytest.raises(AssertionError, match="Folding has already been run"):
+        folded.run_folding()
+
+
+def test_a_folded_module_can_be_copied():
+    model, x = One(), torch.randn(3)
+
+    copied = copy.deepcopy(split_const_subgraphs(model))
+
+    assert isinstance(copied, FoldedGraphModule)
+    torch.testing.assert_close(copied(x), model(x))
+
+
+@pytest.mark.parametrize("name", ["free", "linear", "0.a-b", "weight_3"])
+def test_names_are_made_unique_as_in_torch(name):
+    model = nn.Module()
+    model.linear = model.linear_1 = 1
+    model.weight_3 = 2
+
+    assert get_unique_attr_name_in_module(model, name) == theirs.get_unique_attr_name_in_module(model, name)
+
+
+def outer(fx):
+    inner = fx.symbolic_trace(lambda a, b: (a + b, [a - b, a.relu()]))
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    call = graph.call_module("inner", (x,), {"b": graph.call_function(torch.neg, (x,))})
+    graph.output((graph.call_function(operator.getitem, (call, 0)), graph.call_function(operator.getitem, (call, 1))))
+    return fx.GraphModule({"inner": inner}, graph)
+
+
+def test_a_graph_module_is_inlined_as_in_torch():
+    ours, expected = outer(fxcore), outer(torch.fx)
+
+    mapping = _inline_module(ours, "inner")
+    theirs._inline_module(expected, "inner")
+    ours.recompile()
+
+    assert str(ours.graph) == str(expected.graph)
+    x = torch.randn(3)
+    torch.testing.assert_close(ours(x), outer(fxcore)(x))
+    assert all(node.graph is ours.graph for node in mapping.values() if isinstance(node, fxcore.Node))
+
+
+def test_only_graph_modules_can_be_inlined():
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.ReLU()))
+
+    with pytest.raises(AssertionError, match=r"Expected GraphModule, got .*ReLU"):
+        _inline_module(gm, "0")

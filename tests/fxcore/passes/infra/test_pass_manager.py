@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.errors import PassError
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.pass_manager import PassManager, pass_result_wrapper, this_before_that_pass_constraint
+
+
+def replace(gm, old, new):
+    found = [node for node in gm.graph.nodes if node.target is old]
+    for node in found:
+        node.target = new
+    return PassResult(gm, bool(found))
+
+
+def add_to_mul(gm):
+    return replace(gm, torch.add, torch.mul)
+
+
+def mul_to_div(gm):
+    return replace(gm, torch.mul, torch.div)
+
+
+@pytest.fixture
+def gm():
+    return fxcore.symbolic_trace(lambda x, y: torch.add(x, torch.add(x, y)))
+
+
+def test_passes_run_in_order_and_the_module_is_recompiled(gm):
+    result = PassManager([add_to_mul, mul_to_div])(gm)
+
+    assert result == PassResult(gm, True)
+    assert gm.code.count("torch.div") == 2
+
+
+def test_passes_run_again_until_nothing_changes(gm):
+    runs = []
+
+    def counted(module):
+        runs.append(1)
+        return add_to_mul(module)
+
+    manager = PassManager([counted], steps=10)
+
+    assert manager(gm).modified
+    assert len(runs) == 2
+    assert not manager(gm).modified
+
+
+def test_constraints_put_passes_in_order(gm):
+    manager = PassManager([mul_to_div, add_to_mul], [this_before_that_pass_constraint(add_to_mul, mul_to_div)])
+
+    manager(gm)
+
+    assert manager.passes == [add_to_mul, mul_to_div]
+    assert "torch.div" in gm.code
+
+
+def test_an_order_that_a_constraint_forbids_is_refused():
+    manager = PassManager([mul_to_div, add_to_mul])
+    manager.add_constraint(this_before_that_pass_constraint(add_to_mul, mul_to_div))
+
+    with pytest.raises(RuntimeError, match=r"pass schedule constraint violated. Expected .*mul_to_div.* before"):
+        manager.validate_constraints()
+
+
+def test_constraints_in_a_circle_are_refused(gm):
+    constraints = [
+        this_before_that_pass_constraint(add_to_mul, mul_to_div),
+        this_before_that_pass_constraint(mul_to_div, add_to_mul),
+    ]
+
+    with pytest.raises(RuntimeError, match="Circular dependency detected within the following passes"):
+        PassManager([add_to_mul, mul_to_div], constraints)(gm)
+
+
+def test_a_pass_that_is_there_twice_runs_twice(gm):
+    manager = PassManager([mul_to_div, add_to_mul, mul_to_div])
+    manager.add_constraint(this_before_that_pass_constraint(add_to_mul, mul_to_div))
+
+    manager.solve_constraints()
+
+    assert manager.passes == [add_to_mul, mul_to_div, mul_to_div]
+
+
+def test_a_pass_that_gives_no_result_is_refused_by_name(gm):
+    def forgetful(module):
+        return module
+
+    with pytest.raises(
+        Exception, match="occurred when running the 'forgetful' pass after the following passes: "
+    ) as caught:
+        PassManager([add_to_mul, forgetful])(gm)
+
+    assert isinstance(caught.value, PassError)
+    assert "['add_to_mul']" in str(caught.value)
+    assert "should be type PassResult" in str(caught.value)
+
+
+def test_a_function_is_made_a_pass(gm):
+    def in_place(module):
+        replace(module, torch.add, torch.sub)
+
+    assert pass_result_wrapper(in_place)(gm) == PassResult(gm, True)
+    assert pass_result_wrapper(lambda module: module)(gm) == PassResult(gm, True)
+    assert pass_result_wrapper(add_to_mul)(gm) == PassResult(gm, False)
+    assert pass_result_wrapper(None) is None
+
+
+def test_checks_run_at_the_beginning_and_after_each_pass(gm):
+    seen = []
+    manager = PassManager([add_to_mul, mul_to_div], run_checks_after_each_pass=True)
+    manager.add_checks(lambda module: seen.append([node.name for node in module.graph.nodes]))
+
+    manager(gm)
+
+    assert len(seen) == 3
+
+
+def test_a_check_takes_one_module():
+    with pytest.raises(TypeError, match="check function should only take in one variable, a module"):
+        PassManager().add_checks(lambda module, more: None)
+
+
+def test_two_managers_share_nothing():
+    first, second = PassManager(), PassManager()
+
+    first.add_pass(add_to_mul)
+
+    assert second.passes == []
+
+
+class Demanding(PassBase):
+    def __init__(self):
+        self.said = []
+
+    def requires(self, graph_module):
+        self.said.append("requires")
+
+    def call(self, graph_module):
+        self.said.append("call")
+        return PassResult(graph_module, False)
+
+    def ensures(self, graph_module):
+        self.said.append("ensures")
+
+
+def test_a_pass_checks_before_and_after():
+    each = Demanding()
+
+    result = each(nn.Identity())
+
+    assert each.said == ["requires", "call", "ensures"]
+    assert not result.modified
+
+
+def test_a_pass_without_call_cannot_be_made():
+    with pytest.raises(TypeError, match="abstract"):
+        PassBase()

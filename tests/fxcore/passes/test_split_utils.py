@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.fx
+import torch.fx.passes.split_utils as theirs
+from torch import nn
+
+import fxcore
+from fxcore.passes.shape_prop import ShapeProp
+from fxcore.passes.split_utils import (
+    Component,
+    getattr_recursive,
+    move_non_tensor_nodes_on_boundary,
+    setattr_recursive,
+    split_by_tags,
+)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x, y):
+        a = self.first(x) * self.weight
+        b = self.second(y) + self.weight
+        c = torch.cat([a, b])
+        return {"c": c.relu(), "a": a, "weight": self.weight}
+
+
+TAGS = {"first": "left", "mul": "left", "second_0": "right", "second_1": "right", "add": "right"}
+
+
+def tagged(fx):
+    gm = fx.symbolic_trace(Model() if fx is torch.fx else MODEL)
+    for node in gm.graph.nodes:
+        if node.op.startswith("call_"):
+            node.tag = TAGS.get(node.name, "main")
+    return gm
+
+
+MODEL = Model()
+
+
+@pytest.mark.parametrize("tuples", [False, True])
+def test_a_split_by_tags_reads_as_torchs(tuples):
+    tags = ["left", "right", "main"]
+
+    ours, our_paths = split_by_tags(tagged(fxcore), tags, return_fqn_mapping=True, return_tuple=tuples)
+    expected, paths = theirs.split_by_tags(tagged(torch.fx), tags, return_fqn_mapping=True, return_tuple=tuples)
+
+    assert str(ours.graph) == str(expected.graph)
+    assert str(ours) == str(expected)
+    assert [getattr(ours, tag).code for tag in tags] == [getattr(expected, tag).code for tag in tags]
+    assert our_paths == paths
+    x, y = torch.randn(2, 4), torch.randn(2, 4)
+    torch.testing.assert_close(ours(x, y), MODEL(x, y))
+
+
+def test_the_result_is_of_the_class_asked_for():
+    class Own(fxcore.GraphModule):
+        pass
+
+    split = split_by_tags(tagged(fxcore), ["left", "right", "main"], GraphModuleCls=Own)
+
+    assert isinstance(split, Own)
+
+
+def test_a_call_without_a_tag_is_refused_by_name():
+    gm = fxcore.symbolic_trace(lambda x: x + 1)
+
+    with pytest.raises(AssertionError, match="Node does not have tag: %add"):
+        split_by_tags(gm, ["left"])
+
+
+def test_a_value_of_a_later_tag_is_refused():
+    with pytest.raises(AssertionError, match=r"Component main order must be >= max of its upstream .*cat reads"):
+        split_by_tags(tagged(fxcore), ["main", "left", "right"])
+
+
+def test_a_graph_without_output_is_refused():
+    graph = fxcore.Graph()
+    graph.placeholder("x")
+
+    with pytest.raises(RuntimeError, match="Graph had no output node!"):
+        split_by_tags(fxcore.GraphModule({}, graph), [])
+
+
+def test_a_component_starts_empty():
+    component = Component(fxcore.Graph(), 0, "left")
+
+    assert component.orig_inputs == component.orig_outputs == []
+    assert component.gm is None
+
+
+def test_dotted_attributes_are_read_and_set():
+    model = Model()
+    model.several = nn.ModuleList([nn.Linear(1, 1)])
+
+    setattr_recursive(model, "second.0.extra", 5)
+
+    assert getattr_recursive(model, "second.0.extra") == 5
+    assert getattr_recursive(model, "several.0") is model.several[0]
+    assert getattr_recursive(model, "several.7.weight") is None
+    assert getattr_recursive(model, "second.gone.weight") is None
+
+
+@dataclass
+class Run:
+    nodes: list
+    is_acc: bool
+
+
+def sizes(x, y):
+    a = torch.relu(x)
+    size = a.size(0)
+    double = size * 2
+    b = torch.neg(y)
+    return b.sum() * double
+
+
+def runs(gm, propagate):
+    propagate(gm).propagate(torch.randn(2, 3), torch.randn(3))
+    nodes = {node.name: node for node in gm.graph.nodes}
+    return [
+        Run([nodes["relu"], nodes["size"], nodes["mul"]], is_acc=True),
+        Run([nodes["neg"], nodes["sum_1"], nodes["mul_1"]], is_acc=False),
+    ]
+
+
+def test_nodes_without_tensors_move_to_the_subgraph_that_reads_them():
+    from torch.fx.passes.shape_prop import ShapeProp as TorchShapeProp
+
+    ours = runs(fxcore.symbolic_trace(sizes), ShapeProp)
+    expected = runs(torch.fx.symbolic_trace(sizes), TorchShapeProp)
+
+    move_non_tensor_nodes_on_boundary(ours)
+    theirs.move_non_tensor_nodes_on_boundary(expected)
+
+    assert [[node.name for node in run.nodes] for run in ours] == [
+        ["relu"],
+        ["neg", "sum_1", "mul_1", "mul", "size"],
+    ]
+    assert [{node.name for node in run.nodes} for run in ours] == [
+        {node.name for node in run.nodes} for run in expected
+    ]
+
+
+def test_a_node_that_several_subgraphs_read_stays():
+    gm = fxcore.symbolic_trace(sizes)
+    first, second = runs(gm, ShapeProp)
+    third = Run([second.nodes.pop()], is_acc=False)
+    second.nodes[0].args = (first.nodes[2],)
+
+    move_non_tensor_nodes_on_boundary([first, second, third])
+
+    assert [node.name for node in first.nodes] == ["relu", "size", "mul"]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.fx
+import torch.fx.passes.utils.fuser_utils as theirs
+from torch import nn
+
+import fxcore
+from fxcore.passes.utils.fuser_utils import (
+    fuse_as_graphmodule,
+    fuse_by_partitions,
+    insert_subgm,
+    topo_sort,
+    validate_partition,
+)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.weight = nn.Parameter(torch.randn(4))
+        self.deep = nn.Sequential(nn.Linear(4, 4))
+
+    def forward(self, a, b, c):
+        add = a + b
+        linear = self.linear(add)
+        scaled = linear * self.weight
+        deep = self.deep(scaled)
+        return deep + c, linear, scaled.relu()
+
+
+def named(gm, *names):
+    nodes = {node.name: node for node in gm.graph.nodes}
+    return [nodes[name] for name in names]
+
+
+GROUPS = [
+    [["linear", "add"]],
+    [["add", "linear"], ["mul", "deep_0"]],
+    [["add", "linear", "mul", "weight", "deep_0"]],
+    [["relu"]],
+]
+
+
+@pytest.mark.parametrize("always_tuple", [False, True])
+@pytest.mark.parametrize("groups", GROUPS, ids=lambda groups: "+".join(map("-".join, groups)))
+def test_fused_modules_read_as_torchs(groups, always_tuple):
+    model = Model()
+    ours, expected = fxcore.symbolic_trace(model), torch.fx.symbolic_trace(model)
+    inputs = torch.randn(2, 4), torch.randn(2, 4), torch.randn(2, 4)
+
+    for module, fuse in ((ours, fuse_by_partitions), (expected, theirs.fuse_by_partitions)):
+        fuse(module, [dict.fromkeys(named(module, *group)) for group in groups], "f_", always_return_tuple=always_tuple)
+
+    assert str(ours.graph) == str(expected.graph)
+    assert ours.code == expected.code
+    assert str(ours.f_0.graph) == str(expected.f_0.graph)
+    assert str(ours) == str(expected)
+    torch.testing.assert_close(ours(*inputs), model(*inputs))
+
+
+def test_a_partition_with_a_way_out_and_back_is_not_valid():
+    gm = fxcore.symbolic_trace(Model())
+
+    assert validate_partition(named(gm, "add", "linear", "mul"))
+    assert not validate_partition(named(gm, "add", "mul"))
+    with pytest.raises(AssertionError, match=r"Invalid partition, found dependency cycles.*\(add, mul\)"):
+        fuse_as_graphmodule(gm, named(gm, "add", "mul"), "fused")
+
+
+def test_nodes_of_another_module_are_refused():
+    gm, other = fxcore.symbolic_trace(Model()), fxcore.symbolic_trace(Model())
+
+    with pytest.raises(AssertionError, match="add doesn't belong to passed in graph module Model"):
+        fuse_as_graphmodule(gm, named(other, "add"), "fused")
+
+
+def test_a_module_without_outputs_needs_a_place():
+    gm = fxcore.symbolic_trace(Model())
+    graph = fxcore.Graph()
+    graph.output(())
+
+    with pytest.raises(AssertionError, match="Cannot determine insertion point"):
+        insert_subgm(gm, fxcore.GraphModule({}, graph, "empty"), (), ())
+
+
+def test_nodes_are_sorted_and_keep_their_order_where_they_may():
+    gm = fxcore.symbolic_trace(Model())
+    nodes = named(gm, "relu", "mul", "linear", "add")
+
+    assert [node.name for node in topo_sort(nodes)] == ["add", "linear", "mul", "relu"]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.passes.utils import source_matcher_utils as torchs
+
+from fxcore import interop
+from fxcore.passes.utils import source_matcher_utils as ours
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.relu(self.first(x)))) + 1
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return torch.export.export(Model(), (torch.ones(1, 2),)).module()
+
+
+def described(partitions):
+    return {
+        str(source): [
+            [[node.name for node in nodes] for nodes in (each.nodes, each.output_nodes, each.params)]
+            + [sorted(node.name for node in each.input_nodes)]
+            for each in found
+        ]
+        for source, found in partitions.items()
+    }
+
+
+@pytest.mark.parametrize("wanted", [[nn.Linear], ["relu", nn.Linear], [torch.relu], [nn.Conv2d], []])
+def test_partitions_are_those_of_torch(exported, wanted):
+    theirs = torchs.get_source_partitions(exported.graph, wanted)
+
+    mine = ours.get_source_partitions(interop.from_torch(exported).graph, wanted)
+
+    assert described(mine) == described(theirs)
+
+
+def test_a_filter_decides_about_whole_partitions(exported):
+    graph = interop.from_torch(exported).graph
+
+    partitions = ours.get_source_partitions(graph, [nn.Linear], lambda node: node.name != "linear")
+
+    assert [[node.name for node in each.nodes] for each in partitions[nn.Linear]] == [["linear_1"]]
+
+
+def test_connection_goes_from_the_first_to_the_second(exported):
+    graph = interop.from_torch(exported).graph
+    linear = ours.get_source_partitions(graph, [nn.Linear])[nn.Linear]
+    relu = ours.get_source_partitions(graph, ["relu"])["relu"]
+
+    assert ours.check_subgraphs_connected(linear[0], relu[0])
+    assert not ours.check_subgraphs_connected(relu[0], linear[0])
+    assert not ours.check_subgraphs_connected(linear[0], linear[1])
+
+
+def test_classes_are_recognised_by_their_name_too(exported):
+    graph = interop.from_torch(exported).graph
+    for node in graph.nodes:
+        if "nn_module_stack" in node.meta:
+            node.meta["nn_module_stack"] = {
+                key: (path, f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else kind)
+                for key, (path, kind) in node.meta["nn_module_stack"].items()
+            }
+        node.meta.pop("torch_fn", None)
+
+    assert len(ours.get_source_partitions(graph, [nn.Linear])[nn.Linear]) == 2

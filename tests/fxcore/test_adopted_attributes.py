@@ -1,0 +1,85 @@
+"""Tensors and modules that come along with a replacement."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.fx
+import torch.fx.subgraph_rewriter
+from torch import nn
+
+import fxcore
+
+
+def rewritten(fx, program, replacement):
+    traced = fx.symbolic_trace(program)
+    fx.subgraph_rewriter.replace_pattern(traced, lambda x: torch.relu(x), replacement)
+    return traced
+
+
+def test_a_constant_in_the_replacement_comes_along():
+    def replacement(x):
+        return x + torch.tensor(5.0)
+
+    theirs = rewritten(torch.fx, lambda x: torch.relu(x), replacement)
+
+    with pytest.raises(RuntimeError, match="references nonexistent attribute _tensor_constant0"):
+        theirs.graph.lint()
+    assert rewritten(fxcore, lambda x: torch.relu(x), replacement)(torch.tensor(1.0)) == 6.0
+
+
+def test_constants_of_one_name_in_model_and_replacement_stay_two():
+    def program(x):
+        return torch.relu(x) + torch.tensor(1.0)
+
+    def replacement(x):
+        return x * torch.tensor(5.0)
+
+    # torch.fx multiplies by the model's own constant.
+    assert rewritten(torch.fx, program, replacement)(torch.tensor(2.0)) == 3.0
+    assert rewritten(fxcore, program, replacement)(torch.tensor(2.0)) == 11.0
+
+
+def test_a_parameter_deep_in_the_replacement_comes_along():
+    class Replacement(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Module()
+            self.inner.scale = nn.Parameter(torch.full((1,), 3.0))
+
+        def forward(self, x):
+            return x * self.inner.scale
+
+    with pytest.raises(KeyError, match=r'contain "[.]"'):
+        rewritten(torch.fx, lambda x: torch.relu(x), Replacement())
+    ours = rewritten(fxcore, lambda x: torch.relu(x), Replacement())
+    assert isinstance(ours.inner.scale, nn.Parameter)
+    assert ours(torch.ones(1)) == 3.0
+
+
+def test_what_comes_along_is_a_copy():
+    class Replacement(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.PReLU()
+
+        def forward(self, x):
+            return self.act(x)
+
+    replacement = Replacement()
+
+    ours = rewritten(fxcore, lambda x: torch.relu(x), replacement)
+
+    assert ours.act is not replacement.act
+    assert torch.equal(ours.act.weight, replacement.act.weight)
+
+
+def test_an_attribute_that_nobody_has_is_named():
+    graph = fxcore.Graph()
+    graph.output(graph.create_node("call_module", "absent", (graph.placeholder("x"),)))
+    holder = fxcore.GraphModule({"absent": nn.ReLU()}, graph)
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    holder.delete_submodule("absent")
+
+    with pytest.raises(RuntimeError, match="absent"):
+        fxcore.replace_pattern(traced, lambda x: torch.relu(x), holder)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+
+import fxcore
+from fixtures.oracle import assert_same
+from fxcore import Graph, Node, has_side_effect
+from fxcore.errors import FxError
+
+
+def traced(fx, function):
+    graph = fx.symbolic_trace(function).graph
+    return graph, {node.name: node for node in graph.nodes}
+
+
+def users(graph):
+    return {node.name: [user.name for user in node.users] for node in graph.nodes}
+
+
+def two_readers(x, y):
+    total = x + y
+    product = total * x
+    joined = torch.cat([total, product, x])
+    return joined - total, y
+
+
+def test_users_keep_torch_fx_s_order_through_every_change_of_arguments():
+    def walk(fx):
+        graph, at = traced(fx, two_readers)
+        seen = [users(graph)]
+        at["add"].replace_all_uses_with(at["x"])
+        seen.append(users(graph))
+        at["mul"].args = (at["y"], at["y"])
+        at["cat"].replace_input_with(at["x"], at["mul"])
+        seen.append(users(graph))
+        at["x"].replace_all_uses_with(at["y"], delete_user_cb=lambda user: user.name != "sub")
+        at["sub"].update_kwarg("alpha", at["add"])
+        at["sub"].update_arg(0, at["x"])
+        seen.append(users(graph))
+        at["output"].args = ((at["x"], [at["y"], {"k": slice(at["x"], None)}]),)
+        return [*seen, users(graph), at["output"].all_input_nodes, graph]
+
+    assert_same(walk)
+
+
+def test_an_inserted_argument_has_its_reader_among_its_users():
+    graph, at = traced(fxcore, lambda x, y: torch.relu(x))
+
+    at["relu"].insert_arg(1, at["y"])
+
+    assert list(at["y"].users) == [at["relu"]]
+    with pytest.raises(AssertionError, match="insert_args index must be between 0 and"):
+        at["relu"].insert_arg(3, 1)
+
+
+def test_arguments_are_frozen_whatever_they_are_assigned_as():
+    graph, at = traced(fxcore, lambda x: torch.relu(x))
+
+    at["relu"].args = (at["x"], [at["x"], {"k": 1}])
+
+    with pytest.raises(TypeError, match="does not support mutation"):
+        at["relu"].args[1].append(2)
+    with pytest.raises(TypeError, match="does not support mutation"):
+        at["relu"].kwargs["k"] = 2
+
+
+def test_replacing_tells_the_hooks_of_the_owning_module():
+    def told(fx):
+        module = fx.symbolic_trace(lambda x, y: (x + y) * x)
+        at = {node.name: node for node in module.graph.nodes}
+        calls = []
+        with module._set_replace_hook(lambda old, new, user: calls.append((old.name, new, user.name))):
+            at["x"].replace_all_uses_with(at["y"])
+            at["mul"].replace_input_with(at["y"], at["x"])
+            at["add"].name = "total"
+        at["add"].name = "unheard"
+        return calls
+
+    assert_same(told)
+
+
+def test_a_replacement_takes_over_metadata_unless_it_has_some():
+    graph, at = traced(fxcore, lambda x: torch.relu(x))
+    at["relu"].meta["tag"] = 1
+    with graph.inserting_after(at["relu"]):
+        fresh = graph.call_function(torch.tanh, (at["x"],))
+
+    changed = at["relu"].replace_all_uses_with(fresh, propagate_meta=True)
+
+    assert changed == [at["output"]]
+    assert fresh.meta == {"tag": 1}
+    with pytest.raises(AssertionError, match=r"already has \.meta keys: tag on 'tanh'"):
+        at["relu"].replace_all_uses_with(fresh, propagate_meta=True)
+
+
+def test_a_target_that_does_not_fit_the_opcode_is_refused():
+    graph = Graph()
+
+    for op, target in [("call_function", "relu"), ("call_module", torch.relu), ("get_attr", 3)]:
+        with pytest.raises(ValueError, match=r"Node \[name = 'n'\].* but a \w+ is expected") as caught:
+            Node(graph, "n", op, target, (), {})
+        assert isinstance(caught.value, FxError)
+    with pytest.raises(AssertionError, match="op 'call' is not in _legal_ops"):
+        Node(graph, "n", "call", "x", (), {})
+
+
+def test_everything_that_torch_fx_lets_users_write_is_writable():
+    def rewritten(fx):
+        graph, at = traced(fx, lambda x: torch.relu(x))
+        node = at["relu"]
+        node.op, node.target, node.type, node.name = "call_method", "neg", int, "renamed"
+        node.meta = {"a": 1}
+        node.stack_trace = "somewhere"
+        node.of_the_user = 5
+        return node.of_the_user, node.meta, graph
+
+    assert_same(rewritten)
+
+
+def test_moving_a_node_to_another_graph_is_refused():
+    _, at = traced(fxcore, lambda x: torch.relu(x))
+    _, other = traced(fxcore, lambda x: torch.relu(x))
+
+    with pytest.raises(AssertionError, match="Attempting to move a Node into a different Graph: 'relu' belongs to another"):
+        at["x"].append(other["relu"])
+
+
+def test_a_function_registered_with_side_effects_makes_its_calls_impure():
+    @has_side_effect
+    def log(x):
+        return x
+
+    graph = Graph()
+    x = graph.placeholder("x")
+
+    assert graph.call_function(log, (x,)).is_impure()
+    assert not graph.call_function(operator.add, (x, 1)).is_impure()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import torch
+
+import fxcore
+from fixtures.oracle import assert_same
+
+
+def chain(x):
+    return torch.relu(x).neg().abs().sin()
+
+
+def test_walking_goes_on_through_edits_as_in_torch_fx():
+    def walks(fx):
+        graph, seen = fx.symbolic_trace(chain).graph, []
+        for node in graph.nodes:
+            seen.append(node.name)
+            if node.name == "neg":
+                node.replace_all_uses_with(node.args[0])
+                graph.erase_node(node)
+            if node.name == "abs_1" and len(graph.nodes) < 8:
+                with graph.inserting_after(node):
+                    graph.call_function(torch.cos, (node,))
+        for node in reversed(graph.nodes):
+            seen.append(node.name)
+            if node.name == "cos":
+                graph.erase_node(node.next)if not node.next.users else None
+        return seen, graph
+
+    assert_same(walks)
+
+
+def test_erasing_all_that_lies_ahead_ends_a_walk():
+    graph = fxcore.symbolic_trace(chain).graph
+    walk = iter(graph.nodes)
+    x = next(walk)
+    last = list(graph.nodes)[-1]
+    last.args = (x,)
+
+    for node in list(graph.nodes)[:0:-1]:
+        graph.erase_node(node)
+
+    assert list(walk) == []
+    assert list(graph.nodes) == [x]
+
+
+def test_many_insertions_at_one_place_keep_the_order():
+    graph = fxcore.symbolic_trace(chain).graph
+    x = next(iter(graph.nodes))
+
+    for _ in range(2000):
+        with graph.inserting_after(x):
+            graph.call_function(torch.neg, (x,))
+    nodes = list(graph.nodes)
+
+    assert len(nodes) == len(graph.nodes) == 2006
+    assert all(before < after for before, after in zip(nodes, nodes[1:], strict=False))
+
+
+def test_a_list_knows_its_members_and_has_no_indices():
+    def asked(fx):
+        graph = fx.symbolic_trace(chain).graph
+        first = next(iter(graph.nodes))
+        other = next(iter(fx.symbolic_trace(chain).graph.nodes))
+        return first in graph.nodes, other in graph.nodes, bool(graph.nodes), len(graph.nodes), min(graph.nodes)
+
+    assert_same(asked)

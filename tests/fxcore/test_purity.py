@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore import Graph
+
+aten = torch.ops.aten
+
+
+def node_of(target, args=1, **kwargs):
+    graph = Graph()
+    x = graph.placeholder("x")
+    if isinstance(target, str):
+        return graph.call_method(target, (x,), kwargs)
+    return graph.call_function(target, (x,) * args, kwargs)
+
+
+SAME_AS_TORCH = {
+    "pure": torch.relu,
+    "assertion": torch._assert,
+    "random": torch.rand_like,
+    "dropout": F.dropout,
+    "mutating overload": aten.add_.Tensor,
+    "random overload": aten.bernoulli.default,
+    "random packet": aten.bernoulli,
+    "pure overload": aten.relu.default,
+    "asynchronous assertion": aten._assert_async.msg,
+}
+
+
+@pytest.mark.parametrize("target", SAME_AS_TORCH.values(), ids=SAME_AS_TORCH)
+def test_a_function_is_as_impure_as_torch_fx_says(target):
+    theirs = torch.fx.Graph()
+    expected = theirs.call_function(target, (theirs.placeholder("x"),))
+    obtained = node_of(target)
+
+    assert obtained.is_impure() == expected.is_impure()
+    assert obtained.is_impure(impure_random=False) == expected.is_impure(impure_random=False)
+
+
+MUTATIONS = {
+    "method": node_of("add_"),
+    "dunder": node_of("__iadd__"),
+    "operator": node_of(operator.iadd, 2),
+    "assignment": node_of(operator.setitem, 3),
+    "function": node_of(torch.relu_),
+    "init": node_of(nn.init.zeros_),
+    "out": node_of(torch.relu, out=torch.ones(1)),
+    "inplace": node_of(F.relu, inplace=True),
+}
+
+
+@pytest.mark.parametrize("node", MUTATIONS.values(), ids=MUTATIONS)
+def test_a_call_that_mutates_stays(node):
+    assert node.is_impure()
+
+
+def test_a_name_that_merely_looks_like_a_mutation_is_pure():
+    assert not node_of("__add__").is_impure()
+    assert not node_of("sum").is_impure()
+    assert not node_of(F.relu, inplace=False).is_impure()
+
+
+def test_a_module_that_works_in_place_or_says_so_is_impure():
+    root = nn.Sequential(nn.ReLU(inplace=True), nn.ReLU(), nn.ReLU())
+    root[2]._is_impure = True
+    nodes = list(fxcore.symbolic_trace(root).graph.nodes)[1:4]
+
+    assert [node.is_impure() for node in nodes] == [True, False, True]

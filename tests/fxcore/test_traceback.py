@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+import torch.fx.traceback as theirs
+
+import fxcore
+import fxcore.traceback as ours
+
+
+def names(gm):
+    return {node.name: node for node in gm.graph.nodes}
+
+
+def test_every_public_name_of_torch_is_there():
+    assert set(theirs.__all__) <= set(ours.__all__)
+
+
+def test_nodes_made_again_keep_their_metadata_and_say_what_they_were_made_of():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    names(gm)["relu"].meta["custom"] = {"tag": 1}
+    names(gm)["relu"].stack_trace = "the line"
+
+    with ours.preserve_node_meta():
+        again = fxcore.Transformer(gm).transform()
+
+    relu = names(again)["relu"]
+    assert relu.meta["custom"] == {"tag": 1}
+    assert relu.stack_trace == "the line"
+    (source,) = relu.meta["from_node"]
+    assert source.name == "relu"
+    assert source.action == [ours.NodeSourceAction.CREATE]
+
+
+def test_preserving_can_be_turned_off_inside():
+    with ours.preserve_node_meta():
+        assert ours.has_preserved_node_meta()
+        with ours.preserve_node_meta(False):
+            assert not ours.has_preserved_node_meta()
+        assert ours.has_preserved_node_meta()
+
+    assert not ours.has_preserved_node_meta()
+
+
+def test_annotations_go_to_the_nodes_of_their_block_and_nest():
+    @ours.annotate_fn({"stage": 1})
+    def staged(x):
+        with ours.annotate({"inner": True}):
+            y = torch.relu(x)
+        return torch.neg(y)
+
+    with ours.preserve_node_meta():
+        nodes = names(fxcore.symbolic_trace(lambda x: torch.sin(staged(x))))
+
+    assert nodes["relu"].meta["custom"] == {"stage": 1, "inner": True}
+    assert nodes["neg"].meta["custom"] == {"stage": 1}
+    assert "custom" not in nodes["sin"].meta
+
+
+def test_a_stack_is_set_and_cleared_while_preserving_only():
+    ours.set_stack_trace(["ignored"])
+    with ours.preserve_node_meta():
+        ours.set_stack_trace(["first\n", "second\n"])
+        assert ours.format_stack() == ["first\nsecond\n"]
+        ours.set_stack_trace([])
+        assert ours.format_stack() == [""]
+
+    assert any("test_traceback.py" in line for line in ours.format_stack())
+
+
+def test_numbers_of_autograd_nest():
+    with ours.preserve_node_meta():
+        ours.set_grad_fn_seq_nr(4)
+        ours.set_grad_fn_seq_nr(7)
+        assert ours.get_current_meta()["grad_fn_seq_nr"] == [4, 7]
+        ours.reset_grad_fn_seq_nr()
+        assert ours.get_current_meta()["grad_fn_seq_nr"] == [4]
+        ours.reset_grad_fn_seq_nr()
+        assert "grad_fn_seq_nr" not in ours.get_current_meta()
+        with pytest.raises(AssertionError, match="Expected current_level > 0, got 0"):
+            ours.reset_grad_fn_seq_nr()
+
+
+def test_the_node_that_is_made_again_is_known_in_its_block():
+    node = names(fxcore.symbolic_trace(lambda x: torch.relu(x)))["relu"]
+
+    with ours.set_current_replay_node(node):
+        assert ours.get_current_replay_node() is node
+
+    assert ours.get_current_replay_node() is None
+
+
+def test_where_the_nodes_of_a_graph_come_from_is_plain_data():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(x) + 1)
+    names(gm)["relu"].meta["from_node"] = [ours.NodeSource(names(gm)["add"], "pass", ours.NodeSourceAction.REPLACE)]
+
+    provenance = ours.get_graph_provenance_json(gm.graph)
+
+    assert provenance["add"] == []
+    assert provenance["relu"][0]["name"] == "add"
+    assert provenance["relu"][0]["action"] == "replace"
+
+
+def test_what_one_thread_preserves_another_does_not():
+    seen = []
+
+    with ours.preserve_node_meta(), ours.annotate({"mine": 1}):
+        thread = threading.Thread(target=lambda: seen.append((ours.has_preserved_node_meta(), ours.get_current_meta())))
+        thread.start()
+        thread.join()
+
+    assert seen == [(False, {})]
