@@ -6,6 +6,7 @@ from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter, Transformer
+from fxcore.lazy_submodules import on_demand
 from fxcore.node import Node, has_side_effect, map_arg
 from fxcore.proxy import Proxy
 from fxcore.proxyable_class import ProxyableClassMeta
@@ -33,3 +34,5 @@ __all__ = [
     "symbolic_trace",
     "wrap",
 ]
+
+__getattr__ = on_demand(__name__, "experimental", "interop", "passes")

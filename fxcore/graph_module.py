@@ -118,8 +118,11 @@ class GraphModule(nn.Module):
         codegen = self._graph._codegen
         if isinstance(codegen, PyTreeCodeGen):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
-        pending = PendingForward(self._graph)
         own: Any = type(self)
+        current = vars(own).get("_generated")
+        if current is not None and current.is_waiting_for(self._graph):
+            return current  # type: ignore[no-any-return]  # nothing has changed since the last time
+        pending = PendingForward(self._graph)
         own._generated = pending
         own.forward = ForwardDescriptor(pending)
         return pending

@@ -31,22 +31,36 @@ class PendingForward:
         self._origin = graph._co_fields
         self._code: PythonCode | None = None
         self._function: FunctionType | None = None
+        self._failure: Exception | None = None
         if _may_wait(graph._codegen):
-            graph.settle(until_next=self._write)
+            graph.settle(until_next=self._write_before_change)
         else:
             graph.settle()
             self._write()
+
+    def is_waiting_for(self, graph: Graph) -> bool:
+        """Tell whether the code is still to be written, from this very graph, which then has not changed."""
+        return self._graph is graph
 
     def _write(self) -> None:
         graph, self._graph = self._graph, None
         if graph is not None:
             self._code = graph.python_code(root_module="self")
 
+    def _write_before_change(self) -> None:
+        try:
+            self._write()
+        except Exception as error:
+            # Whoever edits the graph may be mending just that; whoever asks for the code hears of it.
+            self._failure = error
+
     @property
     def python_code(self) -> PythonCode:
-        """The generated code."""
+        """The generated code. Raises what writing it raised."""
         self._write()
-        assert self._code is not None
+        if self._code is None:
+            assert self._failure is not None
+            raise self._failure
         return self._code
 
     @property
@@ -66,7 +80,7 @@ def run_by_python(function: _F) -> _F:
     code = function.__code__
     if hasattr(frames, "skip_code"):  # torch < 2.7
         frames.skip_code(code)
-    else:
+    elif hasattr(frames, "set_code_exec_strategy"):
         this_frame_only = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
         frames.set_code_exec_strategy(code, this_frame_only)
     return function

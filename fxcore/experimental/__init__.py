@@ -1,1 +1,7 @@
 """Optimisations and normal forms, under the names that torch.fx.experimental gives them."""
+
+from __future__ import annotations
+
+from fxcore.lazy_submodules import on_demand
+
+__getattr__ = on_demand(__name__, "const_fold", "normalize", "optimization")

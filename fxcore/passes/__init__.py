@@ -1,1 +1,20 @@
 """Passes over graphs, one a file."""
+
+from __future__ import annotations
+
+from fxcore.lazy_submodules import on_demand
+
+__getattr__ = on_demand(
+    __name__,
+    "dialect",
+    "fake_tensor_prop",
+    "graph_drawer",
+    "graph_manipulation",
+    "graph_transform_observer",
+    "infra",
+    "operator_support",
+    "shape_prop",
+    "split_module",
+    "split_utils",
+    "utils",
+)

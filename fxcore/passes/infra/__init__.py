@@ -1,1 +1,7 @@
 """What passes are made of: base class, manager, partitioner."""
+
+from __future__ import annotations
+
+from fxcore.lazy_submodules import on_demand
+
+__getattr__ = on_demand(__name__, "partitioner", "pass_base", "pass_manager")

@@ -1,1 +1,7 @@
 """Passes for graphs of any family of operators."""
+
+from __future__ import annotations
+
+from fxcore.lazy_submodules import on_demand
+
+__getattr__ = on_demand(__name__, "cse_pass")
