@@ -55,7 +55,7 @@ def test_both_read_copy_and_pickle_as_those_of_torch_fx():
     def sights(fx):
         items = fx.immutable_collections.immutable_list([1, (2, 3)])
         table = fx.immutable_collections.immutable_dict(a=1, b=items)
-        made = [items + [1], items[0:1], items * 2, table | {"c": 1}, items.copy(), table.copy()]
+        made = [items.__add__([1]), items[0:1], items * 2, table | {"c": 1}, items.copy(), table.copy()]
         again = [copy.deepcopy(items), copy.copy(table), pickle.loads(pickle.dumps(table))]
         return [(type(each).__name__, each) for each in made + again]
 

@@ -5,8 +5,46 @@ import pytest
 from fixtures.oracle import assert_same
 from fxcore.namespace import Namespace, snake_case
 
-WISHES = """a a a_1 a_1 1x x.y for None sum print torch inf a_b_3 a_b a_b_3 FooBar a_0 a_0 a_00 a_01 a_1_1 _1 _1 x_ x__1
-self __x__ add add_1 add device nan NoneType pytree lambda _ __ x-y""".split()
+WISHES = [
+    "a",
+    "a",
+    "a_1",
+    "a_1",
+    "1x",
+    "x.y",
+    "for",
+    "None",
+    "sum",
+    "print",
+    "torch",
+    "inf",
+    "a_b_3",
+    "a_b",
+    "a_b_3",
+    "FooBar",
+    "a_0",
+    "a_0",
+    "a_00",
+    "a_01",
+    "a_1_1",
+    "_1",
+    "_1",
+    "x_",
+    "x__1",
+    "self",
+    "__x__",
+    "add",
+    "add_1",
+    "add",
+    "device",
+    "nan",
+    "NoneType",
+    "pytree",
+    "lambda",
+    "_",
+    "__",
+    "x-y",
+]
 
 
 def test_wishes_are_granted_as_torch_fx_grants_them():

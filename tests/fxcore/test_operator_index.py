@@ -17,7 +17,9 @@ def test_nodes_are_found_after_every_kind_of_edit():
         sights = []
 
         def look():
-            sights.append([graph.find_nodes(op="call_function", target=it) for it in (torch.relu, torch.sin, torch.cos)])
+            sights.append(
+                [graph.find_nodes(op="call_function", target=it) for it in (torch.relu, torch.sin, torch.cos)]
+            )
             sights.append([graph.find_nodes(op=op) for op in ("call_method", "placeholder", "output", "call_module")])
 
         look()

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same
+from fxcore import CodeGen
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: torch.Tensor, *rest, factor: float = 2.0, **named) -> torch.Tensor:
+        y = self.linear(x) * self.scale
+        y.unused_method()
+        return torch.cat([y, y], dim=factor)
+
+
+def test_code_globals_and_line_map_are_torch_fx_s():
+    def sights(fx):
+        code = fx.symbolic_trace(Model()).graph.python_code("self")
+        return code.src, sorted(code.globals), code._lineno_map, code._prologue_start
+
+    assert_same(sights)
+
+
+def test_every_option_of_verbose_code_is_torch_fx_s(monkeypatch):
+    def sights(fx):
+        module = fx.symbolic_trace(Model())
+        for number, node in enumerate(module.graph.nodes):
+            node.meta.update(val=torch.ones(2, 3), desc=f"value {number}", seq=number)
+            node.stack_trace = 'File "model.py", line 3, in forward\n    return x'
+        module.graph.output_node().meta["desc"] = "out"
+        options = [
+            {},
+            {"include_stride": True, "include_device": True},
+            {"colored": True},
+            {"expanded_def": True},
+            {"additional_meta": ["seq"]},
+        ]
+        codes = [module.graph.python_code("self", verbose=True, **chosen).src for chosen in options]
+        return codes, module.graph.python_code("self", record_func=True).src
+
+    assert_same(sights)
+
+
+def test_the_environment_can_ask_for_strides_devices_and_metadata(monkeypatch):
+    for name in ("STRIDE", "DEVICE", "META"):
+        monkeypatch.setenv(f"FX_GRAPH_SHOW_{name}", "1")
+
+    def code(fx):
+        graph = fx.symbolic_trace(lambda x: torch.relu(x)).graph
+        for node in graph.nodes:
+            node.meta["val"] = torch.ones(2, 3)
+        return graph.python_code("self", verbose=True).src, graph.python_code("self").src
+
+    assert_same(code)
+
+
+def test_a_subclass_adds_globals_and_changes_definition_and_return():
+    class Doubling(CodeGen):
+        def gen_fn_def(self, free_vars, maybe_return_annotation):
+            return super().gen_fn_def(free_vars, maybe_return_annotation).replace("forward", self._func_name)
+
+        def generate_output(self, output_args):
+            return f"return double({output_args!r})"
+
+        def additional_globals(self):
+            return [("double", lambda value: value * 2)]
+
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+    module.graph.set_codegen(Doubling())
+    module.recompile()
+
+    assert module(1) == 4
+
+
+def test_an_empty_graph_is_a_function_that_does_nothing():
+    module = fxcore.GraphModule(nn.Module(), fxcore.Graph())
+
+    assert module() is None
+    assert module.code.endswith("    pass\n    ")

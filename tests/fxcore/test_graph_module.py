@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same
+from fxcore import Graph, GraphModule, Tracer
+from fxcore.errors import FxError
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.unused = nn.Linear(2, 2)
+        self.weight = self.linear.weight
+        self.constant = torch.ones(2)
+        self.register_buffer("shift", torch.ones(2))
+
+    def forward(self, x):
+        return nn.functional.dropout(self.linear(x) + self.weight + self.shift + self.constant, training=self.training)
+
+
+def test_state_is_shared_with_the_traced_module():
+    model = Model().eval()
+
+    traced = fxcore.symbolic_trace(model)
+
+    assert traced.linear is model.linear
+    assert traced.shift is model.shift
+    assert not hasattr(traced, "unused")
+    assert (traced.training, "training = False" in traced.code) == (False, True)
+
+
+def test_a_module_and_its_copies_print_and_order_their_state_as_in_torch_fx():
+    def sights(fx):
+        traced = fx.symbolic_trace(Model())
+        modules = [traced, copy.deepcopy(traced), copy.copy(traced)]
+        return [(str(each), type(each).__name__, list(each.state_dict()), each.training) for each in modules]
+
+    assert_same(sights)
+
+
+def test_a_deep_copy_shares_nothing_and_keeps_what_was_shared_inside():
+    traced = fxcore.symbolic_trace(Model())
+    traced.meta["note"] = [1]
+
+    copied = copy.deepcopy(traced)
+
+    assert copied.weight is copied.linear.weight
+    assert copied.weight is not traced.weight
+    assert copied.meta == {"note": [1]}
+    assert copied.meta["note"] is not traced.meta["note"]
+    assert copied.graph.owning_module is copied
+    assert type(copied).__mro__[1] is GraphModule
+
+
+def test_deep_copies_of_modules_that_hold_graph_modules_run():
+    outer = nn.Sequential(fxcore.symbolic_trace(nn.Sequential(nn.Linear(1, 1))), nn.ReLU())
+
+    copied = copy.deepcopy(outer)
+    outer[0].graph.output_node().args = (next(iter(outer[0].graph.nodes)),)
+    outer[0].recompile()
+
+    assert copied[0].graph.owning_module is copied[0]
+    assert "call_module" in str(copied[0].graph)
+    assert "self, input" in copied[0].code
+
+
+def test_hooks_hear_of_copies_and_go_with_them():
+    traced, copies = fxcore.symbolic_trace(Model()), []
+    traced._register_deepcopy_hook(copies.append)
+
+    first = copy.deepcopy(traced)
+    second = copy.deepcopy(first)
+
+    assert copies == [first, second]
+
+
+def test_a_hook_must_be_callable():
+    with pytest.raises(AssertionError, match="hook must be a callable"):
+        fxcore.symbolic_trace(Model())._register_create_node_hook(3)
+
+
+def test_a_dict_of_paths_is_a_root_too():
+    def made(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        parts = (graph.create_node("get_attr", "a.b.scale"), graph.create_node("call_module", "l.inner", (x,)))
+        graph.output((*parts, graph.create_node("get_attr", "table"), graph.create_node("get_attr", "a.size")))
+        root = {"a.b.scale": nn.Parameter(torch.ones(1)), "l.inner": nn.ReLU(), "table": torch.ones(2), "a.size": 5}
+        module = fx.GraphModule(root, graph, "Assembled")
+        return module, list(module.state_dict()), module(torch.ones(1)), module.graph.lint()
+
+    assert_same(made)
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        ({}, r"Node scale referenced target scale but that target was not provided in ``root``!"),
+        (3, r"Unsupported type .* passed for root!"),
+    ],
+)
+def test_a_root_without_what_the_graph_reads_is_refused(root, words):
+    graph = Graph()
+    graph.output(graph.create_node("get_attr", "scale"))
+
+    with pytest.raises(RuntimeError, match=words) as caught:
+        GraphModule(root, graph)
+
+    assert isinstance(caught.value, FxError)
+
+
+def test_what_is_no_graph_cannot_be_assigned():
+    with pytest.raises(AssertionError, match="Expected a Graph instance, but got <class 'int'>"):
+        fxcore.symbolic_trace(Model()).graph = 3
+
+
+def test_submodules_are_added_and_deleted_as_in_torch_fx():
+    def answers(fx):
+        module = fx.symbolic_trace(nn.Sequential(nn.Linear(1, 1)))
+        added = [module.add_submodule(path, nn.ReLU()) for path in ("a.b.c", "0.weight.x", "d")]
+        deleted = [module.delete_submodule(path) for path in ("a.b", "none", "0.weight", "a.none.x")]
+        return added, deleted, [name for name, _ in module.named_modules()]
+
+    assert_same(answers)
+
+
+def test_a_subclass_keeps_its_methods_through_copies():
+    class Tagged(GraphModule):
+        def __init__(self, root, graph, tag):
+            super().__init__(root, graph, "Tagged")
+            self.tag = tag
+
+        def __deepcopy__(self, memo):
+            holder = nn.Module()
+            holder.__dict__ = copy.deepcopy(self.__dict__, memo)
+            return Tagged(holder, copy.deepcopy(self.graph), self.tag)
+
+        def greeting(self):
+            return f"hello {self.tag}"
+
+    root = nn.Sequential(nn.Linear(1, 1))
+    copied = copy.deepcopy(Tagged(root, Tracer().trace(root), "you"))
+
+    assert copied.greeting() == "hello you"
+    assert copied(torch.ones(1)).shape == (1,)
+
+
+def test_torch_scripts_exports_and_parallelises_it():
+    traced = fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    x = torch.ones(1, 2)
+    expected = traced(x)
+
+    assert torch.equal(torch.jit.script(traced)(x), expected)
+    assert torch.equal(torch.export.export(traced, (x,)).module()(x), expected)
+    assert torch.equal(nn.DataParallel(traced)(x), expected)
+    assert torch.equal(torch.fx.symbolic_trace(traced)(x), expected)
+    assert torch.equal(fxcore.symbolic_trace(traced)(x), expected)
+
+
+def test_a_freed_module_frees_its_graph():
+    import gc
+    import weakref
+
+    traced = fxcore.symbolic_trace(Model())
+    traced(torch.ones(2))
+    graph, module = weakref.ref(traced.graph), weakref.ref(traced)
+
+    del traced
+    gc.collect()
+
+    assert (graph(), module()) == (None, None)

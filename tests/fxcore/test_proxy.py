@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import copy
+import operator
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same
+from fxcore import Graph, Proxy, Tracer
+from fxcore.errors import FxError
+from fxcore.proxy import Attribute, GraphAppendingTracer
+
+
+def test_a_proxy_by_hand_records_onto_its_graph():
+    def recorded(fx):
+        graph = fx.Graph()
+        x = fx.Proxy(graph.placeholder("x"))
+        y = torch.relu(x) + 1
+        z = y.sum(dim=1)[0].T
+        with graph.inserting_before(y.node):
+            z = z + fx.Proxy(next(iter(graph.nodes))) * 2
+        graph.output(z.node)
+        return repr(y), graph, type(x.tracer).__name__
+
+    assert_same(recorded)
+
+
+def test_an_attribute_becomes_a_node_only_when_it_is_used_as_a_value():
+    graph = Graph()
+    x = Proxy(graph.placeholder("x"))
+
+    method = x.view
+    assert isinstance(method, Attribute)
+    method(-1)
+    shape = x.shape
+    assert [node.name for node in graph.nodes] == ["x", "view"]
+    torch.zeros(shape)
+
+    assert [node.name for node in graph.nodes] == ["x", "view", "getattr_1", "zeros"]
+
+
+REFUSED = {
+    "branch": (lambda x: 1 if x else 2, ValueError, "cannot be used as inputs to control flow"),
+    "loop": (lambda x: [item + 1 for item in x], ValueError, "Proxy object cannot be iterated"),
+    "star": (lambda x: torch.add(*x), ValueError, "Proxy object cannot be iterated"),
+    "len": (lambda x: len(x), RuntimeError, "'len' is not supported in symbolic tracing by default"),
+    "int": (lambda x: int(x), TypeError, "int"),
+    "index": (lambda x: [1, 2][x], TypeError, "indices must be integers"),
+    "item assignment": (lambda x: operator.setitem(x, 0, 1), TypeError, "does not support item assignment"),
+}
+
+
+@pytest.mark.parametrize(("use", "kind", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_needs_the_value_is_refused_as_in_torch_fx(use, kind, words):
+    with pytest.raises(kind, match=words):
+        torch.fx.symbolic_trace(use)
+    with pytest.raises(kind, match=words):
+        fxcore.symbolic_trace(use)
+
+
+@pytest.mark.parametrize("use", [REFUSED["branch"][0], REFUSED["loop"][0], REFUSED["len"][0]])
+def test_a_refusal_names_the_value_the_module_and_the_line(use):
+    class Inner(nn.Module):
+        def forward(self, x):
+            return use(torch.relu(x))
+
+    with pytest.raises(FxError) as caught:
+        fxcore.symbolic_trace(nn.Sequential(Inner()))
+
+    assert "'relu'" in str(caught.value)
+    assert f"{__file__}:{use.__code__.co_firstlineno}" in str(caught.value)
+    assert "(in module '0')" in str(caught.value)
+
+
+def test_an_assertion_is_recorded_if_asked_for():
+    tracer = Tracer()
+    tracer.trace_asserts = True
+    names = {}
+    exec("def checked(x):\n    assert x.sum() > 0, 'positive'\n    return x", names)
+
+    traced = fxcore.GraphModule(nn.Module(), tracer.trace(names["checked"]))
+
+    assert traced(torch.ones(1)) == 1
+    with pytest.raises(AssertionError):
+        traced(-torch.ones(1))
+
+
+def test_proxies_of_two_graphs_do_not_mix():
+    one, other = (Proxy(Graph().placeholder("x")) for _ in range(2))
+
+    with pytest.raises(RuntimeError, match="Found multiple different tracers") as caught:
+        torch.add(one, other)
+
+    assert isinstance(caught.value, FxError)
+
+
+def test_tensors_of_other_classes_are_met_as_in_torch_fx():
+    class Louder(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Answers:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return f"answered {func.__name__}"
+
+    tensor = torch.ones(2).as_subclass(Louder)
+
+    assert_same(lambda fx: fx.symbolic_trace(lambda x: (torch.add(x, tensor), tensor + x)).graph)
+    assert_same(lambda fx: fx.symbolic_trace(lambda x: torch.add(Answers(), x)).graph)
+
+
+def test_a_copy_of_a_proxy_stands_for_a_copy_of_the_node():
+    graph = Graph()
+    proxy = Proxy(graph.placeholder("x"), GraphAppendingTracer(graph))
+
+    copied = copy.deepcopy(proxy)
+
+    assert (type(copied), copied.node.name) == (Proxy, "x")
+    assert copied.node is not proxy.node
+
+
+def test_a_subclass_made_by_a_tracer_stands_in_everywhere():
+    class Loud(Proxy):
+        def __add__(self, other):
+            return self.tracer.create_proxy("call_function", torch.sub, (self, other), {})
+
+    class Makes(Tracer):
+        def proxy(self, node):
+            return Loud(node, self)
+
+    graph = Makes().trace(lambda x: torch.relu(x) + 1)
+
+    assert [str(node) for node in graph.nodes] == ["x", "relu", "sub", "output"]
+
+
+def test_shapes_of_parameters_are_known_if_asked_for():
+    def graph(fx):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(3, 2))
+
+            def forward(self, x):
+                known = self.weight.shape[0] + self.weight.dim() + self.weight.numel() + self.weight.size()[1]
+                return x + known if self.weight.ndim == 2 else x * self.weight
+
+        return fx.Tracer(param_shapes_constant=True).trace(Model())
+
+    assert_same(graph)

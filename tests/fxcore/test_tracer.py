@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import math
+import types
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same, assert_same_success
+from fxcore import Tracer
+from fxcore.errors import FxError
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.linear(x).relu()
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+        self.same = self.block
+        self.stack = nn.Sequential(Block(), nn.Tanh())
+        self.parameters_ = nn.ParameterList([nn.Parameter(torch.ones(2))])
+        self.register_buffer("shift", torch.ones(2))
+
+    def forward(self, x):
+        y = self.block(self.same(self.stack(x))) + self.parameters_[0] + self.shift
+        return y @ self.stack[0].linear.weight
+
+
+def test_scopes_and_module_stacks_are_torch_fx_s():
+    def sights(fx):
+        tracer = fx.Tracer()
+        graph = tracer.trace(Model())
+        stacks = [(node.name, list(node.meta.get("nn_module_stack", {}).items())) for node in graph.nodes]
+        return graph, stacks, tracer.num_calls, tracer.node_name_to_scope, tracer.root_module_name
+
+    assert_same_success(sights)
+
+
+def test_a_tracer_can_be_used_again():
+    def sights(fx):
+        tracer, model = fx.Tracer(), Model()
+        return tracer.trace(model), tracer.trace(model), tracer.trace(lambda x: x + 1), tracer.num_calls
+
+    assert_same_success(sights)
+
+
+def test_the_leaf_policy_is_the_user_s():
+    def graphs(fx):
+        class Everything(fx.Tracer):
+            def is_leaf_module(self, m, module_qualified_name):
+                return True
+
+        class Nothing(fx.Tracer):
+            def is_leaf_module(self, m, module_qualified_name):
+                return False
+
+        return Everything().trace(Model()), Nothing().trace(Model())
+
+    assert_same_success(graphs)
+
+
+def test_calls_attributes_and_paths_go_through_the_user_s_methods():
+    def log(fx):
+        calls = []
+
+        class Logs(fx.Tracer):
+            def call_module(self, m, forward, args, kwargs):
+                calls.append(("call", type(m).__name__))
+                return super().call_module(m, forward, args, kwargs)
+
+            def getattr(self, attr, attr_val, parameter_proxy_cache):
+                calls.append(("read", attr, sorted(parameter_proxy_cache)))
+                return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+            def path_of_module(self, mod):
+                calls.append(("path", super().path_of_module(mod)))
+                return calls[-1][1]
+
+        Logs().trace(Model())
+        return calls
+
+    assert_same_success(log)
+
+
+def test_buffers_are_stand_ins_if_asked_for():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("shift", torch.ones(2))
+
+        def forward(self, x):
+            return x + self.shift + self.shift.size(0)
+
+    def graph(fx):
+        tracer = fx.Tracer()
+        tracer.proxy_buffer_attributes = True
+        return tracer.trace(Model())
+
+    assert_same_success(graph)
+
+
+def test_functions_of_modules_and_those_given_are_recorded():
+    def root(x):
+        return x**0.5
+
+    helpers = types.ModuleType("helpers")
+    helpers.twice = lambda x: 2 * x
+    helpers.twice.__module__ = "helpers"
+    names = {"math": math, "root": root, "helpers": helpers}
+    exec("def function(x):\n    return math.sqrt(x) + math.floor(2.5) + root(x) + helpers.twice(x)", names)
+    tracer = Tracer(autowrap_modules=(math, helpers), autowrap_functions=(root,))
+
+    targets = [node.target for node in tracer.trace(names["function"]).nodes if node.op == "call_function"]
+
+    assert [math.sqrt in targets, root in targets, helpers.twice in targets] == [True, True, True]
+    assert math.sqrt(4) == 2
+
+
+MODULES = {
+    "recurrent": (nn.LSTM(2, 2), lambda module, x: module(x)[1][0]),
+    "called by forward": (nn.Sequential(nn.Linear(2, 2)), lambda module, x: module[0].forward(x)),
+    "parameters in a loop": (nn.Linear(2, 2), lambda module, x: sum([x * value for value in module.parameters()])),
+    "normalised weight": (nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), lambda module, x: module(x)),
+    "scripted": (torch.jit.script(nn.Linear(2, 2)), lambda module, x: module(x)),
+}
+
+
+@pytest.mark.parametrize(("module", "use"), MODULES.values(), ids=MODULES)
+def test_modules_of_all_kinds_are_met_as_in_torch_fx(module, use):
+    class Holds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = module
+
+        def forward(self, x):
+            return use(self.held, x)
+
+    assert_same(lambda fx: fx.symbolic_trace(Holds()).graph)
+
+
+def test_hooks_of_modules_run_during_the_trace():
+    class Shifts(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    model = nn.Sequential(Shifts())
+    model[0].register_forward_pre_hook(lambda module, args: (args[0] - 1,))
+    model[0].register_forward_hook(lambda module, args, output: output * 3)
+
+    assert_same_success(lambda fx: fx.symbolic_trace(model).graph)
+
+
+def test_a_module_or_parameter_that_is_not_below_the_root_is_refused():
+    stranger, parameter = nn.Linear(1, 1), nn.Parameter(torch.ones(3))
+
+    with pytest.raises(NameError, match="module is not installed as a submodule") as caught:
+        fxcore.symbolic_trace(lambda x: stranger(x))
+    assert isinstance(caught.value, FxError)
+    with pytest.raises(NameError, match=r"parameter is not a member of this module: one of shape \[3\]") as caught:
+        fxcore.symbolic_trace(lambda x: x + parameter)
+    assert f"{__file__}:" in str(caught.value)
+
+
+def test_recording_without_trace_knows_the_root_s_state():
+    tracer = Tracer()
+    tracer.graph, tracer.root = fxcore.Graph(), nn.Linear(2, 2)
+    x = tracer.create_proxy("placeholder", "x", (), {})
+
+    torch.add(x, tracer.root.weight)
+    tracer.create_arg(torch.ones(1))
+
+    assert [node.target for node in tracer.graph.find_nodes(op="get_attr")] == ["weight", "_tensor_constant0"]
+
+
+def test_garbage_collection_is_as_it_was():
+    import gc
+
+    fxcore.symbolic_trace(Model())
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        fxcore.symbolic_trace(Model())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
