@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import nn
 
+from fxcore.listened_state import listened_state
 from fxcore.patching import Patcher
 
 
@@ -25,7 +26,8 @@ class Trace(Protocol):
 
 class _Stack(threading.local):
     def __init__(self) -> None:
-        self.traces: list[Trace] = []
+        # Each with the method of nn.Module at which it hears of calls: another thread may listen at another one.
+        self.traces: list[tuple[Trace, str]] = []
 
 
 _stack = _Stack()
@@ -33,37 +35,64 @@ _stack = _Stack()
 
 def current() -> Trace | None:
     """Return the innermost trace of this thread; None if there is none."""
-    return _stack.traces[-1] if _stack.traces else None
+    return _stack.traces[-1][0] if _stack.traces else None
 
 
 @contextmanager
-def listening(trace: Trace, patcher: Patcher) -> Iterator[None]:
-    """Hand calls and attributes of modules in this thread to `trace`."""
-    patcher.replace(nn.Module, "__getattr__", _listened_getattr)
-    patcher.replace(nn.Module, "__call__", _listened_call)
-    _stack.traces.append(trace)
+def listening(
+    trace: Trace, patcher: Patcher, modules: Iterable[nn.Module], *, to_every_attribute: bool, to_every_call: bool
+) -> Iterator[None]:
+    """Hand calls of modules, and the reading of parameters and buffers of `modules`, in this thread to `trace`.
+
+    With `to_every_attribute`, reading submodules and modules that are not listed counts too. Without `to_every_call`,
+    calls are not heard of modules that torch.compile compiled in place or whose class calls itself in a way of its
+    own. Either takes time for every class of modules that there is, since a special method has to be replaced.
+    """
+    method = "__call__" if to_every_call else "_call_impl"
+    patcher.replace(nn.Module, method, functools.partial(_listened_call, method))
+    if to_every_attribute:
+        patcher.replace(nn.Module, "__getattr__", _listened_getattr)
+        modules = ()
+    patcher.replace(nn.Module, "register_buffer", _listened_register_buffer)
+    _stack.traces.append((trace, method))
     try:
-        yield
+        with listened_state(modules, _answer):
+            yield
     finally:
         _stack.traces.pop()
 
 
+def _answer(name: str, value: Any) -> Any:
+    traces = _stack.traces
+    return traces[-1][0].attribute_read(name, value) if traces else value
+
+
+@functools.cache
 def _listened_getattr(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def getattr_of_module(module: nn.Module, name: str) -> Any:
-        value = original(module, name)
-        traces = _stack.traces
-        return traces[-1].attribute_read(name, value) if traces else value
+        return _answer(name, original(module, name))
 
     return getattr_of_module
 
 
-def _listened_call(original: Callable[..., Any]) -> Callable[..., Any]:
+@functools.cache
+def _listened_register_buffer(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def register_buffer(module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        original(module, name, tensor, *args, **kwargs)
+        _answer(name, tensor)
+
+    return register_buffer
+
+
+@functools.cache
+def _listened_call(method: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call_of_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         traces = _stack.traces
-        if not traces:
+        if not traces or traces[-1][1] != method:
             return original(module, *args, **kwargs)
-        return traces[-1].module_called(module, functools.partial(original, module), args, kwargs)
+        return traces[-1][0].module_called(module, functools.partial(original, module), args, kwargs)
 
     return call_of_module

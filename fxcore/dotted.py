@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -52,22 +54,85 @@ def copy_attribute(source: nn.Module, destination: nn.Module, path: str) -> None
 
     Nothing is done where a module on the way is already the source's own.
     """
-    *parents, name = path.split(".")
-    for parent in parents:
-        theirs = getattr(source, parent)
-        ours = getattr(destination, parent, None)
-        if ours is theirs:
-            return
-        source, destination = theirs, _child(destination, parent)
-    value = getattr(source, name)
-    persistent = name not in getattr(source, "_non_persistent_buffers_set", ())
-    _install(destination, name, value, persistent=persistent)
+    copy_attributes(source, destination, (path,))
+
+
+def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[str]) -> None:
+    """Do what `copy_attribute` does for several paths, in their order, walking each way once."""
+    # Where a path leads on both sides; None where the destination has the source's own module.
+    places: dict[str, _Place | None] = {"": (source, destination)}
+    for path in paths:
+        parent, _, name = path.rpartition(".")
+        place = places[parent] if parent in places else _find_place(parent, places)
+        if place is None:
+            continue
+        theirs, ours = place
+        value = _attribute_of(theirs, name)
+        if isinstance(value, nn.Module):
+            _install_module(ours, name, value)
+            places[path] = None
+        else:
+            persistent = name not in getattr(theirs, "_non_persistent_buffers_set", ())
+            _install(ours, name, value, persistent=persistent)
+
+
+_Place = tuple[Any, nn.Module]
+
+
+def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
+    if path not in places:
+        parent, _, name = path.rpartition(".")
+        above = _find_place(parent, places)
+        places[path] = None if above is None else _step_down(above, name)
+    return places[path]
+
+
+def _step_down(place: _Place, name: str) -> _Place | None:
+    theirs, ours = place[0], place[1]
+    their_child = _attribute_of(theirs, name)
+    our_child = ours._modules.get(name)
+    if our_child is None:
+        our_child = getattr(ours, name, None)
+    if our_child is their_child:
+        return None
+    if our_child is None:
+        our_child = empty_module()
+        _install_module(ours, name, our_child)
+    return their_child, our_child
+
+
+def _attribute_of(module: Any, name: str) -> Any:
+    # What nn.Module.__getattr__ would find last it asks for first: attributes of modules are mostly modules.
+    children = getattr(module, "_modules", None)
+    child = children.get(name) if isinstance(children, dict) else None  # a ScriptModule's is no dict
+    return child if child is not None else getattr(module, name)
+
+
+def _install_module(parent: nn.Module, name: str, child: nn.Module) -> None:
+    if name in parent._parameters or name in parent._buffers or name in vars(parent):
+        setattr(parent, name, child)
+    else:
+        parent._modules[name] = child
+
+
+@functools.cache
+def _blank_state() -> dict[str, Any]:
+    return dict(vars(nn.Module()))
+
+
+def empty_module() -> nn.Module:
+    """Return an `nn.Module()`, made from the state of another, which is several times quicker than its `__init__`."""
+    module = nn.Module.__new__(nn.Module)
+    vars(module).update(
+        {name: type(value)() if isinstance(value, (dict, set)) else value for name, value in _blank_state().items()}
+    )
+    return module
 
 
 def _child(module: nn.Module, name: str) -> nn.Module:
     child = getattr(module, name, None)
     if child is None:
-        child = nn.Module()
+        child = empty_module()
         setattr(module, name, child)
     return child
 

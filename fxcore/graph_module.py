@@ -6,15 +6,15 @@ import copy
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from typing_extensions import Self
 
 from fxcore.calling_convention import PyTreeCodeGen
-from fxcore.code_pickle import reduce_graph_module, reduce_package_graph_module
-from fxcore.dotted import copy_attribute, has_attribute, set_attribute
+from fxcore.code_pickle import CodeOnlyModule, reduce_graph_module, reduce_package_graph_module
+from fxcore.dotted import copy_attributes, delete_attribute, get_attribute, has_attribute, set_attribute
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.forward_failure import explain_failure
 from fxcore.graph import Graph
@@ -38,6 +38,13 @@ class GraphModule(nn.Module):
     Assigning `graph` regenerates `code` and `forward`; after editing the graph in place, call `recompile()`.
     """
 
+    if TYPE_CHECKING:  # TorchScript reads the annotations that a class has at run time, and knows no Callable
+        meta: dict[str, Any]
+        _replace_hooks: list[Callable[..., object]]
+        _create_node_hooks: list[Callable[..., object]]
+        _erase_node_hooks: list[Callable[..., object]]
+        _deepcopy_hooks: list[Callable[..., object]]
+
     # TorchScript would try to compile these.
     __jit_unused_properties__ = ["graph", "code", "_code", "_lineno_map", "_prologue_start"]  # noqa: RUF012
 
@@ -59,8 +66,7 @@ class GraphModule(nn.Module):
         paths = [str(node._target) for node in graph.nodes if node._op in ("get_attr", "call_module")]
         if isinstance(root, nn.Module):
             self.training = getattr(root, "training", True)
-            for path in dict.fromkeys(paths):
-                copy_attribute(root, self, path)
+            copy_attributes(root, self, dict.fromkeys(paths))
         elif isinstance(root, dict):
             self._take_from_dict(root, graph)
         else:
@@ -69,13 +75,16 @@ class GraphModule(nn.Module):
                 "paths that the graph uses to objects"
             )
         self.graph = graph
-        self._tracer_cls = graph._tracer_cls if is_importable(graph._tracer_cls) else None
-        self._tracer_extras = graph._tracer_extras or {}
-        self.meta: dict[str, Any] = {}
-        self._replace_hooks: list[Callable[..., object]] = []
-        self._create_node_hooks: list[Callable[..., object]] = []
-        self._erase_node_hooks: list[Callable[..., object]] = []
-        self._deepcopy_hooks: list[Callable[..., object]] = []
+        # Into the dict directly: nn.Module looks at each value to see whether it is a parameter or a module.
+        vars(self).update(
+            _tracer_cls=graph._tracer_cls if is_importable(graph._tracer_cls) else None,
+            _tracer_extras=graph._tracer_extras or {},
+            meta={},
+            _replace_hooks=[],
+            _create_node_hooks=[],
+            _erase_node_hooks=[],
+            _deepcopy_hooks=[],
+        )
 
     def _take_from_dict(self, root: dict[str, Any], graph: Graph) -> None:
         paths: list[str] = []
@@ -307,3 +316,17 @@ def _rebuild(base: type[GraphModule], state: dict[str, Any], table: GraphTable) 
     type(module).__name__ = _COPY_NAME
     module._adopt(state, graph_from_table(table))
     return module
+
+
+# Names of torch.fx's file that libraries import though they are private: there, but not promised.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+_CodeOnlyModule = CodeOnlyModule
+_get_attr, _has_attr, _del_attr = get_attribute, has_attribute, delete_attribute
+
+
+def _copy_attr(from_module: nn.Module, to_module: nn.Module, target: str) -> None:
+    copy_attributes(from_module, to_module, (target,))
+
+
+def _assign_attr(from_obj: object, to_module: nn.Module, target: str) -> None:
+    set_attribute(to_module, target, from_obj)

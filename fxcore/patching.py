@@ -4,69 +4,98 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 _MISSING = object()
 
 
 @dataclass
-class _Replacement:
-    holder: Any  # a class, or the globals of a module
-    name: str
-    original: Any  # _MISSING if the holder did not have the name itself
-    users: int
+class _Holder:
+    """What was replaced in one class, or in the globals of one module."""
 
-    def restore(self) -> None:
-        if self.original is _MISSING:
-            if isinstance(self.holder, dict):
-                self.holder.pop(self.name, None)
+    holder: Any
+    originals: dict[str, Any] = field(default_factory=dict)  # _MISSING if the holder did not have the name itself
+    users: dict[str, int] = field(default_factory=dict)
+
+    def put(self, replacements: Mapping[str, Any]) -> None:
+        is_dict = isinstance(self.holder, dict)
+        names = self.holder if is_dict else vars(self.holder)
+        for name, replacement in replacements.items():
+            if name in self.users:
+                self.users[name] += 1
+                continue
+            self.users[name] = 1
+            self.originals[name] = names.get(name, _MISSING)
+            if is_dict:
+                self.holder[name] = replacement
             else:
-                delattr(self.holder, self.name)
+                setattr(self.holder, name, replacement)
+
+    def give_back(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.users[name] -= 1
+            if not self.users[name]:
+                del self.users[name]
+                self._restore(name, self.originals.pop(name))
+
+    def _restore(self, name: str, original: Any) -> None:
+        if original is _MISSING:
+            if isinstance(self.holder, dict):
+                self.holder.pop(name, None)
+            else:
+                delattr(self.holder, name)
         elif isinstance(self.holder, dict):
-            self.holder[self.name] = self.original
+            self.holder[name] = original
         else:
-            setattr(self.holder, self.name, self.original)
+            setattr(self.holder, name, original)
 
 
 class SharedReplacements:
-    """Replacements in this process, each made once however many want it and undone when the last has left."""
+    """Replacements in this process, each made once however many want it and undone when the last has left.
+
+    All who replace a name must do so by what does the same for each of them: the first one's stays.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._by_place: dict[tuple[int, str], _Replacement] = {}
+        self._holders: dict[int, _Holder] = {}
 
-    def acquire(self, holder: Any, name: str, replace: Callable[[Any], Any]) -> tuple[int, str]:
-        """Put `replace(original)` at `name` of a class or a dict of globals, or join those who did."""
-        place = (id(holder), name)
+    def acquire(self, holder: Any, replacements: Mapping[str, Any]) -> None:
+        """Put values at names of a class or of a dict of globals, or join those who did."""
         with self._lock:
-            known = self._by_place.get(place)
-            if known is not None:
-                known.users += 1
-                return place
-            held = holder if isinstance(holder, dict) else vars(holder)
-            original = held.get(name, _MISSING)
-            current = original if original is not _MISSING else self._inherited(holder, name)
-            self._by_place[place] = _Replacement(holder, name, original, users=1)
-            if isinstance(holder, dict):
-                holder[name] = replace(current)
-            else:
-                setattr(holder, name, replace(current))
-        return place
+            known = self._holders.get(id(holder))
+            if known is None:
+                known = self._holders[id(holder)] = _Holder(holder)
+            known.put(replacements)
 
-    @staticmethod
-    def _inherited(holder: Any, name: str) -> Any:
-        return getattr(builtins, name) if isinstance(holder, dict) else getattr(holder, name)
-
-    def release(self, place: tuple[int, str]) -> None:
-        """Leave a replacement; the last to leave restores the original."""
+    def release(self, holder: Any, names: Iterable[str]) -> None:
+        """Leave replacements; the last to leave restores the originals."""
         with self._lock:
-            replacement = self._by_place[place]
-            replacement.users -= 1
-            if replacement.users == 0:
-                del self._by_place[place]
-                replacement.restore()
+            known = self._holders[id(holder)]
+            known.give_back(names)
+            if not known.users:
+                del self._holders[id(holder)]
+
+    def original(self, holder: Any, name: str) -> Any:
+        """Return what a class, or a dict of globals and the builtins behind it, holds but for replacements."""
+        with self._lock:
+            known = self._holders.get(id(holder))
+            if known is not None and known.originals.get(name, _MISSING) is not _MISSING:
+                return known.originals[name]
+        if isinstance(holder, dict):
+            return holder[name] if name in holder else getattr(builtins, name)
+        return getattr(holder, name)
+
+    def originals_of(self, names: dict[str, Any]) -> dict[str, Any]:
+        """Return what a dict of globals holds but for replacements; the dict itself if there are none."""
+        with self._lock:
+            known = self._holders.get(id(names))
+            if known is None:
+                return names
+            merged = {**names, **known.originals}
+        return {name: value for name, value in merged.items() if value is not _MISSING}
 
 
 REPLACEMENTS = SharedReplacements()
@@ -76,12 +105,17 @@ class Patcher:
     """The replacements of one trace; leaving the `with` block gives them up, last first."""
 
     def __init__(self) -> None:
-        self._places: list[tuple[int, str]] = []
+        self._made: list[tuple[Any, Mapping[str, Any]]] = []
         self._seen: set[int] = set()
 
     def replace(self, holder: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Put `make(original)` at `name` of a class or of a dict of globals."""
-        self._places.append(REPLACEMENTS.acquire(holder, name, make))
+        """Put `make(original)` at a name of a class or of a dict of globals."""
+        self.replace_all(holder, {name: make(REPLACEMENTS.original(holder, name))})
+
+    def replace_all(self, holder: Any, replacements: Mapping[str, Any]) -> None:
+        """Put values at names of a class or of a dict of globals."""
+        REPLACEMENTS.acquire(holder, replacements)
+        self._made.append((holder, replacements))
 
     def visit_once(self, thing: object) -> bool:
         """Return True the first time that `thing` is asked about."""
@@ -94,5 +128,5 @@ class Patcher:
         return self
 
     def __exit__(self, *error: object) -> None:
-        while self._places:
-            REPLACEMENTS.release(self._places.pop())
+        while self._made:
+            REPLACEMENTS.release(*self._made.pop())

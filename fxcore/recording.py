@@ -92,7 +92,8 @@ class TracerBase:
         if self.check_mutable_operations and kind == "call_function":
             check_for_mutable_operation(target, args, kwargs)  # type: ignore[arg-type]  # a function, by its opcode
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
-        self.node_name_to_scope[node._name] = (self.scope.module_path, self.scope.module_type)
+        scope = self.scope
+        self.node_name_to_scope[node._name] = (scope.module_path, scope.module_type)
         if traceback.has_preserved_node_meta():
             node.meta.update(traceback.meta_for_new_node())
         elif self.module_stack:
@@ -109,9 +110,10 @@ class TracerBase:
 
     def _module_stack_now(self) -> OrderedDict[str, tuple[str, Any]]:
         """Return a copy of the module stack; nodes of one call share it."""
-        snapshot = self._stack_snapshot
-        if snapshot is None or len(snapshot) != len(self.module_stack) or snapshot != self.module_stack:
-            snapshot = self._stack_snapshot = OrderedDict(self.module_stack)
+        stack, snapshot = self.module_stack, self._stack_snapshot
+        # Keys name one call each, so two stacks with the same top are the same.
+        if snapshot is None or len(snapshot) != len(stack) or next(reversed(snapshot)) != next(reversed(stack)):
+            snapshot = self._stack_snapshot = stack.copy()
         return snapshot
 
     def proxy(self, node: Node) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +29,7 @@ _NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
 )
 
 # What most attributes of a module are; no constant is of these types exactly.
-_NEVER_CONSTANT = frozenset({dict, bool, int, float, str, type(None), list, tuple, set})
+_NEVER_CONSTANT = frozenset({dict, bool, int, float, str, type(None), list, tuple, set, OrderedDict, FunctionType})
 
 
 def constant_attributes(root: nn.Module) -> dict[Any, str]:
@@ -36,10 +38,15 @@ def constant_attributes(root: nn.Module) -> dict[Any, str]:
     pending = [("", root)]
     while pending:
         prefix, module = pending.pop()
-        for name, value in vars(module).items():
-            if type(value) not in _NEVER_CONSTANT and isinstance(value, _ATTRIBUTE_TYPES):
-                found[value] = prefix + name
-        pending += [(f"{prefix}{name}.", child) for name, child in module.named_children()]
+        attributes = vars(module)
+        if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
+            for name, value in attributes.items():
+                if isinstance(value, _ATTRIBUTE_TYPES):
+                    found[value] = prefix + name
+        # In order, and those of a module before its siblings: of a constant that is there twice, the last place counts.
+        pending += [
+            (f"{prefix}{name}.", child) for name, child in reversed(module._modules.items()) if child is not None
+        ]
     return found
 
 
@@ -59,18 +66,15 @@ class PathsByIdentity:
     def __init__(self, root: nn.Module) -> None:
         self._root = root
         # Tensors hash by identity, and as keys they stay alive: no other can take their place in memory.
-        self._parameters = {value: path for path, value in root.named_parameters()}
-        self._buffers = _buffers_of(root)
-        self._has_new_buffers = False
+        self._parameters: dict[nn.Parameter, str] = {}
+        self._buffers: dict[torch.Tensor, _BufferPlace] = {}
+        self._has_new_buffers = True
 
     def parameter(self, value: nn.Parameter) -> str | None:
         """Return the first path of a parameter, also of one that was installed during the trace; None without one."""
-        path = self._parameters.get(value)
-        if path is None:
-            path = next((name for name, candidate in self._root.named_parameters() if candidate is value), None)
-            if path is not None:
-                self._parameters[value] = path
-        return path
+        if value not in self._parameters:
+            self._parameters = {parameter: path for path, parameter in self._root.named_parameters()}
+        return self._parameters.get(value)
 
     def expect_buffer(self, value: torch.Tensor) -> None:
         """Hear that a buffer was read; one that is new was registered, or assigned, by the traced code itself."""

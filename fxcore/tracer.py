@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import functools
-import gc
 import inspect
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +15,7 @@ import torch
 from torch import nn
 
 from fxcore import active_trace, root_callable, torch_state
+from fxcore.collector import collector_paused
 from fxcore.errors import ModuleLookupError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
@@ -26,7 +25,7 @@ from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.proxyable_class import proxyable_classes
 from fxcore.recording import CONSTANT_TYPES, TracerBase
 from fxcore.root_arguments import RootArguments
-from fxcore.scope import Scope, ScopeContextManager
+from fxcore.scope import Scope
 from fxcore.tensor_constants import (
     PathsByIdentity,
     constant_attributes,
@@ -37,8 +36,8 @@ from fxcore.wrapping import record_known, record_registered
 
 __all__ = ["Tracer", "symbolic_trace"]
 
-# Arguments that a Tracer treats as TracerBase does.
-_ORDINARY = frozenset({*CONSTANT_TYPES, Proxy, list, dict})
+# Containers that a Tracer treats as TracerBase does.
+_ORDINARY_CONTAINERS = frozenset({list, dict, slice})
 
 
 class Tracer(TracerBase):
@@ -92,19 +91,21 @@ class Tracer(TracerBase):
     ) -> Any:
         """Answer a call of a module: a node if it is a leaf, else what `forward(*args, **kwargs)` returns."""
         path = self.path_of_module(m)
-        with ScopeContextManager(self.scope, Scope(path, type(m))):
-            calls = self.num_calls.get(path, 0)
-            self.num_calls[path] = calls + 1
-            key = f"{path}@{calls}" if calls else path
-            self.module_stack[key] = (path, type(m))
-            self._stack_snapshot = None
-            try:
-                if self.is_leaf_module(m, path):
-                    return self.create_proxy("call_module", path, args, kwargs)
-                return forward(*args, **kwargs)
-            finally:
-                self.module_stack.pop(key, None)
-                self._stack_snapshot = None
+        kind = type(m)
+        calls = self.num_calls.get(path, 0)
+        self.num_calls[path] = calls + 1
+        key = f"{path}@{calls}" if calls else path
+        scope = self.scope
+        outer = scope.module_path, scope.module_type
+        scope.module_path, scope.module_type = path, kind
+        self.module_stack[key] = (path, kind)
+        try:
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+        finally:
+            self.module_stack.pop(key, None)
+            scope.module_path, scope.module_type = outer
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """Answer the reading of a module's attribute: a stand-in for a parameter, else the value itself.
@@ -139,10 +140,14 @@ class Tracer(TracerBase):
         nodes; a tensor that no module has is kept on the root as `_tensor_constant0`, `1` and so on.
         """
         kind = type(a)
-        if kind in _ORDINARY:
-            return super().create_arg(a)
+        if kind is Proxy:
+            return a.node
+        if kind in CONSTANT_TYPES:
+            return a
         if kind is tuple:
             return tuple([self.create_arg(item) for item in a])
+        if kind in _ORDINARY_CONTAINERS:
+            return super().create_arg(a)
         if isinstance(a, (torch.Tensor, nn.Module)):
             path = self._path_of(a)
             if path is not None:
@@ -214,12 +219,19 @@ class Tracer(TracerBase):
         `concrete_args` fixes inputs by name to values, which may be nested and hold `PH` where an input stays one.
         `self.root` is the module that paths in the graph refer to.
         """
-        with _gc_paused(), torch_state.tracing():
+        with collector_paused(), torch_state.tracing():
             function, is_method = self._begin(root)
             call, arguments = self.create_args_for_root(function, is_method, concrete_args)
             with Patcher() as patcher:
                 self._patcher = patcher
-                with active_trace.listening(self, patcher):
+                modules = self.submodule_paths or {}
+                with active_trace.listening(
+                    self,
+                    patcher,
+                    modules,
+                    to_every_attribute=type(self).getattr is not Tracer.getattr,
+                    to_every_call=any(_calls_itself(module) for module in modules),
+                ):
                     record_registered(patcher)
                     record_known(patcher, root_callable.globals_of(root, function), self._autowrap_function_ids)
                     for module in self._autowrap_search:
@@ -250,6 +262,7 @@ class Tracer(TracerBase):
         self._paths = PathsByIdentity(self.root)
         self._next_number = {}
         self._parameter_proxies = {}
+        self._seen_kinds: set[type] = set()  # classes of modules whose forward's globals have been looked through
         return function, module
 
     def create_args_for_root(
@@ -266,10 +279,12 @@ class Tracer(TracerBase):
 
     def module_called(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Hand a call of a module to `call_module`."""
-        forward = getattr(module, "forward", module)
-        names = getattr(forward, "__globals__", None)
-        if names is not None:
-            record_known(self._patcher, names, self._autowrap_function_ids)
+        kind = type(module)
+        if kind not in self._seen_kinds or "forward" in vars(module):
+            self._seen_kinds.add(kind)
+            names = getattr(getattr(module, "forward", module), "__globals__", None)
+            if names is not None:
+                record_known(self._patcher, names, self._autowrap_function_ids)
         return self.call_module(module, run, args, kwargs)
 
     def attribute_read(self, name: str, value: Any) -> Any:
@@ -286,17 +301,9 @@ class Tracer(TracerBase):
         return copied
 
 
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Keep the garbage collector from scanning a growing graph; only whoever paused it starts it again."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+def _calls_itself(module: nn.Module) -> bool:
+    """Tell whether calling a module goes another way than from `__call__` to `_call_impl` of nn.Module."""
+    return module._compiled_call_impl is not None or type(module)._call_impl is not nn.Module._call_impl
 
 
 def symbolic_trace(
@@ -306,6 +313,7 @@ def symbolic_trace(
 
     `concrete_args` fixes inputs to values, to remove control flow or nested inputs; see `Tracer.trace`.
     """
-    tracer = Tracer()
-    graph = tracer.trace(root, concrete_args)
-    return GraphModule(tracer.root, graph, root_callable.name_of(root))
+    with collector_paused():
+        tracer = Tracer()
+        graph = tracer.trace(root, concrete_args)
+        return GraphModule(tracer.root, graph, root_callable.name_of(root))

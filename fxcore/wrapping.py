@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from fxcore import torch_state
 from fxcore.errors import WrapError, WrapPlaceError
-from fxcore.patching import Patcher
+from fxcore.patching import REPLACEMENTS, Patcher
 from fxcore.recording import SymbolicValue
 
 _T = TypeVar("_T")
@@ -101,6 +101,13 @@ def record_known(patcher: Patcher, names: dict[str, Any], function_ids: set[int]
     """Make those functions in `names`, a module's globals, recorded ones whose id is in `function_ids`."""
     if not patcher.visit_once(names):
         return
-    for name, value in list(names.items()):
-        if id(value) in function_ids and not name.startswith("_") and callable(value):
-            patcher.replace(names, name, recorded_function)
+    originals = REPLACEMENTS.originals_of(names)
+    if function_ids.isdisjoint(map(id, list(originals.values()))):
+        return
+    known = {
+        name: recorded_function(value)
+        for name, value in list(originals.items())
+        if id(value) in function_ids and not name.startswith("_") and callable(value)
+    }
+    if known:
+        patcher.replace_all(names, known)
