@@ -20,7 +20,7 @@ from fxcore.errors import GraphArgumentError, TraceError, TraceLengthError, Trac
 from fxcore.namespace import snake_case
 from fxcore.node import Node
 from fxcore.operators import OPERATORS, REFLECTABLE_OPERATORS
-from fxcore.recording import GraphAppendingTracer, SymbolicValue, TracerBase
+from fxcore.recording import CONSTANT_TYPES, GraphAppendingTracer, SymbolicValue, TracerBase
 from fxcore.scope import Scope, ScopeContextManager
 
 __all__ = [
@@ -33,6 +33,10 @@ __all__ = [
     "TraceError",
     "TracerBase",
 ]
+
+
+# Names of torch.fx's file that programs import though nobody promises them.
+magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
 
 
 def assert_fn(x: object) -> None:
@@ -139,6 +143,22 @@ def _kind_of(function: Any) -> tuple[bool, str]:
 
 def _tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
     """Return the one tracer of the stand-ins among the arguments."""
+    found: TracerBase | None = None
+    for value in args:
+        if type(value) is Proxy:
+            if found is not None and value.tracer is not found:
+                break
+            found = value.tracer
+        elif type(value) not in CONSTANT_TYPES:
+            break
+    else:
+        # Nearly always: stand-ins and constants, none of them nested.
+        if found is not None and CONSTANT_TYPES.issuperset(map(type, kwargs.values())):
+            return found
+    return _tracer_of_nested(function, args, kwargs)
+
+
+def _tracer_of_nested(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
     tracers: dict[TracerBase, None] = {}
     _collect_tracers((args, kwargs), tracers)
     if not tracers:

@@ -32,6 +32,32 @@ _NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
 _NEVER_CONSTANT = frozenset({dict, bool, int, float, str, type(None), list, tuple, set, OrderedDict, FunctionType})
 
 
+def survey(root: nn.Module) -> tuple[dict[nn.Module, str], dict[Any, str]]:
+    """Return the path of every module below `root`, itself included, and what `constant_attributes` returns."""
+    if type(root).named_modules is not nn.Module.named_modules:
+        return {module: path for path, module in root.named_modules()}, constant_attributes(root)
+    paths: dict[nn.Module, str] = {}
+    constants: dict[Any, str] = {}
+    pending = [("", root)]
+    while pending:
+        path, module = pending.pop()
+        if module in paths:
+            # It is there twice, and constants count at the last place; the plain way knows how.
+            return {module: path for path, module in root.named_modules()}, constant_attributes(root)
+        paths[module] = path
+        attributes = vars(module)
+        prefix = f"{path}." if path else ""
+        if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
+            constants.update(
+                {value: prefix + name for name, value in attributes.items() if isinstance(value, _ATTRIBUTE_TYPES)}
+            )
+        if module._modules:
+            for name, child in reversed(module._modules.items()):
+                if child is not None:
+                    pending.append((prefix + name, child))
+    return paths, constants
+
+
 def constant_attributes(root: nn.Module) -> dict[Any, str]:
     """Return the path of every tensor or other constant that is a plain attribute of a module below `root`."""
     found: dict[Any, str] = {}

@@ -28,9 +28,9 @@ from fxcore.root_arguments import RootArguments
 from fxcore.scope import Scope
 from fxcore.tensor_constants import (
     PathsByIdentity,
-    constant_attributes,
     constant_prefix,
     is_kept_as_attribute,
+    survey,
 )
 from fxcore.wrapping import record_known, record_registered
 
@@ -248,9 +248,10 @@ class Tracer(TracerBase):
         if isinstance(root, nn.Module):
             self.root = root
             self.root_module_name = type(root).__name__
-            self.submodule_paths = {submodule: path for path, submodule in root.named_modules()}
+            self.submodule_paths, self.tensor_attrs = survey(root)
         else:
             self.root = nn.Module()
+            self.tensor_attrs = {}
         self.graph = Graph(tracer_cls=type(self))
         code = function.__code__
         self.graph._co_fields = {
@@ -258,7 +259,6 @@ class Tracer(TracerBase):
             "co_filename": code.co_filename,
             "co_firstlineno": code.co_firstlineno,
         }
-        self.tensor_attrs = constant_attributes(self.root)
         self._paths = PathsByIdentity(self.root)
         self._next_number = {}
         self._parameter_proxies = {}

@@ -5,7 +5,7 @@ from torch import nn
 
 import fxcore
 from fixtures.oracle import assert_same_success
-from fxcore.tensor_constants import PathsByIdentity, constant_attributes, constant_prefix, is_kept_as_attribute
+from fxcore.tensor_constants import PathsByIdentity, constant_attributes, constant_prefix, is_kept_as_attribute, survey
 
 
 def test_constants_that_a_module_has_are_read_from_there_and_others_are_kept():
@@ -81,3 +81,18 @@ def test_plain_tensors_are_found_below_the_root():
 
     assert constant_attributes(root) == {root[0].table: "0.table"}
     assert "_tensor_constant0" in str(fxcore.symbolic_trace(lambda x: x + torch.ones(1)).graph)
+
+
+def test_one_walk_finds_what_two_would_also_where_modules_are_shared():
+    shared = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    shared[1].scale = torch.ones(1)
+    models = {
+        "shared": nn.ModuleDict({"a": shared, "b": nn.Sequential(shared, nn.ReLU())}),
+        "plain": nn.ModuleDict({"b": shared, "a": nn.Sequential(nn.Tanh(), nn.ModuleList([nn.ReLU()]))}),
+    }
+
+    for model in models.values():
+        paths, constants = survey(model)
+
+        assert list(paths.items()) == [(module, path) for path, module in model.named_modules()]
+        assert list(constants.values()) == list(constant_attributes(model).values())
