@@ -70,6 +70,16 @@ def have_same_config(expected: nn.Module, obtained: nn.Module) -> bool:
     )
 
 
+def differing_settings(expected: nn.Module, obtained: nn.Module) -> list[str]:
+    """Say in which hyper-parameters two modules of one class differ: "stride is (1, 1) and (2, 2)"."""
+    ours, theirs = _hyper_parameters(expected), _hyper_parameters(obtained)
+    return [
+        f"{name} is {ours.get(name)!r} and {theirs.get(name)!r}"
+        for name in {**ours, **theirs}
+        if not same_literal(ours.get(name), theirs.get(name))
+    ]
+
+
 def _hyper_parameters(module: nn.Module) -> dict[str, Any]:
     return {
         name: value

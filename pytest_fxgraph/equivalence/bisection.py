@@ -165,6 +165,8 @@ def _input_words(found: Divergence, model: Any, graph: Any, settings: LaneSettin
 
 
 def _begin_or_grow(expected: tuple[torch.Tensor, ...], obtained: tuple[torch.Tensor, ...]) -> str:
+    if any(tensor.is_nested for tensor in (*expected, *obtained)):
+        return "its inputs are nested tensors, which are not measured"
     if [(tensor.shape, tensor.dtype) for tensor in expected] != [(tensor.shape, tensor.dtype) for tensor in obtained]:
         return "it was given other inputs"
     exact = Tolerance(0.0, 0.0)
@@ -178,6 +180,8 @@ def _begin_or_grow(expected: tuple[torch.Tensor, ...], obtained: tuple[torch.Ten
 
 
 def _describe(tensor: torch.Tensor) -> str:
+    if tensor.is_nested:
+        return f"nested {str(tensor.dtype).removeprefix('torch.')} of {tensor.size(0)}"
     kind = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
     if not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.layout is not torch.strided:
         return kind

@@ -9,11 +9,12 @@ from typing import Any
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_model
 from pytest_fxgraph.equivalence.arguments import arguments_of
 from pytest_fxgraph.equivalence.equivalence_check import EquivalenceCheck, Runs
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
+from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.state_guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
@@ -33,10 +34,14 @@ class Equivalence:
         seed: int | None = None,
         trace: Trace | None = None,
         compare_outputs: ValueComparison | None = None,
+        adapt: Adapter | None = None,
+        reproduction: ReproductionFolder | None = None,
     ) -> None:
         self._rtol, self._atol, self._seed = rtol, atol, seed or 0
-        self._trace = trace or trace_model
+        self._adapt = adapt
+        self._trace = trace or (trace_model if adapt is None else self._trace_adapted)
         self._compare_outputs = compare_outputs
+        self._reproduction = reproduction
 
     def __call__(
         self,
@@ -51,6 +56,7 @@ class Equivalence:
         modes: Sequence[str] = ("eval",),
         samples: int = 1,
         seed: int | None = None,
+        fp64_reference: bool = False,
     ) -> fxcore.GraphModule:
         """Compare and return the graph; a mismatch is an AssertionError.
 
@@ -65,8 +71,11 @@ class Equivalence:
             samples,
             self._seed if seed is None else seed,
             grads,
+            fp64_reference=fp64_reference,
+            reproduction=self._reproduction,
         )
-        given = to_graph_module(graph) if graph is not None else None
+        model = model_of(model, self._adapt)
+        given = to_graph_module(graph, self._adapt) if graph is not None else None
         checked: list[fxcore.GraphModule] = []
         rng, training = RngState.now(), TrainingFlags(model, given)
         try:
@@ -77,6 +86,10 @@ class Equivalence:
             training.restore()
             rng.restore()
         return checked[0]
+
+    def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
+        """Make the graph as an adapter says; trace, where none knows the model."""
+        return to_graph_module(model, self._adapt)
 
     def _check_in_mode(
         self, check: EquivalenceCheck, model: Any, given: fxcore.GraphModule | None, mode: str

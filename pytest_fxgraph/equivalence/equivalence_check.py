@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from torch import nn
+
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.arguments import Arguments
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
@@ -14,6 +16,8 @@ from pytest_fxgraph.equivalence.lanes import LaneFailure, LaneResult, LaneSettin
 from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
 from pytest_fxgraph.equivalence.mutation import compare_arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.reference import judged_by_reference
+from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.samples import fresh_sample
 from pytest_fxgraph.equivalence.stale_code import code_is_stale
@@ -47,6 +51,8 @@ class EquivalenceCheck:
     seed: int
     grads: bool
     subject: str = "graph"
+    fp64_reference: bool = False  # let a run in double precision judge values that differ
+    reproduction: ReproductionFolder | None = None  # where mismatches are written to, if that was asked for
 
     def __post_init__(self) -> None:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
@@ -87,13 +93,35 @@ class EquivalenceCheck:
                 "nothing to differentiate; drop grads=True, or return a tensor that depends on inputs or parameters"
             )
         if isinstance(obtained, LaneFailure):
-            raise mismatch_error([_graph_failure(obtained)], circumstances) from obtained.error
+            failed = [_graph_failure(obtained)]
+            notes = self._reproduced(model, runs, settings, circumstances, expected, failed)
+            raise mismatch_error(failed, circumstances, notes) from obtained.error
         if code_is_stale(runs.call):
             raise mismatch_error([_STALE], circumstances)
         mismatches = self.mismatches(expected, obtained, settings.arguments)
+        if mismatches and self.fp64_reference:
+            mismatches = judged_by_reference(mismatches, model, settings, expected.output, obtained.output)
         if mismatches:
-            notes = notes_on_mismatch(model, runs.call, settings, self.comparison, mismatches)
-            raise mismatch_error(mismatches, circumstances, notes)
+            found = notes_on_mismatch(model, runs.call, settings, self.comparison, mismatches)
+            written = self._reproduced(model, runs, settings, circumstances, expected, mismatches)
+            # The place of divergence first, then the file that was asked for; six lines hold no more.
+            raise mismatch_error(mismatches, circumstances, (*found[:1], *written, *_about_hooks(model), *found[1:]))
+
+    def _reproduced(
+        self,
+        model: Any,
+        runs: Runs,
+        settings: LaneSettings,
+        circumstances: Circumstances,
+        expected: LaneResult,
+        mismatches: list[Mismatch],
+    ) -> tuple[str, ...]:
+        """Write the mismatch down so that it can be run without the tests, where that was asked for; say where."""
+        if self.reproduction is None:
+            return ()
+        headline = str(mismatch_error(mismatches, circumstances)).partition("\n")[0]
+        words = self.reproduction.write(headline, model, runs.graph, settings, expected.output, mismatches)
+        return () if words is None else (words,)
 
     def mismatches(self, expected: LaneResult, obtained: LaneResult, before: Arguments) -> list[Mismatch]:
         """List everything in which two lanes differ."""
@@ -125,6 +153,16 @@ def _run_lanes(
             return expected, obtained
         settings.guard.restore()
     return run_lane(model, model, settings), run_lane(runs.call, runs.graph, settings)
+
+
+def _about_hooks(model: Any) -> tuple[str, ...]:
+    """Say what tracing leaves out of a graph, where a model has it."""
+    if not isinstance(model, nn.Module) or not (model._forward_hooks or model._forward_pre_hooks):
+        return ()
+    return (
+        "the model itself has forward hooks, and a trace begins below them: they are no part of its graph; "
+        "put the model into another module to have them traced",
+    )
 
 
 def _graph_failure(failure: LaneFailure) -> Mismatch:

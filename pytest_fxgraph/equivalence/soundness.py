@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import fxcore
 from pytest_fxgraph.equivalence.stale_code import code_is_stale
 
@@ -26,6 +28,30 @@ def check_soundness(graph_module: fxcore.GraphModule, name: str, dead_before: fr
             f"{name} left nodes that nobody reads: {listed}; call graph.eliminate_dead_code() before recompile(), "
             "or erase_node() for each"
         )
+
+
+def check_meta(
+    graph_module: fxcore.GraphModule, name: str, before: Mapping[str, frozenset[str]], wanted: tuple[str, ...] | bool
+) -> None:
+    """Fail, naming the transform, where a node that was there before lost what its meta held."""
+    __tracebackhide__ = True
+    lost = []
+    for node in graph_module.graph.nodes:
+        had = before.get(node.name, frozenset())
+        missing = sorted((had if wanted is True else had.intersection(wanted or ())) - set(node.meta))
+        if missing:
+            lost.append(f"{node.name} ({', '.join(missing)})")
+    if lost:
+        listed = ", ".join(lost[:5]) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
+        raise AssertionError(
+            f"{name} lost the meta of {listed}; copy it to the nodes that take their place "
+            "(new.meta.update(old.meta), or graph.node_copy())"
+        )
+
+
+def meta_keys(graph_module: fxcore.GraphModule) -> dict[str, frozenset[str]]:
+    """Name what the meta of each node holds."""
+    return {node.name: frozenset(node.meta) for node in graph_module.graph.nodes}
 
 
 def dead_nodes(graph_module: fxcore.GraphModule) -> frozenset[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import fxcore
+from pytest_fxgraph.capture.subjects import Adapter, model_of
 from pytest_fxgraph.capture.tracing import trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
@@ -15,8 +16,9 @@ from pytest_fxgraph.equivalence.arguments import arguments_of
 from pytest_fxgraph.equivalence.equivalence_check import EquivalenceCheck
 from pytest_fxgraph.equivalence.model_watch import ModelWatch
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
+from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
-from pytest_fxgraph.equivalence.soundness import check_soundness, dead_nodes
+from pytest_fxgraph.equivalence.soundness import check_meta, check_soundness, dead_nodes, meta_keys
 from pytest_fxgraph.equivalence.state_guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.equivalence.training_mode import TrainingFlags, checked_modes, follow_mode, set_mode
@@ -34,9 +36,13 @@ class TransformCheck:
         atol: float | None = None,
         seed: int | None = None,
         compare_outputs: ValueComparison | None = None,
+        adapt: Adapter | None = None,
+        reproduction: ReproductionFolder | None = None,
     ) -> None:
+        self._adapt = adapt
         self._rtol, self._atol, self._seed = rtol, atol, seed or 0
         self._compare_outputs = compare_outputs
+        self._reproduction = reproduction
 
     def __call__(
         self,
@@ -54,11 +60,14 @@ class TransformCheck:
         inplace: bool = False,
         idempotent: bool = False,
         concrete_args: dict[str, Any] | None = None,
+        fp64_reference: bool = False,
+        keeps_meta: tuple[str, ...] | bool = False,
     ) -> TransformResult:
         """Check a transform, or a list of them one after the other, and return the graphs before and after.
 
         In each mode the model is traced and transformed anew; the result is that of the first mode. Without `inplace`
         the transform must leave the model as it was; with `idempotent`, a second application must change nothing.
+        With `keeps_meta`, nodes that keep their name must keep all that their meta held, or the entries named.
         """
         __tracebackhide__ = True
         rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
@@ -68,8 +77,11 @@ class TransformCheck:
             samples,
             self._seed if seed is None else seed,
             grads,
+            fp64_reference=fp64_reference,
+            reproduction=self._reproduction,
         )
-        run = _TransformRun(transform, check, inplace, idempotent, concrete_args)
+        model = model_of(model, self._adapt)
+        run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta)
         results: list[TransformResult] = []
         rng, training = RngState.now(), TrainingFlags(model)
         try:
@@ -94,6 +106,7 @@ class _TransformRun:
     inplace: bool
     idempotent: bool
     concrete_args: dict[str, Any] | None
+    keeps_meta: tuple[str, ...] | bool
 
     def in_mode(self, model: Any, mode: str) -> TransformResult:
         """Trace, transform and compare in one mode."""
@@ -122,7 +135,7 @@ class _TransformRun:
         """Apply one transform and look whether it left a sound graph and an unchanged model."""
         __tracebackhide__ = True
         dead_before = dead_nodes(given)
-        text_before = str(given.graph)
+        text_before, meta_before = str(given.graph), meta_keys(given)
         watch = None if self.inplace else ModelWatch(model)
         applied = apply_step(step, given)
         changes = watch.changes() if watch is not None else []
@@ -134,6 +147,7 @@ class _TransformRun:
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
         check_soundness(applied.graph_module, name, dead_before)
+        check_meta(applied.graph_module, name, meta_before, self.keeps_meta)
         if applied.modified is False and str(applied.graph_module.graph) != text_before:
             raise AssertionError(f"{name} returned modified=False, and yet it changed the graph")
         return applied

@@ -53,3 +53,15 @@ def test_expanded_empty_and_constant_integer_tensors_can_be_sampled():
 
     assert sample.args[0].stride() == (0, 1)
     assert torch.equal(sample.args[2], torch.tensor([4, 4]))
+
+
+def test_further_samples_hold_the_ends_of_the_range_and_the_values_where_functions_bend():
+    floats, whole = torch.linspace(-3, 5, 64), torch.arange(2, 40)
+    before = arguments_of((floats, whole))
+
+    drawn = fresh_sample(before, 3).args
+
+    assert {-3.0, 5.0, 0.0, 1.0, -1.0} <= set(drawn[0].tolist())
+    assert any(value == 0 and str(value) == "-0.0" for value in drawn[0].tolist())
+    assert {2, 39} <= set(drawn[1].tolist())
+    assert drawn[1].min() == 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fxcore
-from pytest_fxgraph.equivalence.soundness import check_soundness, dead_nodes
+from pytest_fxgraph.equivalence.soundness import check_meta, check_soundness, dead_nodes, meta_keys
 
 
 def traced() -> fxcore.GraphModule:
@@ -38,3 +38,17 @@ def test_a_forgotten_recompile_is_named():
 
     with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
         check_soundness(graph_module, "fuse", frozenset())
+
+
+def test_meta_that_a_node_lost_is_named_with_the_node():
+    gm = traced()
+    for node in gm.graph.nodes:
+        node.meta["origin"] = node.name
+    before = meta_keys(gm)
+    check_meta(gm, "tidy", before, True)
+
+    del next(node for node in gm.graph.nodes if node.name == "relu").meta["origin"]
+
+    check_meta(gm, "tidy", before, ("stack_trace",))
+    with pytest.raises(AssertionError, match=r"tidy lost the meta of relu \(origin\); copy it to the nodes"):
+        check_meta(gm, "tidy", before, ("origin",))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fixtures.broken_table import BROKEN, BrokenEntry
+from fixtures.equivalence_page import kind_of
 from fixtures.transforms import RIGHT, TransformEntry
-from pytest_fxgraph.equivalence.mismatch import MismatchError
 from pytest_fxgraph.equivalence.transform import TransformCheck
 
 
@@ -47,21 +47,3 @@ def test_every_broken_transform_is_caught_by_its_check(entry):
     assert len(str(caught.value).splitlines()) <= 6
     assert kind_of(caught.value) == entry.caught_by
     assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
-
-
-def kind_of(error: AssertionError) -> str:
-    """Name the check that caught it."""
-    if isinstance(error, MismatchError):
-        return error.mismatches[0].kind
-    found = [kind for kind, words in CHECKS_OF_THE_GRAPH.items() if words in str(error)]
-    return found[0] if found else "unknown"
-
-
-CHECKS_OF_THE_GRAPH = {
-    "model": "changed the model that it was given",
-    "code": "forgot recompile()",
-    "leftover": "nodes that nobody reads",
-    "lint": "malformed graph",
-    "idempotence": "not idempotent",
-    "claim": "modified=False",
-}

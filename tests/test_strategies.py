@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import operator
+import subprocess
+import sys
+from itertools import cycle
+from random import Random
+
+import pytest
+import torch
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+import fxcore
+from pytest_fxgraph import strategies
+from pytest_fxgraph.equivalence.equivalence import Equivalence
+from pytest_fxgraph.equivalence.transform import TransformCheck
+from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.strategies_operations import OPERATIONS, SHAPE
+from pytest_fxgraph.strategies_program import OUTPUTS, Program, Step, module_of
+
+FEW = settings(max_examples=15, deadline=None)
+
+
+@FEW
+@given(strategies.modules_with_inputs(random=True, mutation=True, training=None))
+def test_drawn_modules_agree_with_their_graphs(drawn):
+    model, inputs = drawn
+
+    Equivalence()(model, inputs, modes=("eval", "train"))
+
+
+@FEW
+@given(strategies.graphs_with_inputs())
+def test_drawn_graphs_are_well_formed_and_run(drawn):
+    graph, inputs = drawn
+
+    graph.graph.lint()
+    output = graph(*inputs)
+
+    leaves = torch.utils._pytree.tree_leaves(output)
+    assert leaves
+    assert all(leaf.shape == SHAPE for leaf in leaves)
+
+
+@pytest.mark.parametrize(("name", "output"), zip(OPERATIONS, cycle(OUTPUTS)))
+def test_every_operation_keeps_the_shape_and_can_be_traced(name, output):
+    program = Program(2, (Step(name, 0, 1), Step("neg", 0, 0)), output, 0)
+    inputs = (torch.rand(SHAPE), torch.rand(SHAPE))
+
+    Equivalence()(module_of(program), inputs)
+
+
+@FEW
+@given(strategies.modules(training_state=False))
+def test_operations_that_were_not_allowed_are_not_drawn(model):
+    used = [OPERATIONS[step.operation] for step in model.program.steps]
+
+    assert not any(operation.draws or operation.writes or operation.trains for operation in used)
+    assert not model.training
+
+
+def swapped_subtraction(gm: fxcore.GraphModule) -> fxcore.GraphModule:
+    for node in gm.graph.nodes:
+        if node.target is operator.sub:
+            node.args = node.args[::-1]
+    gm.recompile()
+    return gm
+
+
+def is_caught(drawn) -> bool:
+    try:
+        TransformCheck()(swapped_subtraction, *drawn)
+    except AssertionError:
+        return True
+    return False
+
+
+def test_a_wrong_pass_is_found_and_shrunk_to_a_module_that_shows_it_alone():
+    few = settings(max_examples=400, deadline=None, database=None)
+
+    model, _ = find(strategies.modules_with_inputs(), is_caught, settings=few, random=Random(0))
+
+    assert len(model.program.steps) <= 2
+    assert " - " in repr(model)
+
+
+def test_a_module_prints_as_the_forward_that_one_would_write():
+    program = Program(2, (Step("conv", 0, 0), Step("add", 0, 2)), "dict", 1)
+
+    assert repr(module_of(program)) == (
+        "def forward(self, x0, x1):  # parameters from seed 1\n"
+        "    v0 = self.layer0(x1)  # Conv2d\n"
+        "    v1 = v0 + x0\n"
+        "    return {last: v1, middle: v0}"
+    )
+
+
+def test_one_program_makes_the_same_parameters_every_time_and_draws_from_nobodys_generator():
+    program = Program(1, (Step("conv", 0, 0),), "last", 3)
+    before = torch.get_rng_state()
+
+    first, second = module_of(program), module_of(program)
+
+    assert torch.equal(first.layer0.weight, second.layer0.weight)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@FEW
+@given(st.sampled_from([(3,), (2, 5), ()]).flatmap(lambda shape: st.tuples(st.just(shape), strategies.tensors(shape))))
+def test_tensors_have_the_shape_asked_for(drawn):
+    shape, tensor = drawn
+
+    assert tensor.shape == shape
+
+
+def test_inputs_of_a_foreign_module_are_refused():
+    with pytest.raises(GateError, match=r"a Linear was not drawn here.*build its inputs of tensors\(shape, dtype\)"):
+        strategies.inputs_of(torch.nn.Linear(1, 1))
+
+
+def test_without_hypothesis_the_extra_is_named():
+    code = "import sys; sys.modules['hypothesis'] = None; import pytest_fxgraph.strategies"
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+
+    assert "needs hypothesis, which is not installed: pip install 'pytest-fxgraph[hypothesis]'" in run.stderr
