@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from pytest_fxgraph.assertions import assert_equivalent as assert_equivalent
     from pytest_fxgraph.assertions import assert_graph_equal as assert_graph_equal
     from pytest_fxgraph.assertions import assert_graph_matches_golden as assert_graph_matches_golden
+    from pytest_fxgraph.assertions import assert_ops as assert_ops
     from pytest_fxgraph.assertions import diff_graphs as diff_graphs
 
-__all__ = ["assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "diff_graphs"]
+__all__ = ["assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.golden_store import GoldenStore
 from pytest_fxgraph.document.graph_document import GraphDocument
 from pytest_fxgraph.equivalence.equivalence import check_equivalent
-from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.equivalence.ops import OpsQuery
+from pytest_fxgraph.equivalence.targets import name_of_target
+from pytest_fxgraph.errors import GateError, GoldenFormatError, GoldenMissingError, GoldenVersionError
 from pytest_fxgraph.report.words import short_lines
 
 
@@ -82,6 +84,37 @@ def assert_equivalent(
     """
     __tracebackhide__ = True
     check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads)
+
+
+def assert_ops(
+    subject: Any,
+    *,
+    count: Mapping[Any, int] | None = None,
+    absent: Iterable[Any] = (),
+    in_order: Iterable[Any] = (),
+    only_from: Iterable[Any] | None = None,
+) -> None:
+    """Check which operators the graph of a subject calls; an AssertionError names what is otherwise.
+
+    `count` says how often each of some targets is called, `absent` which never, `in_order` which one after the other,
+    `only_from` the only ones that may be. Targets are functions, classes of modules, names of methods, and globs such
+    as "aten.batch_norm*". Raises GateError if nothing is asked.
+    """
+    __tracebackhide__ = True
+    targets, forbidden, sequence = dict(count or {}), tuple(absent), tuple(in_order)
+    if not (targets or forbidden or sequence) and only_from is None:
+        raise GateError("assert_ops was asked nothing; say count=, absent=, in_order= or only_from=")
+    operators = OpsQuery(to_graph_module(subject))
+    for target, expected in targets.items():
+        obtained = operators.count(target)
+        if obtained != expected:
+            raise AssertionError(f"{name_of_target(target)} is called {obtained} times, expected {expected}")
+    if forbidden:
+        operators.absent(*forbidden)
+    if sequence:
+        operators.in_order(*sequence)
+    if only_from is not None:
+        operators.only_from(only_from)
 
 
 def _document_of(subject: Any) -> GraphDocument:

@@ -7,8 +7,15 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph import assert_equivalent, assert_graph_equal, assert_graph_matches_golden, diff_graphs
-from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenVersionError, LevelError, SubjectError
+from pytest_fxgraph import assert_equivalent, assert_graph_equal, assert_graph_matches_golden, assert_ops, diff_graphs
+from pytest_fxgraph.errors import (
+    GateError,
+    GoldenFormatError,
+    GoldenMissingError,
+    GoldenVersionError,
+    LevelError,
+    SubjectError,
+)
 
 
 class Net(nn.Module):
@@ -137,3 +144,17 @@ class TestInUnittest(unittest.TestCase):
     def test_the_functions_are_plain_assertions(self):
         with self.assertRaisesRegex(self.failureException, "torch.sigmoid"):  # noqa: PT027  # it is what this is about
             assert_graph_equal(Net(), Net(torch.sigmoid))
+
+
+def test_operators_are_asked_for_without_a_fixture():
+    def model(x):
+        return torch.relu(x).sum()
+
+    assert_ops(model, count={torch.relu: 1, "sum": 1}, absent=[torch.sigmoid], in_order=[torch.relu, "sum"])
+
+    with pytest.raises(AssertionError, match="torch.relu is called 1 times, expected 2"):
+        assert_ops(model, count={torch.relu: 2})
+    with pytest.raises(AssertionError, match="torch.relu must be absent"):
+        assert_ops(model, absent=[torch.relu])
+    with pytest.raises(GateError, match="assert_ops was asked nothing"):
+        assert_ops(model)
