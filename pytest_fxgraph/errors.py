@@ -50,3 +50,7 @@ class CaptureError(GateError, ValueError):
 
 class InputsError(GateError, TypeError):
     """Inputs were handed over in another form than a tuple of positional arguments or a lone tensor."""
+
+
+class ReportError(GateError, ValueError):
+    """A report of a run cannot be read or written."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
+import torch
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.accepting_command import accepting_command
@@ -24,9 +25,17 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.golden_store import GoldenStore
 from pytest_fxgraph.document.graph_document import GraphDocument
 from pytest_fxgraph.document.location import golden_path
-from pytest_fxgraph.errors import GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.document.received import golden_digest
+from pytest_fxgraph.document.variants import base_path, variant_path
+from pytest_fxgraph.errors import (
+    GoldenError,
+    GoldenFormatError,
+    GoldenMissingError,
+    GoldenNameError,
+    GoldenVersionError,
+)
 from pytest_fxgraph.golden_attempt import GoldenAttempt
-from pytest_fxgraph.golden_folder import golden_root, shown
+from pytest_fxgraph.golden_folder import golden_root, shown, within_folder
 from pytest_fxgraph.report.headline import headline
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.words import full_section, short_lines
@@ -62,12 +71,13 @@ class GoldenComparison:
         """
         self._attempt.compared = True
         level = settings.value_of(settings.LEVEL, self._item, request.level)
-        path = self._locate(request.name)
+        base = self._locate(request.name)
         document = self._document(subject, request)
         obtained = encode(document)
-        outcome = Outcome(str(self._item.nodeid), shown(path, self._item.config), level, "matched")
+        path = self._serving(base)
+        outcome = Outcome(str(self._item.nodeid), self._shown(path), level, "matched")
         try:
-            expected = self._expected(path, outcome.golden)
+            expected = self._expected(path)
             outcome = replace(outcome, expected_digest=_digest(expected))
             # The ordinary case, which costs no YAML.
             if expected == obtained:
@@ -84,7 +94,7 @@ class GoldenComparison:
             return None
         if self._promises(outcome, obtained, "changed"):
             return None
-        return self._differ(outcome, difference, written, document)
+        return self._differ(replace(outcome, received=self._received(obtained)), difference, written, document)
 
     # What is compared.
 
@@ -107,11 +117,18 @@ class GoldenComparison:
         constants = settings.value_of(settings.CONSTANT_FORM, self._item, request.constants)
         graph_module = to_graph_module(subject, self._adapt)
         with shapes_recorded(graph_module, request.example_inputs, request.example_kwargs):
-            document = build_document(graph_module, constants=constants)
+            document = build_document(graph_module, constants=constants, own_name=self._own_names())
         return self._normalized(document)
 
     def _adapt(self, subject: object) -> Any:
         return self._item.ihook.pytest_fxgraph_adapt(obj=subject)
+
+    def _own_names(self) -> Callable[[Any], str | None] | None:
+        """Return the way to ask the hooks for the name of a function; None, which is faster, where there are none."""
+        hook = self._item.ihook.pytest_fxgraph_target_name
+        if not hook.get_hookimpls():
+            return None
+        return lambda target: hook(target=target)
 
     def _normalized(self, document: GraphDocument) -> GraphDocument:
         """Pass the document through every hook, each reading what the one before it made."""
@@ -120,10 +137,22 @@ class GoldenComparison:
             document = document if changed is None else changed
         return document
 
-    def _expected(self, path: PurePosixPath, golden: str) -> str:
+    def _serving(self, base: PurePosixPath) -> PurePosixPath:
+        """Return the golden that serves the torch that is running: its variant, where there is one, before the base."""
+        variant = variant_path(base, str(torch.__version__))
+        # A place outside the folder is refused where it is read.
+        with suppress(GoldenNameError):
+            if self._shown(variant) in self._attempt.texts or self._store.exists(variant):
+                return variant
+        return base
+
+    def _expected(self, path: PurePosixPath) -> str:
         """Return the text to compare with: what this very test is about to write, else the golden's."""
-        pending = self._attempt.texts.get(golden)
+        pending = self._attempt.texts.get(self._shown(path))
         return self._store.read(path) if pending is None else pending
+
+    def _shown(self, path: PurePosixPath) -> str:
+        return shown(path, self._item.config)
 
     def _difference(
         self, expected: GraphDocument, obtained: GraphDocument, level: str, request: GoldenRequest
@@ -145,7 +174,8 @@ class GoldenComparison:
         if self._promises(outcome, obtained, "new"):
             return None
         lines = (f"there is no golden {outcome.golden}", f"look at the graph, then write it: {self._command()}")
-        self._keep(replace(outcome, status="missing", headline=lines[0], lines=lines))
+        received = self._received(obtained)
+        self._keep(replace(outcome, status="missing", headline=lines[0], lines=lines, received=received))
         return GoldenMissingError("\n".join(lines))
 
     def _refuse(self, outcome: Outcome, error: GoldenError, obtained: str) -> Exception | None:
@@ -154,8 +184,17 @@ class GoldenComparison:
         if is_ruined and self._promises(outcome, obtained, "changed"):
             return None
         words = str(error)
-        self._keep(replace(outcome, status="error", headline=words, lines=(words,)))
+        received = self._received(obtained) if is_ruined else None
+        if received is not None:
+            outcome = replace(outcome, expected_digest=self._digest_of_ruin(outcome))
+        self._keep(replace(outcome, status="error", headline=words, lines=(words,), received=received))
         return error
+
+    def _digest_of_ruin(self, outcome: Outcome) -> str | None:
+        try:
+            return self._store.digest(within_folder(outcome.golden, self._item.config))
+        except GoldenError:
+            return None  # no file, or none that could be replaced
 
     def _differ(
         self, outcome: Outcome, difference: Difference, expected: GraphDocument, obtained: GraphDocument
@@ -173,15 +212,26 @@ class GoldenComparison:
         Refused where this test has promised the golden another text already: one of the two would be lost.
         """
         is_wanted = settings.wants_update(self._item.config, update)
+        outcome = replace(outcome, golden=self._written_to(outcome.golden))
         if not is_wanted or outcome.golden in self._attempt.texts or is_expected_to_fail(self._item):
             return False
         self._attempt.texts[outcome.golden] = obtained
         self._keep(replace(outcome, status="updated", new_text=obtained, update=update))
         return True
 
+    def _written_to(self, golden: str) -> str:
+        """Return the file that an update writes: the one that was compared, or the variant if that was asked for."""
+        if not self._item.config.getoption("fx_update_variant"):
+            return golden
+        base = base_path(within_folder(golden, self._item.config))
+        return self._shown(variant_path(base, str(torch.__version__)))
+
+    def _received(self, obtained: str) -> str | None:
+        return obtained if self._item.config.getoption("fx_received") else None
+
     def _command(self) -> str:
         return accepting_command(self._item)
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return golden_digest(text.encode("utf-8", "surrogatepass"))

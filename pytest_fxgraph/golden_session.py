@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden_folder import golden_root, within_folder
+from pytest_fxgraph.received_files import ReceivedFiles
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report_cargo import take_over
 
@@ -32,8 +33,18 @@ class GoldenSession:
     fates: dict[tuple[str, str], str] = field(default_factory=dict)  # by test and golden
     written: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)  # of last attempts
+    _received: ReceivedFiles = field(init=False)
+    _failed: set[tuple[str, str]] = field(default_factory=set)  # attempts under way in which something failed
     _clean: dict[tuple[str, str], bool] = field(default_factory=dict)  # attempts under way, by worker and test
     _claims: dict[str, Outcome] = field(default_factory=dict)  # who had what written, by golden
+
+    def __post_init__(self) -> None:
+        self._received = ReceivedFiles(self.config)
+
+    def asked(self) -> set[str]:
+        """Name the goldens that tests asked for, whatever became of them."""
+        return {golden for _, golden in self.fates}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow an attempt from its setup to its teardown, then commit or drop what it wants to write."""
@@ -41,17 +52,27 @@ class GoldenSession:
         passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
         # Sub-tests report within the call; one that failed spoils the whole.
         self._clean[key] = passed and (report.when == "setup" or self._clean.get(key, False))
+        if report.when == "setup":
+            self._failed.discard(key)
+        if str(report.outcome) == "failed":
+            self._failed.add(key)
         # An attempt that pytest-rerunfailures repeats does not count; the next one reports anew.
         if report.when == "teardown" and str(report.outcome) != "rerun":
             passed = self._clean.pop(key)
+            failed = key in self._failed
+            self._failed.discard(key)
             for outcome in take_over(report):
                 self._conclude(outcome, passed=passed)
+                self._received.conclude(outcome, passed=passed, failed=failed)
 
     def _conclude(self, outcome: Outcome, *, passed: bool) -> None:
         key = (outcome.nodeid, outcome.golden)
         fate = outcome.status
         if outcome.new_text is not None:
             fate = "written" if passed and self._commit(outcome, outcome.new_text) else "refused"
+        status = "refused" if fate == "refused" else outcome.status
+        # Without the texts, of which a run may see a million lines.
+        self.outcomes.append(replace(outcome, status=status, new_text=None, received=None))
         # One golden may be compared twice; what happened to it goes before "it matched the other time".
         if fate != "matched" or key not in self.fates:
             self.fates[key] = fate
@@ -78,6 +99,7 @@ class GoldenSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run that could not write what it was asked to write."""
+        self.errors += self._received.errors
         if self.errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -88,12 +110,18 @@ class GoldenSession:
         terminalreporter.ensure_newline()
         for golden in self.written:
             terminalreporter.write_line(f"fx: wrote {golden}")
+        for received in self._received.written:
+            terminalreporter.write_line(f"fx: wrote {received}")
+        if self._received.written:
+            terminalreporter.write_line("fx: read them with `fxgraph diff`, accept them with `fxgraph accept`")
         for error in self.errors:
             terminalreporter.write_line(f"fx: {error}", red=True)
         terminalreporter.write_line(f"fx: {self.summary()}")
 
     def summary(self) -> str:
-        """Count the goldens in one line: "3 goldens matched, 1 written"."""
+        """Count the goldens in one line: "3 goldens matched, 1 written"; nothing where there are none."""
+        if not self.fates:
+            return ""
         counts = Counter(self.fates.values())
         parts = [(counts[fate], words) for fate, words in _COUNTED.items() if counts[fate]]
         counted = [f"{count} {'differ' if words == 'differs' and count > 1 else words}" for count, words in parts]

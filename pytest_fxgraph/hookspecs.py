@@ -8,15 +8,17 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_fxgraph.document.graph_document import GraphDocument
+    from pytest_fxgraph.report.outcome import Outcome
 
 
 @pytest.hookspec(firstresult=True)
 def pytest_fxgraph_adapt(obj: Any) -> Any:
     """Turn an object of your own into a subject: a module, a function, or a graph.
 
-    Called for each subject of `fx_golden` that is not a graph of fxcore or torch.fx already, before it is traced; so
+    Called for each subject of a fixture that is not a graph of fxcore or torch.fx already, before it is traced; so
     it can also say how a module of a certain class is to be made a graph. The first answer that is not None counts,
-    and is not asked about again.
+    and is not asked about again. `fx_equivalence` and `fx_transform` run what a test hands over as the model if that
+    is a module or a function, and else what this hook turns it into.
 
     :param obj: what the test handed over.
     :returns: a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, or a
@@ -45,6 +47,43 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
         def pytest_fxgraph_normalize(document):
             nodes = [replace(node, target=node.target.removeprefix("wrapped.")) for node in document.nodes]
             return replace(document, nodes=tuple(nodes))
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_fxgraph_target_name(target: Any) -> str | None:
+    """Name a function or operator that a graph calls, as goldens are to write it.
+
+    Called by `fx_golden`, once for each function or operator of a graph, also for those that are arguments; not for
+    methods and modules, which go by name and path. The first answer that is not None counts. Two functions of one
+    name are one function to a golden.
+
+    :param target: what the graph calls.
+    :returns: a name that is the same in every run; None for the name that it would have without this hook.
+
+    Example, for kernels whose module was moved, and whose goldens are to stay as they are::
+
+        def pytest_fxgraph_target_name(target):
+            if getattr(target, "__module__", "").startswith("acme._kernels."):
+                return f"acme.{target.__name__}"
+    """
+
+
+def pytest_fxgraph_report_section(outcomes: tuple[Outcome, ...]) -> str | None:
+    """Say something of your own about the goldens of a run, at its end.
+
+    Called once, in the process that writes goldens (under pytest-xdist the controller), with what became of every
+    comparison, the last attempt of each test counting; not at all in a run without comparisons. What each
+    implementation returns stands in the summary, and under "sections" in the reports of --fx-report.
+
+    :param outcomes: see `pytest_fxgraph.report.outcome`; `nodeid`, `golden`, `level`, `status` and `headline` say most.
+    :returns: a text of one or more lines; None to say nothing.
+
+    Example, for a line in the log of a nightly run::
+
+        def pytest_fxgraph_report_section(outcomes):
+            differing = {outcome.golden for outcome in outcomes if outcome.status == "mismatch"}
+            return f"nightly: {len(differing)} graphs changed"
     """
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_fxgraph import hookspecs, settings
 from pytest_fxgraph.case_twins import mark_case_twins
+from pytest_fxgraph.collection_census import CollectionCensus, ItemEndings
 from pytest_fxgraph.golden_attempt import attempt_of, start_attempt
 from pytest_fxgraph.golden_folder import golden_root
 from pytest_fxgraph.golden_session import GoldenSession
@@ -26,8 +27,11 @@ from pytest_fxgraph.pytest_fixtures import (  # fixtures are found in the plugin
     fx_transform,
 )
 from pytest_fxgraph.report_cargo import hand_over
+from pytest_fxgraph.run_end import RunEnd
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
+
+_CENSUS = pytest.StashKey[CollectionCensus]()
 
 # The entry point, and the module, which `-p` and `pytest_plugins` name.
 _NAMES = ("fxgraph", __name__)
@@ -56,8 +60,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the settings; in the process that writes goldens, start to listen to reports."""
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_options(config)
+    census = CollectionCensus(config) if settings.wants_census(config) else None
+    if census is not None:
+        config.stash[_CENSUS] = census
+        config.pluginmanager.register(census, "fxgraph-census")
     if not is_worker(config):
-        config.pluginmanager.register(GoldenSession(config), "fxgraph-golden-session")
+        goldens = GoldenSession(config)
+        config.pluginmanager.register(goldens, "fxgraph-golden-session")
+        config.pluginmanager.register(RunEnd(goldens, census), "fxgraph-run-end")
+        if census is not None:
+            config.pluginmanager.register(ItemEndings(census), "fxgraph-item-endings")
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -72,11 +84,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Note tests whose ids differ only in case."""
+@pytest.hookimpl(wrapper=True, trylast=True)  # nearest to what was found, before anybody leaves something out
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Note all that a file or class holds, and tests whose ids differ only in case."""
     report = yield
     mark_case_twins(report)
+    census = collector.config.stash.get(_CENSUS, None)
+    if census is not None:
+        census.take(collector, report)
     return report
 
 

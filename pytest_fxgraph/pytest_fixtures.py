@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,10 +14,12 @@ from pytest_fxgraph.errors import CaptureError, GateError
 if TYPE_CHECKING:
     from pytest_fxgraph.equivalence.equivalence import Equivalence
     from pytest_fxgraph.equivalence.ops import OpsQuery
+    from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
+    from pytest_fxgraph.equivalence.rewrite import RewriteResult
     from pytest_fxgraph.equivalence.transform import TransformCheck
     from pytest_fxgraph.golden_fixture import GoldenFixture
 
-BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops")
+BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_rewrite")
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +60,7 @@ def fx_equivalence(request: pytest.FixtureRequest) -> Equivalence:
     """
     from pytest_fxgraph.equivalence.equivalence import Equivalence
 
-    return Equivalence(**_numeric_settings(request.node), compare_outputs=_own_comparison(request.node))
+    return Equivalence(**_numeric_settings(request.node), **_own_ways(request.node))
 
 
 @pytest.fixture
@@ -68,11 +71,11 @@ def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
     """
     from pytest_fxgraph.equivalence.transform import TransformCheck
 
-    return TransformCheck(**_numeric_settings(request.node), compare_outputs=_own_comparison(request.node))
+    return TransformCheck(**_numeric_settings(request.node), **_own_ways(request.node))
 
 
 @pytest.fixture(scope="session")
-def fx_ops() -> Callable[[Any], OpsQuery]:
+def fx_ops(request: pytest.FixtureRequest) -> Callable[[Any], OpsQuery]:
     """Ask for operators of a graph: fx_ops(subject).count(torch.relu), .absent(...), .in_order(...), .only_from(...).
 
     Targets are functions, classes of modules, names of methods, and globs such as "aten.batch_norm*".
@@ -80,7 +83,8 @@ def fx_ops() -> Callable[[Any], OpsQuery]:
     from pytest_fxgraph.capture.subjects import to_graph_module
     from pytest_fxgraph.equivalence.ops import OpsQuery
 
-    return lambda subject: OpsQuery(to_graph_module(subject))
+    hook = request.config.hook.pytest_fxgraph_adapt
+    return lambda subject: OpsQuery(to_graph_module(subject, lambda obj: hook(obj=obj)))
 
 
 @pytest.fixture(scope="session")
@@ -90,13 +94,36 @@ def fx_capture() -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def fx_rewrite() -> NoReturn:
-    """Replace a pattern and explain what did not match (not built in this version)."""
-    _refuse("fx_rewrite")
+def fx_rewrite(request: pytest.FixtureRequest) -> Callable[..., RewriteResult]:
+    """Replace a pattern in a graph; the result has .matched, .graph_module and .explain().
+
+    fx_rewrite(gm, pattern, replacement, match_filters=None, ignore_literals=False, ..., *, match_modules="path", ...)
+    """
+    from pytest_fxgraph.equivalence.rewrite import rewrite
+
+    hook = request.config.hook.pytest_fxgraph_adapt
+    return functools.partial(rewrite, adapt=lambda obj: hook(obj=obj))
 
 
 def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
     return {setting.name: settings.value_of(setting, item) for setting in (settings.RTOL, settings.ATOL, settings.SEED)}
+
+
+def _own_ways(item: pytest.Item) -> dict[str, Any]:
+    """Return how the user's hooks and options want it: what compares two values, adapts a subject, keeps a mismatch."""
+    hook = item.ihook.pytest_fxgraph_adapt
+    adapt = (lambda obj: hook(obj=obj)) if hook.get_hookimpls() else None
+    return {"compare_outputs": _own_comparison(item), "adapt": adapt, "reproduction": _reproduction_of(item)}
+
+
+def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
+    """Return where mismatches of a test are written to so that they can be run without it; None unless asked for."""
+    folder = item.config.getoption("fx_repro")
+    if not folder:
+        return None
+    from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
+
+    return ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid)
 
 
 def _own_comparison(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:

@@ -17,6 +17,8 @@ from pytest_fxgraph.errors import LevelError
 GOLDEN_LEVELS = ("exact", "structure", "ops", "signature")
 CONSTANTS = ("exact", "close", "shape")
 UPDATE_ONLY = ("new", "changed")
+UNUSED = ("warn", "fail", "ignore")
+REPORTS = (".json",)
 
 MARKER = (
     "fx(level=..., commutative=..., normalize=..., constants=..., rtol=..., atol=..., seed=...): "
@@ -134,11 +136,20 @@ GOLDEN_DIR = Setting(
     "DIR",
     on_marker=False,
 )
+UNUSED_GOLDENS = Setting(
+    "unused",
+    "warn",
+    "one of " + ", ".join(UNUSED),
+    _one_of(*UNUSED),
+    "what to do about goldens that no test asked for: warn, fail or ignore (default: warn)",
+    "{" + ",".join(UNUSED) + "}",
+    on_marker=False,
+)
 COMMUTATIVE = Setting("commutative", False, "True or False", _yes_or_no)
 NORMALIZE = Setting("normalize", False, "True or False", _yes_or_no)
 CONSTANT_FORM = Setting("constants", "exact", "one of " + ", ".join(CONSTANTS), _one_of(*CONSTANTS))
 
-_SETTINGS = (GOLDEN_DIR, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM)
+_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM)
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 
@@ -156,6 +167,29 @@ def add_options(parser: pytest.Parser) -> None:
         choices=UPDATE_ONLY,
         help="with --fx-update-golden: write only missing goldens (new), or only those that no longer match (changed)",
     )
+    group.addoption(
+        "--fx-update-variant",
+        action="store_true",
+        help="with --fx-update-golden: write to the goldens of this minor version of torch, <golden>@torch-X.Y.yaml",
+    )
+    group.addoption(
+        "--fx-received",
+        action="store_true",
+        help="write what failed tests received beside their goldens as *.received.yaml, for `fxgraph accept`",
+    )
+    group.addoption(
+        "--fx-repro",
+        metavar="DIR",
+        help="write for each numeric mismatch a script that reproduces it without the tests, below this folder",
+    )
+    group.addoption("--fx-prune-golden", action="store_true", help="remove the goldens that no test asked for")
+    group.addoption(
+        "--fx-report",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="write a report of the goldens to this file, a .json; can be given several times",
+    )
     for setting in _OPTIONS:
         group.addoption(setting.option, dest=setting.key, metavar=setting.metavar, help=setting.help)
         parser.addini(setting.key, setting.help)
@@ -165,8 +199,20 @@ def check_options(config: pytest.Config) -> None:
     """Refuse wrong values of options and ini keys before anything is collected."""
     for setting in _OPTIONS:
         value_of_config(setting, config)
-    if config.getoption("fx_update_only") and not config.getoption("fx_update_golden"):
+    _check_companions(config)
+    for path in config.getoption("fx_report"):
+        if not path.endswith(REPORTS):
+            raise pytest.UsageError(f"--fx-report: expected a path that ends in {', '.join(REPORTS)}, got {path!r}")
+
+
+def _check_companions(config: pytest.Config) -> None:
+    """Refuse options that say nothing without another one."""
+    if config.getoption("fx_update_golden"):
+        return
+    if config.getoption("fx_update_only"):
         raise pytest.UsageError("--fx-update-only: expected together with --fx-update-golden, which it narrows")
+    if config.getoption("fx_update_variant"):
+        raise pytest.UsageError("--fx-update-variant: expected together with --fx-update-golden, which it directs")
 
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
@@ -214,6 +260,12 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
     if written:
         return setting.read(written, f"ini key {setting.key}")
     return setting.default
+
+
+def wants_census(config: pytest.Config) -> bool:
+    """Tell whether it is of interest, in this run, which goldens no test asked for."""
+    is_asked = config.getoption("fx_prune_golden") or config.getoption("fx_report")
+    return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
 
 
 def wants_update(config: pytest.Config, update: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 from torch import nn
@@ -38,6 +39,14 @@ def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphM
     if isinstance(subject, nn.Module) or callable(subject):
         return trace(subject)
     raise SubjectError(_refusal(subject))
+
+
+def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
+    """Return what is run eagerly: modules and functions as they are, other objects as an adapter knows them."""
+    if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)):
+        return subject
+    adapted = adapt(subject)
+    return subject if adapted is None else adapted
 
 
 def _as_graph(subject: Any) -> fxcore.GraphModule | None:

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.capture.random_constants import traced_alike
 from pytest_fxgraph.capture.shapes import record_shapes
 from pytest_fxgraph.capture.tracing_failure import name_of, words_of_failure
 from pytest_fxgraph.errors import CaptureError
@@ -30,21 +31,30 @@ def trace(
     """Trace a module or function.
 
     `leaf_modules` are classes or module paths that stay one node; `wrap` are functions, or names of functions, that
-    stay one node. With `example_inputs` every node carries the shape and dtype of its value. A failure is a
-    CaptureError that names the user's line.
+    stay one node. With `example_inputs` every node carries the shape and dtype of its value. A failure, and a number
+    drawn while tracing that would make the graph another one in every run, is a CaptureError with the user's line.
     """
     functions, borrowed = _functions_to_wrap(model, _as_tuple(wrap))
-    tracer = _Tracer(_as_tuple(leaf_modules), functions)
+
+    def traced_once() -> fxcore.GraphModule:
+        return _trace_once(model, _Tracer(_as_tuple(leaf_modules), functions), concrete_args, borrowed)
+
+    graph_module = traced_alike(name_of(model), traced_once)
+    if example_inputs is not None or example_kwargs:
+        record_shapes(graph_module, example_inputs, example_kwargs)
+    return graph_module
+
+
+def _trace_once(
+    model: Any, tracer: _Tracer, concrete_args: dict[str, Any] | None, borrowed: Mapping[str, _Function]
+) -> fxcore.GraphModule:
     with _own_attributes(model, tracer):
         try:
             with _borrowed_builtins(_globals_of(model), borrowed):
                 graph = tracer.trace(model, concrete_args)
         except Exception as error:
             raise CaptureError(words_of_failure(model, error)) from error
-        graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
-    if example_inputs is not None or example_kwargs:
-        record_shapes(graph_module, example_inputs, example_kwargs)
-    return graph_module
+        return fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
 
 
 class _Tracer(fxcore.Tracer):

@@ -27,7 +27,7 @@ def words_of_failure(model: Any, error: BaseException) -> str:
     lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
     line = _users_line(model, error)
     if line is not None:
-        lines.insert(1, f"  {_short(line.filename)}:{line.lineno}, in {line.name}: {line.line}")
+        lines.insert(1, f"  {short_path(line.filename)}:{line.lineno}, in {line.name}: {line.line}")
     return "\n".join(lines)
 
 
@@ -73,7 +73,7 @@ def _files_of(model: Any) -> Iterator[str]:
         yield code.co_filename
 
 
-def _short(filename: str) -> str:
+def short_path(filename: str) -> str:
     """Write a path as seen from the working directory, where it lies below it."""
     path = os.path.abspath(filename)
     here = os.getcwd() + os.sep

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from pytest_fxgraph.command.diffing import diff
-from pytest_fxgraph.command.showing import show
-from pytest_fxgraph.compare.levels import LEVELS
+from pytest_fxgraph.command.accepting import add_accept
+from pytest_fxgraph.command.diffing import add_diff
+from pytest_fxgraph.command.finding_unused import add_unused
+from pytest_fxgraph.command.showing import add_show
+from pytest_fxgraph.command.status import TROUBLE
 from pytest_fxgraph.errors import GateError
 
-BUILT = ("show", "diff")
-PLANNED = ("accept", "draw", "unused")
-
-SAME, DIFFERENT, TROUBLE = 0, 1, 2
+BUILT = ("show", "diff", "accept", "unused")
+PLANNED = ("draw",)
 
 _EXAMPLES = """\
 examples:
@@ -28,6 +27,14 @@ examples:
       what differs, in words; nothing if they are the same graph
   fxgraph diff --level exact golden_before/ golden_after/
       all goldens of two folders, to the letter
+  fxgraph diff HEAD~1:golden golden
+      what has happened to the goldens since the last commit but one
+  fxgraph accept
+      what pytest --fx-received wrote, one cause of many differences told once
+  fxgraph accept --cluster 3f09ac
+      these goldens are right: put them in place of the old ones
+  fxgraph unused shard1.json shard2.json
+      the goldens that no test asked for in any of these runs
 
 The exit status is that of diff: 0 where nothing differs, 1 where something does, 2 in trouble.
 """
@@ -40,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _refuse_unbuilt(given)
         options = parser.parse_args(given)
-        return _print(_lines(options), options.command)
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
     except GateError as error:
         print(f"fxgraph: {error}", file=sys.stderr)
         return TROUBLE
@@ -59,15 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    showing = commands.add_parser("show", help="print a golden as people read it")
-    showing.add_argument("--code", action="store_true", help="print the generated code instead of the nodes")
-    showing.add_argument("golden", type=Path, metavar="G", help="a golden file, or a folder of them")
-    comparing = commands.add_parser("diff", help="say in words what differs between two goldens")
-    comparing.add_argument(
-        "--level", default="structure", metavar="LEVEL", help=f"{', '.join(LEVELS)}; default: %(default)s"
-    )
-    comparing.add_argument("expected", type=Path, metavar="A", help="a golden file, or a folder of them")
-    comparing.add_argument("obtained", type=Path, metavar="B", help="what to compare with A, of the same sort")
+    for add_command in (add_show, add_diff, add_accept, add_unused):
+        add_command(commands)
     return parser
 
 
@@ -75,23 +77,8 @@ def _refuse_unbuilt(arguments: Sequence[str]) -> None:
     if arguments and arguments[0] in PLANNED:
         raise GateError(
             f"cannot run `fxgraph {arguments[0]}`: this release does not have that command yet; "
-            f"it has {' and '.join(BUILT)}"
+            f"it has {', '.join(BUILT)}"
         )
-
-
-def _lines(options: argparse.Namespace) -> Iterator[str]:
-    if options.command == "show":
-        return show(options.golden, code=options.code)
-    return diff(options.expected, options.obtained, level=options.level)
-
-
-def _print(lines: Iterator[str], command: str) -> int:
-    status = SAME
-    for line in lines:
-        print(line)
-        status = DIFFERENT if command == "diff" else SAME
-    sys.stdout.flush()
-    return status
 
 
 if __name__ == "__main__":

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
-from pytest_fxgraph.command.golden_files import golden_paths, read_golden
+from pytest_fxgraph.command.golden_files import golden_place
+from pytest_fxgraph.command.status import SAME
 from pytest_fxgraph.document.graph_document import GraphDocument, ModuleRecord, StateRecord
 from pytest_fxgraph.report.surroundings import node_line
 
 
-def show(path: Path, *, code: bool) -> Iterator[str]:
-    """Give the lines that show a golden, or all goldens of a folder one after the other."""
-    paths = golden_paths(path)
-    for name, file in paths.items():
-        document = read_golden(file)
-        if len(paths) > 1:
-            yield f"== {name}"
-        yield from document.code.rstrip("\n").split("\n") if code else document_lines(document)
+def add_show(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("show", help="print goldens as people read them")
+    parser.add_argument("--code", action="store_true", help="print the generated code instead of the nodes")
+    parser.add_argument("goldens", metavar="G", nargs="+", help="a golden file, a folder, or either at a git revision")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    for line in show(options.goldens, code=options.code):
+        print(line)
+    return SAME
+
+
+def show(names: list[str], *, code: bool) -> Iterator[str]:
+    """Give the lines that show goldens, one after the other, those of a folder by their paths in it."""
+    places = [golden_place(name) for name in names]
+    is_one = sum(len(place.files) for place in places) == 1
+    for place in places:
+        for name, file in place.files.items():
+            document = file.document()
+            if not is_one:
+                yield f"== {name if len(places) == 1 else file.name}"
+            yield from document.code.rstrip("\n").split("\n") if code else document_lines(document)
 
 
 def document_lines(document: GraphDocument) -> Iterator[str]:

@@ -34,10 +34,19 @@ def _spelled(node: NodeRecord, modules: Mapping[str, ModuleRecord], table: Spell
     if module is None or len(node.args) != 1 or node.kwargs:
         return node
     spelling = table.modules.get(module.kind)
-    # A parameter that the table does not know may mean anything, and a module has defaults of its own.
-    if spelling is None or set(spelling.parameters) != set(dict(module.config)):
+    if spelling is None or not _is_understood(dict(module.config), spelling, table):
         return node
     return _respelled(node, Spelling(spelling.operator, ("input",)), module.config, table)
+
+
+def _is_understood(config: Mapping[str, str], spelling: Spelling, table: SpelledTable) -> bool:
+    """Tell whether a configuration says all that the operator asks for, and nothing else, which may mean anything.
+
+    A document leaves unsaid what a constructor has as None or False by default; the operator must agree.
+    """
+    unsaid = set(spelling.parameters) - config.keys()
+    agrees = all(table.default(spelling.operator, name) in ("None", "False") for name in unsaid)
+    return agrees and config.keys() <= set(spelling.parameters)
 
 
 def _respelled(

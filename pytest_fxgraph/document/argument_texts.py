@@ -36,9 +36,14 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 class ArgumentTexts:
     """Writes arguments; `references` maps each node that may be read to its `%name` and grows from outside."""
 
-    def __init__(self, node_type: type | None, constants: str = "exact") -> None:
+    def __init__(
+        self,
+        node_type: type | None,
+        constants: str = "exact",
+        own_name: Callable[[Any], str | None] | None = None,
+    ) -> None:
         self.references: dict[Any, str] = {}
-        self.names = TargetNames(self.text)
+        self.names = TargetNames(self.text, own_name)
         self._constants = constants
         self._writers: dict[type, Writer] = dict(self._plain_writers())
         if node_type is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -25,15 +25,21 @@ MOST_NESTED_GRAPHS = 50
 _NAME = re.compile(r"\w+\Z")
 
 
-def build_document(graph_module: Any, *, constants: str = "exact", sources: bool = True) -> GraphDocument:
+OwnName = Callable[[Any], "str | None"]
+
+
+def build_document(
+    graph_module: Any, *, constants: str = "exact", sources: bool = True, own_name: OwnName | None = None
+) -> GraphDocument:
     """Describe a graph module of fxcore or torch.fx as plain data, the same in every run, process and torch version.
 
     `constants` says how much of constant tensors is kept: "exact", "close" or "shape". Without `sources` the lines
-    of the model's source are left out, which is faster. What has no stable text is a DocumentError.
+    of the model's source are left out, which is faster. `own_name` is asked first for the names of functions that
+    the graph calls; None leaves the name to us. What has no stable text is a DocumentError.
     """
     if constants not in CONSTANT_LEVELS:
         raise DocumentError(f"constants={constants!r} is not known; choose one of {', '.join(CONSTANT_LEVELS)}")
-    return _Building(graph_module, constants, sources, depth=1).document()
+    return _Building(graph_module, constants, sources, own_name, depth=1).document()
 
 
 def is_graph_module(value: Any) -> bool:
@@ -44,7 +50,7 @@ def is_graph_module(value: Any) -> bool:
 class _Building:
     """One document in the making."""
 
-    def __init__(self, graph_module: Any, constants: str, sources: bool, depth: int) -> None:
+    def __init__(self, graph_module: Any, constants: str, sources: bool, own_name: OwnName | None, depth: int) -> None:
         if not is_graph_module(graph_module):
             raise DocumentError(
                 f"cannot write down an object of type {type(graph_module).__name__}: it has no graph; "
@@ -57,10 +63,11 @@ class _Building:
         self._module = graph_module
         self._constants = constants
         self._sources = sources
+        self._own_name = own_name
         self._depth = depth
         self._nodes = list(graph_module.graph.nodes)
         node_type = type(self._nodes[0]) if self._nodes else None
-        self._texts = ArgumentTexts(node_type, constants)
+        self._texts = ArgumentTexts(node_type, constants, own_name)
         self._effects = EffectTexts(node_type, self._attribute, self._nested_document)
         self._attributes = Attributes(graph_module)
         self._nested: dict[str, GraphDocument | None] = {}
@@ -158,10 +165,11 @@ class _Building:
         if path not in self._nested:
             module = self._attribute(path)
             is_graph = is_graph_module(module)
-            self._nested[path] = (
-                _Building(module, self._constants, self._sources, self._depth + 1).document() if is_graph else None
-            )
+            self._nested[path] = self._inner(module).document() if is_graph else None
         return self._nested[path]
+
+    def _inner(self, module: Any) -> _Building:
+        return _Building(module, self._constants, self._sources, self._own_name, self._depth + 1)
 
     def _attribute(self, path: str) -> Any:
         try:

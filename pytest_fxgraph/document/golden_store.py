@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
 
+from .received import golden_digest
 from .yaml_data import MOST_BYTES
 
 # What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
@@ -80,6 +81,31 @@ class GoldenStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             # A link is kept, and what it leads to is replaced.
             _replace(Path(os.path.realpath(path)), content)
+        return True
+
+    def digest(self, relative: PurePosixPath | str) -> str | None:
+        """Give the digest of a golden as received files name it; None where there is no golden."""
+        try:
+            return golden_digest(self._content(self.path(relative)))
+        except GoldenMissingError:
+            return None
+
+    def remove(self, relative: PurePosixPath | str) -> bool:
+        """Remove a file and the folders that it leaves empty, and tell whether there was one."""
+        path = self.path(relative)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise GoldenWriteError(
+                f"cannot remove {path}: {_reason(error)}; give permission, or remove it yourself"
+            ) from error
+        for folder in path.relative_to(self.root).parents[:-1]:
+            try:
+                (self.root / folder).rmdir()
+            except OSError:  # there is something else in it
+                break
         return True
 
     def _content(self, path: Path) -> bytes:

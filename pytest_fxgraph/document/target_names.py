@@ -34,8 +34,11 @@ PUBLIC_NAME_OF_MODULE = {"_operator": "operator", "_functools": "functools", "po
 class TargetNames:
     """Names call targets; within one graph, different local functions of the same name are numbered."""
 
-    def __init__(self, argument_text: Callable[[Any], str]) -> None:
+    def __init__(
+        self, argument_text: Callable[[Any], str], own_name: Callable[[Any], str | None] | None = None
+    ) -> None:
         self._argument_text = argument_text
+        self._own_name = own_name  # asked first; None where nobody has names of their own
         self._known: dict[int, tuple[Any, str]] = {}  # holds the target too, so that its id stays taken
         self._codes: dict[str, list[object]] = {}
 
@@ -49,6 +52,9 @@ class TargetNames:
         return known[1]
 
     def _new_name(self, target: Any) -> str:
+        own = None if self._own_name is None else self._own_name(target)
+        if own is not None:
+            return _checked(own, target)
         if isinstance(target, functools.partial):
             return self._partial_name(target)
         name = _operator_name(target) or _public_name(target)
@@ -81,6 +87,13 @@ def class_name(cls: type) -> str:
             if getattr(sys.modules.get(shorter), name, None) is cls:
                 return f"{shorter}.{name}"
     return f"{PUBLIC_NAME_OF_MODULE.get(module, module)}.{name}"
+
+
+def _checked(name: object, target: Any) -> str:
+    """Return a name that a hook gave."""
+    if not isinstance(name, str) or not name.isprintable() or not name.strip():
+        raise DocumentError(f"pytest_fxgraph_target_name gave {name!r} for {target!r}; expected a name, or None")
+    return name
 
 
 def _operator_name(target: Any) -> str | None:

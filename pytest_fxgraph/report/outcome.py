@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-STATUSES = ("matched", "mismatch", "missing", "updated", "error")
+# "refused" is what was to be updated and was not, because the test failed or the file could not be written.
+STATUSES = ("matched", "mismatch", "missing", "updated", "refused", "error")
 UPDATES = ("none", "new", "changed")
 
 
@@ -24,6 +25,7 @@ class Outcome:
     new_text: str | None = None  # what is to be written, if the test may write
     expected_digest: str | None = None  # sha256 of the golden's text that was compared with; None where there was none
     update: str = "none"  # one of UPDATES: why new_text is there
+    received: str | None = None  # what is to be kept beside the golden for `fxgraph accept`, if the test fails
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:

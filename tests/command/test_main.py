@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,24 @@ def test_different_goldens_are_told_and_exit_with_1(capsys, goldens):
     assert "accept" not in out
 
 
+def test_a_golden_that_git_calls_new_or_gone_is_told(capsys, goldens):
+    relu = goldens / "relu.yaml"
+
+    assert run(capsys, "diff", os.devnull, relu)[:2] == (
+        1,
+        f"only in {relu}: there is nothing in {os.devnull} to compare it with\n",
+    )
+    assert run(capsys, "diff", relu, os.devnull)[0] == 1
+
+
+def test_show_takes_several_goldens(capsys, goldens):
+    status, out, _ = run(capsys, "show", "--code", goldens / "relu.yaml", goldens / "gelu.yaml")
+
+    assert status == 0
+    assert out.startswith(f"== {goldens / 'relu.yaml'}\ndef forward")
+    assert f"== {goldens / 'gelu.yaml'}\n" in out
+
+
 def test_the_level_decides(capsys, goldens):
     status, out, _ = run(capsys, "diff", "--level", "exact", goldens / "relu.yaml", goldens / "renamed.yaml")
 
@@ -133,11 +152,10 @@ def test_what_was_received_is_no_golden_of_a_folder(capsys, goldens):
         (["diff", "{folder}", "{relu}"], "cannot compare the folder"),
         (["show", "{corrupt}"], "cannot read the golden file"),
         (
-            ["accept", "{relu}"],
-            "cannot run `fxgraph accept`: this release does not have that command yet; it has show and diff",
+            ["draw", "{relu}", "-o", "a.svg"],
+            "cannot run `fxgraph draw`: this release does not have that command yet; it has show, diff, accept, unused",
         ),
-        (["draw", "{relu}", "-o", "a.svg"], "cannot run `fxgraph draw`"),
-        (["unused"], "cannot run `fxgraph unused`"),
+        (["diff", "HEAD~1:nowhere.yaml", "{relu}"], "cannot read HEAD~1:nowhere.yaml: there is no such file, and git"),
     ],
 )
 def test_trouble_is_told_and_exits_with_2(capsys, goldens, arguments, words):
@@ -175,6 +193,8 @@ def test_the_command_imports_neither_torch_nor_fxcore(goldens):
         "from pytest_fxgraph.command.main import main\n"
         f"assert main(['show', {str(goldens / 'relu.yaml')!r}]) == 0\n"
         f"assert main(['diff', {str(goldens / 'relu.yaml')!r}, {str(goldens / 'gelu.yaml')!r}]) == 1\n"
+        f"assert main(['accept', '--golden-dir', {str(goldens)!r}]) == 0\n"
+        f"assert main(['unused', '--golden-dir', {str(goldens)!r}]) == 0\n"
         "assert not {'torch', 'fxcore', 'pytest'} & set(sys.modules)\n"
     )
 

@@ -26,6 +26,7 @@ RELU = [
     calling("torch.nn.functional.relu(%x, inplace=False)"),
     calling("torch.relu(input=%x)"),
     module("torch.nn.ReLU", inplace="False"),
+    module("torch.nn.ReLU"),  # as the builder has it: a default of False goes unsaid
 ]
 
 
@@ -54,6 +55,11 @@ def test_spelling_counts_where_nothing_else_was_asked_for(obtained):
 )
 def test_what_is_not_relu_is_not_taken_for_it(obtained):
     assert not same(RELU[0], obtained)
+
+
+def test_a_module_that_leaves_unsaid_what_the_operator_must_know_is_not_respelled():
+    assert not same(calling("torch.softmax(%x)"), module("torch.nn.Softmax"))
+    assert not same(calling("torch.nn.functional.leaky_relu(%x)"), module("torch.nn.LeakyReLU"))
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_the_fixtures_are_described(project):
     result.stdout.fnmatch_lines(["fx_trace?*", "fx_golden*", "fx_equivalence*", "fx_transform*"])
 
 
-@pytest.mark.parametrize("name", ["fx_capture", "fx_rewrite"])
+@pytest.mark.parametrize("name", ["fx_capture"])
 def test_a_fixture_that_is_not_built_names_those_that_are(project, name):
     project.test(f"def test_net({name}):\n    pass\n")
 

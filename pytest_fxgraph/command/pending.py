@@ -1,0 +1,105 @@
+"""Received files that wait to be accepted, and how each differs from its golden."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_fxgraph.command.golden_files import read_bytes
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.golden_listing import goldens_below
+from pytest_fxgraph.document.golden_store import GoldenStore
+from pytest_fxgraph.document.received import (
+    golden_of_received,
+    is_received,
+    read_received,
+    received_path,
+)
+from pytest_fxgraph.errors import GoldenError, GoldenFormatError
+from pytest_fxgraph.report.clusters import Cause, cause_parts
+from pytest_fxgraph.report.headline import headline
+
+
+@dataclass(frozen=True)
+class Pending:
+    """One received file."""
+
+    path: Path
+
+    @property
+    def golden(self) -> Path:
+        """Name the golden that it would replace."""
+        return golden_of_received(self.path)
+
+    def difference(self) -> Difference | None:
+        """Compare with the golden at level structure; None where there is no golden that could be read."""
+        received = decode(self._text(), str(self.path))
+        try:
+            golden = decode(read_bytes(self.golden), str(self.golden))
+        except GoldenError:
+            return None
+        return compare_documents(golden, received)
+
+    def cause(self) -> Cause:
+        """Say why it is there, in a form that can be compared with those of others."""
+        name = self.golden.as_posix()
+        difference = self.difference()
+        if difference is None:
+            words = "the golden cannot be read" if self.golden.exists() else "there is no golden yet"
+            return Cause(name, words, (words,))
+        if difference.is_empty:
+            words = "no difference at level structure: names, order or code"
+            return Cause(name, words, (words,))
+        return Cause(name, headline(difference), cause_parts(difference, name))
+
+    def accept(self) -> None:
+        """Put it in the place of its golden; refused if the golden is no longer the one it was compared with."""
+        store = GoldenStore(self.golden.parent)
+        received = read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
+        decode(received.text, str(self.path))  # nothing that could not be read becomes a golden
+        if store.digest(self.golden.name) != received.compared_with:
+            raise GoldenError(
+                f"cannot accept {self.path}: {self.golden} is no longer the golden that it was compared with; "
+                "run the test again with pytest --fx-received"
+            )
+        store.write(self.golden.name, received.text)
+        self.path.unlink()
+
+    def _text(self) -> str:
+        return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path)).text
+
+
+def pending_below(folder: Path) -> list[Pending]:
+    """Find the received files of a golden folder."""
+    return [Pending(folder / path) for path in goldens_below(folder) if is_received(path)]
+
+
+def pending_that_match(patterns: Iterable[str], folder: Path) -> list[Pending]:
+    """Find the received files of goldens that patterns name: paths, globs, or folders; a `*` matches slashes too."""
+    known = pending_below(folder)
+    found: dict[Path, Pending] = {}
+    for pattern in patterns:
+        matching = list(_matching(os.path.normpath(pattern), known))
+        if not matching:
+            raise GoldenFormatError(
+                f"cannot accept {pattern!r}: nothing was received for such a golden; run its tests with "
+                "pytest --fx-received, and look at what there is with `fxgraph accept`"
+            )
+        found.update({pending.path: pending for pending in matching})
+    return [found[path] for path in sorted(found)]
+
+
+def _matching(pattern: str, known: list[Pending]) -> Iterator[Pending]:
+    for path in map(Path, {pattern, *glob.glob(pattern, recursive=True)}):
+        received = path if is_received(path) else received_path(path)
+        if path.is_dir():
+            yield from pending_below(path)
+        elif received.is_file():
+            yield Pending(received)
+    yield from (one for one in known if fnmatch.fnmatchcase(one.golden.as_posix(), pattern.replace(os.sep, "/")))

@@ -1,0 +1,75 @@
+"""Differences of many goldens that are one difference: one cause, reviewed once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.document.literals import references, rename_references
+
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Goldens that differ from what was received in the same way."""
+
+    key: str  # the same for the same difference in every run: a few hex digits
+    headline: str  # of the first
+    goldens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why one golden differs, without the places at which it does."""
+
+    golden: str
+    headline: str
+    parts: tuple[object, ...]
+
+
+def clustered(causes: Iterable[Cause]) -> list[Cluster]:
+    """Group goldens by cause, the cause of most of them first."""
+    groups: dict[str, list[Cause]] = {}
+    for cause in causes:
+        groups.setdefault(_key(cause.parts), []).append(cause)
+    clusters = [
+        Cluster(key, group[0].headline, tuple(cause.golden for cause in group)) for key, group in groups.items()
+    ]
+    return sorted(clusters, key=lambda cluster: (-len(cluster.goldens), cluster.goldens))
+
+
+def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
+    """Find a cluster by its key, else by its place in the list, counted from 1."""
+    for cluster in clusters:
+        if cluster.key == choice.lower():
+            return cluster
+    place = int(choice) if choice.isascii() and choice.isdigit() and len(choice) < _DIGITS else 0
+    return clusters[place - 1] if 0 < place <= len(clusters) else None
+
+
+def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
+    """Give what two differences have in common if they have one cause: what changed into what, however often.
+
+    A difference that is not listed in full shares its cause with nobody, for the rest of it is not known.
+    """
+    if difference.truncated or difference.omitted:
+        return ("not listed in full", golden)
+    return tuple(sorted({_part(change) for change in difference.changes}))
+
+
+def _part(change: Change) -> tuple[str, ...]:
+    texts = (_without_names(change.expected), _without_names(change.obtained))
+    # A name that a user gave is the change itself; one that tracing gave says where it is.
+    where = change.where if change.subject in ("input", "note") else ""
+    return (change.kind, change.action, change.subject, change.field, change.operator, where, *texts)
+
+
+def _without_names(text: str) -> str:
+    return rename_references(text, dict.fromkeys(references(text), ""))
+
+
+def _key(parts: tuple[object, ...]) -> str:
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

@@ -1,0 +1,68 @@
+"""The report of a run as JSON: what became of each golden, and what `fxgraph unused` needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_fxgraph.errors import ReportError
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.run_record import RunRecord
+
+FORMAT = 1
+_REMEDY = "give a file that pytest --fx-report wrote"
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything about one run that is worth keeping."""
+
+    summary: str  # in one line; empty where no golden was compared
+    record: RunRecord
+    outcomes: Sequence[Outcome] = ()
+    unused: Sequence[str] = ()
+    sections: Sequence[str] = ()  # what hooks have to say
+
+
+def json_text(report: RunReport) -> str:
+    """Write a report; the texts of goldens stay out of it, they are on disk."""
+    data = {
+        "format": FORMAT,
+        "summary": report.summary,
+        "outcomes": [_shown(outcome) for outcome in report.outcomes],
+        "unused": list(report.unused),
+        "sections": list(report.sections),
+        "run": report.record.to_dict(),
+    }
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read what a report says about its run; anything but a report of this format is a ReportError."""
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ReportError(
+            f"cannot read the report {path}: {(error.strerror or str(error)).lower()}; {_REMEDY}"
+        ) from None
+    except (ValueError, RecursionError):
+        raise ReportError(f"cannot read the report {path}: it is not JSON; {_REMEDY}") from None
+    found = data.get("format") if isinstance(data, dict) else None
+    if found != FORMAT or isinstance(found, bool):
+        reason = f"its format is {found!r:.40}, and this release reads {FORMAT}"
+        raise ReportError(f"cannot read the report {path}: {reason}; {_REMEDY}, of the same release")
+    try:
+        return RunRecord.from_dict(data["run"])
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ReportError(f"cannot read the report {path}: {reason}; {_REMEDY}") from None
+
+
+def _shown(outcome: Outcome) -> dict[str, Any]:
+    data = outcome.to_dict()
+    for text in ("new_text", "received"):
+        data.pop(text)
+    return data

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.report.clusters import Cause, cause_parts, chosen_cluster, clustered
+
+RELU = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
+
+
+def difference(expected: str, obtained: str):
+    return compare_documents(document(expected), document(obtained))
+
+
+def test_the_same_change_in_two_graphs_is_one_cause():
+    small = difference(RELU, RELU.replace("relu", "gelu"))
+    large = difference(
+        "%i = input i\n%b = torch.exp(%i)\n%c = torch.relu(%b)\n%d = torch.relu(%c)\nreturn %d",
+        "%i = input i\n%b = torch.exp(%i)\n%c = torch.gelu(%b)\n%d = torch.gelu(%c)\nreturn %d",
+    )
+
+    assert cause_parts(small, "one") == cause_parts(large, "two")
+
+
+@pytest.mark.parametrize("obtained", ["torch.gelu(%x)", "torch.relu(%x, True)", "torch.relu(%x, False)"])
+def test_another_change_is_another_cause(obtained):
+    sigmoid = difference(RELU, RELU.replace("relu", "sigmoid"))
+    other = difference(RELU, RELU.replace("torch.relu(%x)", obtained))
+
+    assert cause_parts(sigmoid, "one") != cause_parts(other, "one")
+
+
+def test_inputs_of_different_names_are_different_causes():
+    one = difference(RELU, RELU.replace("input x", "input mask"))
+    other = difference(RELU, RELU.replace("input x", "input images"))
+
+    assert cause_parts(one, "one") != cause_parts(other, "one")
+
+
+def test_what_is_not_listed_in_full_shares_its_cause_with_nobody():
+    whole = difference(RELU, RELU.replace("relu", "gelu"))
+    cut = dataclasses.replace(whole, omitted=3)
+
+    assert cause_parts(cut, "one") != cause_parts(cut, "two")
+
+
+def test_the_cause_of_most_goldens_comes_first():
+    clusters = clustered([Cause("a", "A", ("x",)), Cause("b", "B", ("y",)), Cause("c", "C", ("y",))])
+
+    assert [(cluster.headline, cluster.goldens) for cluster in clusters] == [("B", ("b", "c")), ("A", ("a",))]
+
+
+def test_a_cluster_keeps_its_key_when_others_are_gone():
+    causes = [Cause("a", "A", ("x",)), Cause("b", "B", ("y",)), Cause("c", "C", ("y",))]
+
+    assert clustered(causes)[1].key == clustered(causes[:1])[0].key
+
+
+def test_a_cluster_is_chosen_by_key_before_number():
+    clusters = clustered([Cause("a", "A", ("x",)), Cause("b", "B", ("y",))])
+
+    assert chosen_cluster(clusters, clusters[1].key.upper()) is clusters[1]
+    assert chosen_cluster(clusters, "2") is clusters[1]
+    assert chosen_cluster(clusters, "3") is None
+    assert chosen_cluster(clusters, "9" * 5000) is None

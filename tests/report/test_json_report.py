@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+
+from pytest_fxgraph.report.json_report import RunReport, json_text, read_record
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.run_record import RunRecord
+
+RECORD = RunRecord(had_path_arguments=True, finished=True, asked=("golden/t/t.yaml",))
+OUTCOME = Outcome("t.py::t", "golden/t/t.yaml", "exact", "mismatch", "words", new_text="long", received="long")
+
+
+def test_a_report_leaves_out_the_texts_of_goldens():
+    data = json.loads(json_text(RunReport("1 golden differs", RECORD, [OUTCOME], ["golden/u/u.yaml"], ["hello"])))
+
+    assert data["summary"] == "1 golden differs"
+    assert data["outcomes"][0]["headline"] == "words"
+    assert not {"new_text", "received"} & data["outcomes"][0].keys()
+    assert (data["unused"], data["sections"]) == (["golden/u/u.yaml"], ["hello"])
+
+
+def test_a_report_has_its_record_read_back(tmp_path):
+    path = tmp_path / "fx.json"
+    path.write_text(json_text(RunReport("", RECORD)))
+
+    assert read_record(path) == RECORD
+
+
+def test_half_a_surrogate_pair_in_an_id_is_no_obstacle(tmp_path):
+    record = RunRecord(had_path_arguments=False, finished=True, asked=("golden/t/\ud800.yaml",))
+    path = tmp_path / "fx.json"
+    path.write_text(json_text(RunReport("", record)), encoding="utf-8")
+
+    assert read_record(path) == record
