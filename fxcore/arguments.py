@@ -16,7 +16,7 @@ class Value:
 
 
 # Leaves that need neither mapping nor a look inside; the common ones, by exact type.
-_PLAIN = frozenset({int, float, bool, str, type(None), complex, type(...)})
+PLAIN = frozenset({int, float, bool, str, type(None), complex, type(...)})
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
@@ -24,7 +24,7 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     kind = type(a)
     if kind is tuple:
         return tuple([map_aggregate(item, fn) for item in a])
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return fn(a)
     if isinstance(a, list):
         return immutable_list([map_aggregate(item, fn) for item in a])
@@ -41,12 +41,18 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
     """Apply `fn` to every `Value` in `a` and leave the other leaves as they are."""
     kind = type(a)
-    if kind in _PLAIN:
+    if kind is tuple:
+        # Most items are values or plain, and asking here saves a call for each.
+        return tuple(
+            [
+                fn(item) if isinstance(item, Value) else item if type(item) in PLAIN else map_values(item, fn)
+                for item in a
+            ]
+        )
+    if kind in PLAIN:
         return a
     if isinstance(a, Value):
         return fn(a)
-    if kind is tuple:
-        return tuple([map_values(item, fn) for item in a])
     if isinstance(a, (list, dict, slice, tuple)):
         return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Value) else leaf)
     return a
@@ -67,16 +73,25 @@ def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
 def freeze(a: Any, seen: dict[Any, None]) -> Any:
     """Return `a` with its containers immutable, and add the values in it to `seen` in reading order."""
     kind = type(a)
-    if kind in _PLAIN:
+    if kind is tuple:
+        return _freeze_tuple(a, seen)
+    if kind in PLAIN:
         return a
     if isinstance(a, Value):
         seen[a] = None
         return a
-    if kind is tuple:
-        return tuple([freeze(item, seen) for item in a])
     if isinstance(a, (list, dict, slice, tuple)):
         return map_aggregate(a, lambda leaf: _note(leaf, seen))
     return a
+
+
+def _freeze_tuple(items: tuple[Any, ...], seen: dict[Any, None]) -> tuple[Any, ...]:
+    for item in items:
+        if isinstance(item, Value):
+            seen[item] = None
+        elif type(item) not in PLAIN:
+            return tuple([freeze(item, seen) for item in items])
+    return items  # nothing in it can change, as nearly always
 
 
 def _note(leaf: Any, seen: dict[Any, None]) -> Any:

@@ -109,6 +109,13 @@ def readable_target(target: Any) -> str:
     """Return a target as graph printouts show it: `operator.add`, `builtins.getattr`, `torch.relu`, a path."""
     if isinstance(target, str):
         return target
+    try:
+        return _cached_readable_target(target)
+    except TypeError:  # not hashable
+        return _find_readable_target(target)
+
+
+def _find_readable_target(target: Any) -> str:
     name = getattr(target, "__name__", None)
     if name is not None:
         module = getattr(target, "__module__", None)
@@ -117,3 +124,6 @@ def readable_target(target: Any) -> str:
         if module == "_operator":
             return f"operator.{name}"
     return qualified_name(target)
+
+
+_cached_readable_target = functools.lru_cache(maxsize=4096)(_find_readable_target)

@@ -13,6 +13,14 @@ from torch import nn
 from fxcore.source_cache import SOURCES
 
 
+class CodeOnlyModule(nn.Module):
+    """A module that has the attributes of another and nothing else."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        vars(self).update(body)
+
+
 class CodePickle:
     """How a graph comes from code."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from fxcore.code_pickle import CodePickle
+from fxcore.code_pickle import CodeOnlyModule, CodePickle
 from fxcore.graph_module import GraphModule
 from fxcore.tracer import Tracer
 
@@ -22,8 +22,7 @@ def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:
     stack_traces = body.pop("_graphmodule_graph_node_meta_stack_trace", None) or {}
     tracer_class = body.get("_tracer_cls") or Tracer
     # Tracing takes forward from the class.
-    root = type("CodeOnlyModule", (nn.Module,), {"forward": forward})()
-    vars(root).update(body)
+    root = type("CodeOnlyModule", (CodeOnlyModule,), {"forward": forward})(body)
     # The code calls what was a leaf when it was first traced.
     keeps_modules = type("KeepModules", (tracer_class,), {"is_leaf_module": lambda self, module, path: True})
     graph = keeps_modules().trace(root, **(body.get("_tracer_extras") or {}))

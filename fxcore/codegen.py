@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
@@ -17,6 +18,8 @@ from fxcore.statement_writer import StatementWriter
 from fxcore.verbose_code import VerboseStyle, meta_docstring, origin_comment, value_annotation
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
+
+_Piece = tuple[int | None, str]
 
 _COUNTER = re.compile(r"# COUNTER: (\d+)")
 
@@ -115,11 +118,17 @@ class _FunctionWriter:
         self._free_vars: list[str] = []
         self._return_annotation = ""
         # Pieces of text by the index of the node that they come from; a comment counts with the node before.
-        self._body: list[tuple[int | None, str]] = []
+        self._body: list[_Piece] = []
         self._last_comment: str | None = None
+        # Who transforms the body gets a statement and its end apart, as torch.fx hands them over.
+        self._pieces_are_seen = codegen._body_transformer is not None
+        self._is_plain = not (verbose or record_func or style.meta or style.colored or self._pieces_are_seen)
 
     def write(self, nodes: list[Node]) -> PythonCode:
-        self._write_body(nodes)
+        if self._is_plain:
+            self._write_plain_body(nodes)
+        else:
+            self._write_body(nodes)
         wrap_statements = self._wrap_statements()
         body = self._transformed_body()
         for name, value in self._codegen.additional_globals():
@@ -130,7 +139,8 @@ class _FunctionWriter:
             self._return_annotation,
             expanded_def=self._style.expanded_def,
         )
-        lines, line_to_node = _lines(body, first_line=prologue.count("\n") + 1)
+        split = _lines_of_plain_body if self._is_plain else _lines
+        lines, line_to_node = split(body, prologue.count("\n") + 1)
         code = "\n".join([f"    {line}" for line in lines])
         return PythonCode(
             f"\n{wrap_statements}\n\n{prologue}\n{code}",
@@ -153,9 +163,34 @@ class _FunctionWriter:
             elif op == "output":
                 self._output(node, index)
             else:
-                self._compute(node, index, freed_after.get(node, []))
+                self._compute(node, index, freed_after.get(node))
         if self._record:
             emit((len(nodes) - 1, "_rf.__exit__(None, None, None)\n"))
+        if not any(text for _, text in self._body):
+            emit((None, "pass\n"))
+
+    def _write_plain_body(self, nodes: list[Node]) -> None:
+        """Write the body of code that has nothing but statements, as nearly all code.
+
+        One loop, and each statement one piece: more time would go into the calls of smaller steps than into the steps.
+        """
+        freed_after = values_freed_after(nodes).get
+        statement, names, emit = self._writer.statement, self._writer.names, self._body.append
+        for index, node in enumerate(nodes):
+            if node._op == "placeholder":
+                self._placeholder(node, index)
+                continue
+            if node._op == "output":
+                self._output(node, index)
+                continue
+            text = statement(node, "" if node._type is None else self._annotation(node))
+            freed = freed_after(node)
+            if freed is None and node.users:
+                emit((index, f"{text}\n"))
+            elif freed is not None and len(freed) == 1 and node.users:
+                emit((index, f"{text};  {names[freed[0]]} = None\n"))
+            else:
+                emit((index, text + self._end(node, freed)))
         if not any(text for _, text in self._body):
             emit((None, "pass\n"))
 
@@ -183,7 +218,7 @@ class _FunctionWriter:
         description = node.meta.get("desc") if self._style.expanded_def else None
         comment = f"  # {description}" if description is not None else ""
         self._free_vars.append(f"{target}{annotation}{default}{comment}")
-        parameter, name = target.replace("*", ""), self._writer.name(node)
+        parameter, name = target.replace("*", ""), self._writer.names[node]
         self._body.append((index, f"{name} = {parameter}\n" if parameter != name else ""))
 
     def _output(self, node: Node, index: int) -> None:
@@ -196,25 +231,29 @@ class _FunctionWriter:
             descs=node.meta.get("desc") if self._style.expanded_def else None,
             repr_fn=self._writer.value,
         )
-        self._body += [(index, statement), (index, "\n")]
+        self._body += [(index, f"{statement}\n")] if self._is_plain else [(index, statement), (index, "\n")]
 
-    def _compute(self, node: Node, index: int, freed: list[Node]) -> None:
+    def _compute(self, node: Node, index: int, freed: list[Node] | None) -> None:
         emit = self._body.append
-        annotation = self._annotation(node) if self._verbose or node._type is not None else ""
+        annotation = self._annotation(node)
         self._meta(node, index)
         record = self._record and node._op != "get_attr"
         if record:
             emit((index, f"_rf_{node._name} = {_record(index)}; _rf_{node._name}.__enter__()\n"))
         emit((index, self._writer.statement(node, annotation)))
-        if not node.users:
-            freed = [*freed, node]  # kept for its effect alone; its value need not wait for the function's end
-        if freed:
-            targets = " = ".join([self._writer.name(value) for value in freed])
-            emit((index, f";  {self._style.paint('dim', f'{targets} = None')}\n"))
-        else:
-            emit((index, "\n"))
+        emit((index, self._end(node, freed)))
         if record:
             emit((index, f"_rf_{node._name}.__exit__(None, None, None)\n"))
+
+    def _end(self, node: Node, freed: list[Node] | None) -> str:
+        """Return the end of a statement, with the freeing of values that nobody reads any more."""
+        unread = freed or []
+        if not node.users:
+            unread = [*unread, node]  # kept for its effect alone; its value need not wait for the function's end
+        if not unread:
+            return "\n"
+        targets = " = ".join([self._writer.names[value] for value in unread])
+        return f";  {self._style.paint('dim', f'{targets} = None')}\n"
 
     def _wrap_statements(self) -> str:
         if not self._writer.wrapped:
@@ -222,7 +261,7 @@ class _FunctionWriter:
         # torch's registry, not ours: the text is torch.fx's, and tracing with either sees what is in it.
         return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
 
-    def _transformed_body(self) -> list[tuple[int | None, str]]:
+    def _transformed_body(self) -> list[_Piece]:
         """Give the body to whoever asked for it with `Graph.on_generate_code`, in the form that torch.fx gives."""
         transform = self._codegen._body_transformer
         if transform is None:
@@ -246,8 +285,8 @@ def _is_asked_for(what: str) -> bool:
     return os.environ.get(f"FX_GRAPH_SHOW_{what}", "0") == "1"
 
 
-def _read_counters(text: str) -> list[tuple[int | None, str]]:
-    body: list[tuple[int | None, str]] = []
+def _read_counters(text: str) -> list[_Piece]:
+    body: list[_Piece] = []
     current: int | None = None
     for line in text.splitlines(keepends=True):
         counter = _COUNTER.search(line)
@@ -258,17 +297,23 @@ def _read_counters(text: str) -> list[tuple[int | None, str]]:
     return body
 
 
-def _lines(body: list[tuple[int | None, str]], first_line: int) -> tuple[list[str], dict[int, int | None]]:
+def _lines_of_plain_body(body: list[_Piece], first_line: int) -> tuple[list[str], dict[int, int | None]]:
+    """As `_lines`, for a body whose pieces all end a line, if they are not empty."""
+    written = [piece for piece in body if piece[1]]
+    lines = "".join([text for _, text in written]).split("\n")
+    if len(lines) > len(written) + 1:  # a constant whose repr has several lines
+        return _lines(body, first_line)
+    # After the last comes an empty line, which counts with the last piece.
+    return lines, dict(enumerate([*[index for index, _ in written], body[-1][0]], first_line))
+
+
+def _lines(body: list[_Piece], first_line: int) -> tuple[list[str], dict[int, int | None]]:
     """Split the body into lines and say, for each line number, which node it comes from."""
     lines: list[str] = [""]
     line_to_node: dict[int, int | None] = {}
     index: int | None = None
     for index, text in body:
         line_to_node[len(lines) - 1 + first_line] = index
-        if text.endswith("\n") and text.count("\n") == 1:  # nearly always
-            lines[-1] += text[:-1]
-            lines.append("")
-            continue
         first, *others = text.split("\n")
         lines[-1] += first
         for other in others:
@@ -281,8 +326,13 @@ def _lines(body: list[tuple[int | None, str]], first_line: int) -> tuple[list[st
 
 def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:
     """Call a method of a user's CodeGen with those options that it takes; they joined the interface later."""
-    parameters = inspect.signature(method).parameters
-    return method(*args, **{name: value for name, value in options.items() if name in parameters})
+    known = _parameters(getattr(method, "__func__", method))
+    return method(*args, **{name: value for name, value in options.items() if name in known})
+
+
+@functools.lru_cache(maxsize=64)
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def _parameter_line(parameter: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
+from fxcore.fresh_values import is_fresh
 from fxcore.node import Node
+from fxcore.purity import only_writes_first_argument
 
 
 class _Graph(Protocol):
@@ -23,3 +25,31 @@ def remove_unread(graph: _Graph, must_stay: Callable[[Node], bool]) -> int:
             graph.erase_node(node)
             removed += 1
     return removed
+
+
+def is_needed_unread(node: Node, module: Any) -> bool:
+    """Tell whether a node that nobody reads must stay: it does more than compute, and somebody may notice.
+
+    Nobody notices what is written into a value that nothing else reads, such as `relu(conv(x), inplace=True)`.
+    """
+    return node.is_impure() and not _is_lost_write(node, module)
+
+
+def _is_lost_write(node: Node, module: Any) -> bool:
+    while only_writes_first_argument(node, module):
+        value = node.args[0]
+        if not isinstance(value, Node) or not all(_sees_nothing(user, node, module) for user in value.users):
+            return False
+        if is_fresh(value, module):
+            return True
+        if not value.is_impure():
+            return False
+        node = value  # written into as well: what matters is where the memory comes from
+    return False
+
+
+def _sees_nothing(user: Node, writer: Node, module: Any) -> bool:
+    """Tell whether a reader of a value is `writer`, or an earlier one of its kind whose own value nobody reads."""
+    return user is writer or (
+        not user.users and user.args[:1] == writer.args[:1] and only_writes_first_argument(user, module)
+    )

@@ -36,6 +36,13 @@ CUSTOM_BUILTINS: dict[str, CustomBuiltin] = {
 for _name, _builtin in CUSTOM_BUILTINS.items():
     reserve(_name, _builtin.obj)
 
+
+def register_custom_builtin(name: str, import_str: str, obj: Any) -> None:
+    """Let all generated code use `name` for `obj`; `import_str` is the statement that makes it so in a file."""
+    CUSTOM_BUILTINS[name] = CustomBuiltin(import_str, obj)
+    reserve(name, obj)
+
+
 _TYPING_ORIGINS: dict[Any, Any] = {
     list: typing.List,  # noqa: UP006 - the alias is what a pre-585 annotation was written with
     dict: typing.Dict,  # noqa: UP006
@@ -54,7 +61,7 @@ class GeneratedGlobals:
         self._namespace = namespace
         self.table: dict[str, Any] = {}
         for name, builtin in CUSTOM_BUILTINS.items():
-            self.add(name, builtin.obj)
+            self.table[namespace.create_name(name, builtin.obj)] = builtin.obj
 
     def add(self, name_hint: str, obj: Any) -> str:
         """Make `obj` reachable from the code and return the name to write."""

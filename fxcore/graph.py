@@ -10,19 +10,28 @@ from typing import Any
 
 from fxcore import lint, purity
 from fxcore.arguments import map_values
+from fxcore.calling_convention import PyTreeCodeGen, PyTreeInfo
 from fxcore.codegen import CodeGen, TransformCodeFunc
-from fxcore.dead_code import remove_unread
+from fxcore.dead_code import is_needed_unread, remove_unread
 from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.generated_globals import register_custom_builtin
 from fxcore.insert_point import InsertPoint
 from fxcore.namespace import Namespace, snake_case
 from fxcore.node import Argument, Node, Target
+from fxcore.node_copies import append_copies
 from fxcore.node_factory import NodeFactory
-from fxcore.node_list import NodeList, label_between, walk
+from fxcore.node_list import GAP, NodeList, label_between, walk
 from fxcore.operator_index import OperatorIndex
+from fxcore.operators import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
 from fxcore.printer import graph_text, print_table
 from fxcore.python_code import PythonCode
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
+
+# Names of torch.fx's file that programs import though nobody promises them.
+magic_methods, reflectable_magic_methods, inplace_methods = OPERATORS, REFLECTABLE_OPERATORS, INPLACE_OPERATORS
+_Namespace, _PyTreeCodeGen, _PyTreeInfo, _snake_case = Namespace, PyTreeCodeGen, PyTreeInfo, snake_case
+_register_custom_builtin = register_custom_builtin
 
 
 class Graph(NodeFactory):
@@ -106,8 +115,7 @@ class Graph(NodeFactory):
         """
         if self._index is None:
             self._index = OperatorIndex(walk(self._root))
-        found = self._index.find(op, target)
-        return sorted(found) if sort else found
+        return self._index.find(op, target, sort)
 
     def __str__(self) -> str:
         return graph_text(walk(self._root))
@@ -192,13 +200,13 @@ class Graph(NodeFactory):
         copied = Graph(tracer_cls=self._tracer_cls)
         # Nodes are filed in the memo under themselves too, as torch.fx does: callers look them up there.
         copies: dict[Any, Any] = memo if memo else {}
-        output = copied.graph_copy(self, val_map=copies, return_output_node=True)
+        output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
         copied._co_fields = dict(self._co_fields)
         if output is not None:
-            value, original = output
-            node = copied.output(value, type_expr=original._type)
-            node.meta = copy.copy(original.meta)
+            value = map_values(output._args[0], copies.__getitem__)
+            node = copied.output(value, type_expr=output._type)
+            node.meta = copy.copy(output.meta)
         return copied
 
     # Where new nodes go.
@@ -255,16 +263,18 @@ class Graph(NodeFactory):
         to_erase.unlink()
         to_erase._erased = True
         self._len -= 1
-        to_erase._set_arguments(map_values(to_erase._args, _forget), map_values(to_erase._kwargs, _forget))
+        to_erase.forget_inputs()
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Remove nodes that nobody reads and that do nothing else; return whether there were any.
 
-        `is_impure_node` says which nodes must stay; by default `Node.is_impure` does. The graph is checked first
-        (GraphError). Graph modules that the owning module's graph reads by `get_attr` are cleaned too.
+        `is_impure_node` says which nodes must stay; by default `Node.is_impure` does, except that what is written into
+        a value that nothing else reads goes with it. The graph is checked first (GraphError). Graph modules that the
+        owning module's graph reads by `get_attr` are cleaned too.
         """
         self.lint()
-        must_stay = is_impure_node if is_impure_node is not None else Node.is_impure
+        owner = self._owning_module
+        must_stay = is_impure_node if is_impure_node is not None else lambda node: is_needed_unread(node, owner)
         changed = remove_unread(self, must_stay) > 0
         for module in self._graph_modules_read():
             if module.graph.eliminate_dead_code():
@@ -377,12 +387,10 @@ class Graph(NodeFactory):
 
     def order_between(self, before: Node, after: Node) -> int:
         """Return an order label for a node linked in between two others."""
+        if after is self._root and before is not after:  # at the end, where most nodes come
+            return before._sort_key + GAP
         return label_between(self._root, before, after)
 
     def is_impure(self, node: Node, impure_random: bool) -> bool:
         """Tell whether `node` does more than compute its value, as far as the owning module tells."""
         return purity.is_impure(node, self._owning_module, impure_random)
-
-
-def _forget(value: Any) -> None:
-    return None

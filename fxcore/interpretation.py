@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch import nn
@@ -96,10 +96,8 @@ class Interpreter:
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n._op)(n._target, args, kwargs)
 
-    @contextmanager
-    def _set_current_node(self, node: Node) -> Iterator[None]:
-        with traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}"):
-            yield
+    def _set_current_node(self, node: Node) -> AbstractContextManager[None]:
+        return traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}")
 
     # What a node of each opcode does. `args` and `kwargs` are values.
 

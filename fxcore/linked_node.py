@@ -59,19 +59,21 @@ class LinkedNode(Value):
 
     def prepend(self, x: Self) -> None:
         """Move `x`, a node of the same graph, to the place before this one."""
-        if x.graph is not self.graph:
+        graph = self.graph
+        if x.graph is not graph:
             raise GraphArgumentError(
                 f"Attempting to move a Node into a different Graph: {x!r} belongs to another graph than "
                 f"{self!r}; copy it with graph.node_copy()"
             )
         if x is self:
             return
-        self.graph.before_change()
-        x.unlink()
+        graph.before_change()
+        if x._next is not x:  # it is in the list
+            x.unlink()
         before = self._prev
         before._next, x._prev = x, before
         x._next, self._prev = self, x
-        x._sort_key = self.graph.order_between(before, self)
+        x._sort_key = graph.order_between(before, self)
 
     def append(self, x: Self) -> None:
         """Move `x`, a node of the same graph, to the place after this one."""

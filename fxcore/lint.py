@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -22,10 +22,11 @@ def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) ->
     names: set[str] = set()
     defined: set[Node] = set()
     for node in nodes:
-        _check_node(graph, node)
-        for value in node._input_nodes:
-            if value not in defined:
-                raise GraphError(_explain_undefined(graph, value, node))
+        if node._op not in OPCODES or node.graph is not graph:
+            _refuse_node(node)
+        if not defined.issuperset(node._input_nodes):
+            value = next(value for value in node._input_nodes if value not in defined)
+            raise GraphError(_explain_undefined(graph, value, node))
         defined.add(node)
         if node._name in names:
             raise GraphError(
@@ -34,20 +35,18 @@ def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) ->
             )
         names.add(node._name)
     if owning_module is not None:
-        for node in nodes:
-            _check_target(node, owning_module)
+        _check_targets(nodes, owning_module)
 
 
-def _check_node(graph: Any, node: Node) -> None:
+def _refuse_node(node: Node) -> NoReturn:
     if node._op not in OPCODES:
         raise GraphError(
             f"Node {node._name} had unknown opcode {node._op}! It must be one of {', '.join(sorted(OPCODES))}"
         )
-    if node.graph is not graph:
-        raise GraphError(
-            f"Node '{node._name}' does not belong to this Graph! Make it with this graph's methods or copy it with "
-            "graph.node_copy()"
-        )
+    raise GraphError(
+        f"Node '{node._name}' does not belong to this Graph! Make it with this graph's methods or copy it with "
+        "graph.node_copy()"
+    )
 
 
 def _explain_undefined(graph: Any, value: Node, reader: Node) -> str:
@@ -69,29 +68,36 @@ def _explain_undefined(graph: Any, value: Node, reader: Node) -> str:
     )
 
 
-def _check_target(node: Node, module: nn.Module) -> None:
-    target = node._target
-    wanted, is_right = ("Callable", callable(target)) if node._op == "call_function" else ("str", type(target) is str)
-    if not is_right and not (wanted == "str" and isinstance(target, str)):
-        raise NodeTargetError(
-            f"Node {node._name} target {target!r} has type {torch.typename(target)} but a {wanted} is expected"
+def _check_targets(nodes: list[Node], module: nn.Module) -> None:
+    # Paths share their parents, and asking a module for a child is slow: what a path names is looked up once.
+    known: dict[str, dict[str, Any]] = {"call_module": {}, "get_attr": {}}
+    for node in nodes:
+        target: Any = node._target
+        wanted = "Callable" if node._op == "call_function" else "str"
+        if not (callable(target) if wanted == "Callable" else isinstance(target, str)):
+            raise NodeTargetError(
+                f"Node {node._name} target {target!r} has type {torch.typename(target)} but a {wanted} is expected"
+            )
+        if node._op in known and target not in known[node._op]:
+            _look_up(node, target, module, known[node._op])
+
+
+def _look_up(node: Node, path: str, module: nn.Module, known: dict[str, Any]) -> Any:
+    """Return what `path`, the target of `node` or the start of it, names below `module`."""
+    if path in known:
+        return known[path]
+    parent_path, dot, atom = path.rpartition(".")
+    found = getattr(_look_up(node, parent_path, module, known) if dot else module, atom, None)
+    place = parent_path or type(module).__name__
+    if found is None:
+        raise GraphError(
+            f"Node {node._name} target {node._target} references nonexistent attribute {atom} of {place}; "
+            "install it with add_submodule(), register_parameter() or register_buffer()"
         )
-    if node._op in ("get_attr", "call_module"):
-        _check_path(node, module, str(target).split("."))
-
-
-def _check_path(node: Node, module: nn.Module, atoms: list[str]) -> None:
-    found: Any = module
-    for depth, atom in enumerate(atoms):
-        found = getattr(found, atom, None)
-        place = ".".join(atoms[:depth]) or type(module).__name__
-        if found is None:
-            raise GraphError(
-                f"Node {node._name} target {node._target} references nonexistent attribute {atom} of {place}; "
-                "install it with add_submodule(), register_parameter() or register_buffer()"
-            )
-        if node._op == "call_module" and not isinstance(found, nn.Module):
-            raise GraphError(
-                f"Node {node._name} target {node._target} {atom} of {place} does not reference an nn.Module, so it "
-                "cannot be called as one; read it with get_attr"
-            )
+    if node._op == "call_module" and not isinstance(found, nn.Module):
+        raise GraphError(
+            f"Node {node._name} target {node._target} {atom} of {place} does not reference an nn.Module, so it "
+            "cannot be called as one; read it with get_attr"
+        )
+    known[path] = found
+    return found

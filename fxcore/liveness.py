@@ -11,9 +11,9 @@ def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
     """Map each node to the values that nobody reads once it has run. `nodes` come in order of execution."""
     read_later: set[Node] = set()
     freed: dict[Node, list[Node]] = {}
-    for node in reversed(list(nodes)):
-        for value in node._input_nodes:
-            if value not in read_later:
-                read_later.add(value)
-                freed.setdefault(node, []).append(value)
+    for node in reversed(nodes if isinstance(nodes, list) else list(nodes)):
+        last_reads = [value for value in node._input_nodes if value not in read_later]
+        if last_reads:
+            read_later.update(last_reads)
+            freed[node] = last_reads
     return freed

@@ -21,6 +21,7 @@ def reserve(name: str, obj: object) -> None:
     _RESERVED[name] = obj
 
 
+@functools.lru_cache(maxsize=16384)
 def snake_case(text: str) -> str:
     """Return `text` as Python would name a variable: `BatchNorm` -> `batch_norm`."""
     return _LOWER_THEN_UPPER.sub(r"_\1", text).lower()

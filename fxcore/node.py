@@ -6,20 +6,28 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
+from torch._ops import OpOverload
 
 from fxcore import torch_state
 from fxcore.arguments import freeze, map_aggregate, map_arg, map_values
-from fxcore.callables import readable_target
+from fxcore.callables import qualified_name, readable_target, type_repr
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.immutable_collections import immutable_dict
 from fxcore.linked_node import LinkedNode, NodeOwner
-from fxcore.node_text import format_node
+from fxcore.node_text import format_argument, format_node
 from fxcore.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 
 Target = Callable[..., Any] | str
 Argument = Any
+
+# Names of torch.fx's file that programs import though nobody promises them.
+base_types = (
+    *(str, int, float, bool, complex, torch.dtype, torch.Tensor, torch.device, torch.memory_format, torch.layout),
+    *(OpOverload, torch.SymInt, torch.SymBool, torch.SymFloat),
+)
+_get_qualified_name, _type_repr, _format_arg = qualified_name, type_repr, format_argument
 
 OPCODES = frozenset({"placeholder", "call_method", "call_module", "call_function", "get_attr", "output"})
 
@@ -92,7 +100,7 @@ class Node(LinkedNode):
             )
         elif not isinstance(target, str):
             raise NodeTargetError(_wrong_target(name, target, "str"))
-        super().__init__(graph)
+        LinkedNode.__init__(self, graph)
         self._name = name
         self._op = op
         self._target = target
@@ -185,6 +193,15 @@ class Node(LinkedNode):
         for value in inputs:
             value.users[self] = None
 
+    def forget_inputs(self) -> None:
+        """Read nothing any more: None stands where values stood."""
+        for value in self._input_nodes:
+            value.users.pop(self, None)
+        self._args = map_values(self._args, _nothing)
+        if self._kwargs:
+            self._kwargs = map_values(self._kwargs, _nothing)
+        self._input_nodes = {}
+
     @property
     def all_input_nodes(self) -> list[Node]:
         """The nodes that `args` and `kwargs` refer to, each once, in reading order."""
@@ -219,7 +236,21 @@ class Node(LinkedNode):
         def swap(value: Any) -> Any:
             return new_input if value is old_input else value
 
-        self._set_arguments(map_values(self._args, swap), map_values(self._kwargs, swap))
+        if not isinstance(new_input, Node):  # a constant, or a container of values
+            self._set_arguments(map_values(self._args, swap), map_values(self._kwargs, swap))
+            return
+        self.graph.before_change()
+        # The containers are immutable and the order of reading is known, so nothing is frozen or found anew.
+        self._args = map_values(self._args, swap)
+        if self._kwargs:
+            self._kwargs = map_values(self._kwargs, swap)
+        inputs = {new_input if value is old_input else value: None for value in self._input_nodes}
+        # As in _set_arguments: the reader moves to the end of every list that it is in.
+        for value in self._input_nodes:
+            value.users.pop(self, None)
+        self._input_nodes = inputs
+        for value in inputs:
+            value.users[self] = None
 
     def replace_all_uses_with(
         self,
@@ -322,6 +353,10 @@ class Node(LinkedNode):
 
 # Every slot but the two that Python fills by itself.
 _STATE = tuple(name for name in (*LinkedNode.__slots__, *Node.__slots__) if not name.startswith("__"))
+
+
+def _nothing(value: Any) -> None:
+    return None
 
 
 def _replace_hooks(graph: NodeOwner) -> Any:

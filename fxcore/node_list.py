@@ -8,7 +8,7 @@ from typing import Protocol
 from fxcore.node import Node
 
 # Labels of neighbours differ by this much at first, so that many insertions find room between them.
-_GAP = 1 << 32
+GAP = 1 << 32
 
 
 class ListedGraph(Protocol):
@@ -66,8 +66,8 @@ def label_between(root: Node, before: Node, after: Node) -> int:
     Where the labels leave no room, those around are spread anew: few at a time, so that n insertions at one place
     cost n log n (Bender et al., "Two Simplified Algorithms for Maintaining Order in a List", 2002).
     """
-    low = before._sort_key if before is not root else after._sort_key - 2 * _GAP
-    high = after._sort_key if after is not root else low + 2 * _GAP
+    low = before._sort_key if before is not root else after._sort_key - 2 * GAP
+    high = after._sort_key if after is not root else low + 2 * GAP
     if high - low >= 2:
         return (low + high) // 2
     return _spread(root, before._next)

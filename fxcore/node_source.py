@@ -48,7 +48,8 @@ class NodeSource:
         self.from_node = []
         if node is not None:
             self.node_info = self.NodeInfo(node.name, str(node.target), id(node.graph))
-            self.from_node = copy.deepcopy(node.meta.get("from_node", []))
+            older = node.meta.get("from_node")
+            self.from_node = copy.deepcopy(older) if older else []
 
     @property
     def name(self) -> str:

@@ -13,32 +13,30 @@ from fxcore.callables import readable_target, type_repr
 
 
 class PrintableNode(Protocol):
-    """What printing reads of a node."""
+    """What printing reads of a node: fields, since asking a property costs as much as formatting what it returns."""
 
-    @property
-    def op(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def type(self) -> Any: ...
-    @property
-    def args(self) -> tuple[Any, ...]: ...
-    @property
-    def kwargs(self) -> dict[str, Any]: ...
-    @property
-    def users(self) -> dict[Any, None]: ...
-    @property
-    def meta(self) -> dict[str, Any]: ...
+    _op: str
+    _name: str
+    _target: Any
+    _type: Any
+    _args: tuple[Any, ...]
+    _kwargs: dict[str, Any]
+    users: dict[Any, None]
+    meta: dict[str, Any]
+
+
+# Asked by exact type, before the questions that other arguments must be asked.
+_PRINTED_BY_STR = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
 
 
 def format_argument(arg: Any, longest_list: float = float("inf")) -> str:
     """Return an argument as graph printouts show it, with `%name` for a node."""
-    if hasattr(arg, "_custom_fx_repr_fn"):
-        return str(arg._custom_fx_repr_fn())
+    if type(arg) in _PRINTED_BY_STR:
+        return str(arg)
     if isinstance(arg, Value):
         return f"%{arg}"
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return str(arg._custom_fx_repr_fn())
     if isinstance(arg, (list, tuple)):
         return _format_sequence(arg, longest_list)
     if isinstance(arg, dict):
@@ -68,37 +66,38 @@ def format_node(
     A placeholder's text is appended to `placeholders` instead if that list has items, and the output's type is
     written into `returned`; both are for printing a whole graph.
     """
-    if node.op == "placeholder":
+    op = node._op
+    if op == "placeholder":
         return _format_placeholder(node, placeholders)
-    head = f"%{node.name} : {_type_text(node, tensor_metadata)}[num_users={len(node.users)}] = {node.op}"
-    if node.op == "get_attr":
-        return f"{head}[target={readable_target(node.target)}]"
-    if node.op == "output":
-        if node.type and returned:
-            returned[0] = f" -> {type_repr(node.type)}"
-        return f"return {node.args[0]}"
-    return (
-        f"{head}[target={readable_target(node.target)}]"
-        f"(args = {format_argument(node.args)}, kwargs = {format_argument(node.kwargs)})"
-    )
+    type_text = _type_text(node, tensor_metadata) if tensor_metadata or node._type is not None else ""
+    head = f"%{node._name} : {type_text}[num_users={len(node.users)}] = {op}"
+    if op == "get_attr":
+        return f"{head}[target={readable_target(node._target)}]"
+    if op == "output":
+        if node._type and returned:
+            returned[0] = f" -> {type_repr(node._type)}"
+        return f"return {node._args[0]}"
+    args = _format_sequence(node._args, float("inf"))
+    kwargs = format_argument(node._kwargs) if node._kwargs else "{}"
+    return f"{head}[target={readable_target(node._target)}](args = {args}, kwargs = {kwargs})"
 
 
 def _format_placeholder(node: PrintableNode, placeholders: list[str] | None) -> str | None:
     if placeholders:
-        placeholders.append(f"{node.target}: {type_repr(node.type)}" if node.type else node.target)
+        placeholders.append(f"{node._target}: {type_repr(node._type)}" if node._type else node._target)
         return None
-    type_text = f"{type_repr(node.type)} " if node.type else ""
-    default = f"(default={node.args[0]})" if node.args else ""
-    return f"%{node.name} : {type_text}[num_users={len(node.users)}] = placeholder[target={node.target}]{default}"
+    type_text = f"{type_repr(node._type)} " if node._type else ""
+    default = f"(default={node._args[0]})" if node._args else ""
+    return f"%{node._name} : {type_text}[num_users={len(node.users)}] = placeholder[target={node._target}]{default}"
 
 
 def _type_text(node: PrintableNode, tensor_metadata: bool) -> str:
-    if tensor_metadata and node.op not in ("get_attr", "output"):
+    if tensor_metadata and node._op not in ("get_attr", "output"):
         value = example_value(node)
         if isinstance(value, torch.Tensor) and value.layout not in (torch.sparse_csc, torch.sparse_csr):
             sizes = f"{dtype_abbrs[value.dtype]}{shape_text(value.shape)}{shape_text(value.stride())}{value.device}"
             return f'Tensor "{sizes}"'
-    return "" if node.type is None else f"{type_repr(node.type)} "
+    return "" if node._type is None else f"{type_repr(node._type)} "
 
 
 def example_value(node: PrintableNode) -> Any:

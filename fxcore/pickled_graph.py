@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +95,13 @@ def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
 
 
 def is_importable(kind: Any) -> bool:
-    """Tell whether pickle can refer to a class by its name."""
-    return kind is None or "<locals>" not in kind.__qualname__
+    """Tell whether pickle can refer to a class by its name; each graph module has a class that it cannot."""
+    if kind is None:
+        return True
+    found: Any = sys.modules.get(kind.__module__)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is kind
 
 
 def _is_plain(value: Any) -> bool:

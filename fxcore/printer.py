@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fxcore.errors import FxError
 from fxcore.node import Node
+from fxcore.node_text import format_node
 
 
 class MissingTabulateError(FxError, ImportError):
@@ -15,7 +16,7 @@ class MissingTabulateError(FxError, ImportError):
 def graph_text(nodes: Iterable[Node]) -> str:
     """Return the nodes one a line, as `print(graph)` shows them."""
     placeholders: list[str] = []
-    lines = [node.format_node(placeholders) for node in nodes]
+    lines = [format_node(node, placeholders, None, False) for node in nodes]
     head = f"graph({', '.join(placeholders)}):"
     return "\n    ".join([head, *[line for line in lines if line]])
 

@@ -43,12 +43,48 @@ def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
     return False
 
 
-def _module_is_impure(module: Any, path: str) -> bool:
-    try:
-        called = get_attribute(module, path)
-    except AttributeError:
+def only_writes_first_argument(node: _Node, module: Any) -> bool:
+    """Tell whether all that `node` does, besides computing its value, is to write into its first argument.
+
+    False for overloads of torch.ops, which torch.fx keeps too, for random values, and where it is not known.
+    """
+    if not node.args or "out" in node.kwargs:
         return False
+    if node.op == "call_method":
+        return str(node.target) not in _RANDOM_METHODS
+    if node.op == "call_function":
+        return not function_is_impure(node.target) or (
+            _is_inplace_function(node.target) and not _is_registered(node.target) and not _draws(node.target)
+        )
+    if node.op == "call_module" and module is not None:
+        called = _called_module(module, str(node.target))
+        return not getattr(called, "_is_impure", False) and bool(getattr(called, "inplace", False))
+    return False
+
+
+_RANDOM_METHODS = frozenset(
+    {"bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"}
+)
+
+
+def _draws(function: Any) -> bool:
+    return function.__module__ == "torch.nn.init" or "dropout" in function.__name__ or function is torch.rrelu_
+
+
+def _is_registered(function: Any) -> bool:
+    return _is_in(function, torch_state.side_effectful_functions())
+
+
+def _module_is_impure(module: Any, path: str) -> bool:
+    called = _called_module(module, path)
     return bool(getattr(called, "_is_impure", False)) or bool(getattr(called, "inplace", False))
+
+
+def _called_module(module: Any, path: str) -> Any:
+    try:
+        return get_attribute(module, path)
+    except AttributeError:
+        return None
 
 
 _INPLACE_DUNDERS = frozenset(f"__{name}__" for name in (*INPLACE_OPERATORS, "delitem"))

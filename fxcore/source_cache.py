@@ -35,6 +35,10 @@ class SourceCache:
             if function is not None:
                 weakref.finalize(function, linecache.cache.pop, file_name, None).atexit = False
 
+    def forget_compiled(self) -> None:
+        """Drop the code objects that were kept; functions made from them live on."""
+        self._code_objects.clear()
+
     def _file_name(self, origin: dict[str, Any]) -> str:
         key = f"<eval_with_key>.{self._next_id}"
         self._next_id += 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import functools
 import keyword
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -50,8 +52,25 @@ def attribute_path(base: str, path: str) -> str:
     return expression
 
 
+@functools.lru_cache(maxsize=16384)
 def _follows_a_dot(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)
+
+
+# Code of one model is written again and again, and takes most of its time for paths without this.
+_path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
+
+
+class _ValueNames(dict[Node, str]):
+    """Names of values in the code, each found when first asked for."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        super().__init__()
+        self._create_name = namespace.create_name
+
+    def __missing__(self, node: Node) -> str:
+        name = self[node] = self._create_name(node._name, None)
+        return name
 
 
 class StatementWriter:
@@ -64,28 +83,22 @@ class StatementWriter:
         global_names: GeneratedGlobals,
         paint: Callable[[str], str] | None = None,
     ) -> None:
-        self._namespace = namespace
         self._root = root_module
         self._globals = global_names
         self._paint = paint
-        self._names: dict[Node, str] = {}
+        self.names = _ValueNames(namespace)
+        self._calls: dict[Any, str | Callable[..., str]] = {}
         self.wrapped: dict[str, None] = {}  # global names of functions that re-tracing must not enter
         self._writers: dict[str, Callable[[Node, str], str]] = {
-            "call_function": self._call_function,
             "call_method": self._call_method,
             "call_module": self._call_module,
             "get_attr": self._get_attr,
         }
 
-    def name(self, node: Node) -> str:
-        """Return the name that the code has for the value of `node`."""
-        name = self._names.get(node)
-        if name is None:
-            name = self._names[node] = self._namespace.create_name(node._name, node)
-        return name
-
     def statement(self, node: Node, annotation: str) -> str:
         """Return the statement, without a line's end, that computes a node that is neither input nor output."""
+        if node._op == "call_function":  # most are; so ask no table
+            return self._call_function(node, annotation)
         writer = self._writers.get(node._op)
         if writer is None:
             raise UnknownOpcodeError(
@@ -100,12 +113,17 @@ class StatementWriter:
         """Return the expression for an argument."""
         kind = type(arg)
         if kind is Node:
-            return self.name(arg)
+            return self.names[arg]
         if kind in _REPR_IS_SOURCE:
-            return self._painted(repr(arg))
+            return repr(arg) if self._paint is None else self._paint(repr(arg))
         if kind is tuple:
             return self._tuple(arg)
         return self._unusual_value(arg)
+
+    def _values(self, args: Iterable[Any]) -> list[str]:
+        # Nearly all arguments are values of the graph, and looking here saves a call for each.
+        names, value = self.names, self.value
+        return [names[arg] if type(arg) is Node else value(arg) for arg in args]
 
     def _painted(self, text: str) -> str:
         return self._paint(text) if self._paint else text
@@ -117,7 +135,7 @@ class StatementWriter:
 
     def _unusual_value(self, arg: Any) -> str:
         if isinstance(arg, Node):
-            return self.name(arg)
+            return self.names[arg]
         if isinstance(arg, tuple) and hasattr(arg, "_fields"):
             return self._named_tuple(arg)
         if isinstance(arg, (OpOverload, HigherOrderOperator)):
@@ -163,7 +181,9 @@ class StatementWriter:
         return str(text)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        parts = [self.value(arg) for arg in args]
+        if len(args) == 1 and not kwargs:
+            return self.value(args[0])
+        parts = self._values(args)
         if kwargs:
             parts += [f"{key} = {self.value(arg)}" for key, arg in kwargs.items()]
         return ", ".join(parts)
@@ -171,45 +191,54 @@ class StatementWriter:
     # Statements. The order in which names are asked for decides who gets a number, so it is torch.fx's.
 
     def _call_method(self, node: Node, annotation: str) -> str:
-        name = self.name(node)
+        name = self.names[node]
         args = node._args
-        method = attribute_path(self.value(args[0]), str(node._target))
+        method = attribute_path(self.value(args[0]), node._target)  # type: ignore[arg-type]  # a name, by its opcode
         return f"{name}{annotation} = {method}({self._arguments(args[1:], node._kwargs)})"
 
     def _call_module(self, node: Node, annotation: str) -> str:
-        name = self.name(node)
-        module = attribute_path(self._root, str(node._target))
+        name = self.names[node]
+        module = _path_of_root(self._root, node._target)
         return f"{name}{annotation} = {module}({self._arguments(node._args, node._kwargs)})"
 
     def _get_attr(self, node: Node, annotation: str) -> str:
-        return f"{self.name(node)}{annotation} = {attribute_path(self._root, str(node._target))}"
+        return f"{self.names[node]}{annotation} = {_path_of_root(self._root, node._target)}"
 
     def _call_function(self, node: Node, annotation: str) -> str:
         target: Any = node._target
-        if getattr(target, "__module__", "") == "_operator":
-            statement = self._operator(node, annotation)
-            if statement is not None:
-                return statement
-        function = self._globals.add(qualified_name(target), target)
-        name = self.name(node)
-        args = node._args
-        if function == "getattr" and len(args) == 2 and isinstance(args[1], str) and _follows_a_dot(args[1]):
-            return f"{name}{annotation} = {attribute_path(self.value(args[0]), args[1])}"
-        statement = f"{name}{annotation} = {function}({self._arguments(args, node._kwargs)})"
-        if node.meta.get("is_wrapped", False):
-            self.wrapped[function] = None
-        return statement
+        call = self._calls.get(target)
+        if call is None:
+            call = self._calls[target] = self._call_of(target)
+        if isinstance(call, str):
+            name = self.names[node]
+            if node.meta.get("is_wrapped"):
+                self.wrapped[call] = None
+            return f"{name}{annotation} = {call}({self._arguments(node._args, node._kwargs)})"
+        if isinstance(call, BuiltinFunctionType):
+            return f"{self.names[node]}{annotation} = {call(*self._values(node._args))}"
+        return call(node, annotation)
 
-    def _operator(self, node: Node, annotation: str) -> str | None:
-        """Return a statement in operator syntax; None if Python has no syntax for this function of `operator`."""
-        function = getattr(node._target, "__name__", "")
-        spelling = OPERATORS.get(function)
-        if spelling is not None:
-            name = self.name(node)
-            return f"{name}{annotation} = {spelling.format(*[self.value(arg) for arg in node._args])}"
-        spelling = INPLACE_OPERATORS.get(function)
-        if spelling is None:
-            return None
+    def _call_of(self, target: Any) -> str | Callable[..., str]:
+        """Return how a function is called.
+
+        That is its name; or, if Python has syntax for it, the format of the expression; or the writer of the statement.
+        """
+        if getattr(target, "__module__", "") == "_operator":
+            function = getattr(target, "__name__", "")
+            if function in OPERATORS:
+                return OPERATORS[function].format
+            if function in INPLACE_OPERATORS:
+                return functools.partial(self._in_place_operator, INPLACE_OPERATORS[function].format)
+        name = self._globals.add(qualified_name(target), target)
+        return self._getattr if name == "getattr" else name
+
+    def _getattr(self, node: Node, annotation: str) -> str:
+        name, args = self.names[node], node._args
+        if len(args) == 2 and isinstance(args[1], str) and _follows_a_dot(args[1]):
+            return f"{name}{annotation} = {self.value(args[0])}.{args[1]}"
+        return f"{name}{annotation} = getattr({self._arguments(args, node._kwargs)})"
+
+    def _in_place_operator(self, spell: Callable[..., str], node: Node, annotation: str) -> str:
         # torch.jit.script needs the operator itself, and the value's name needs something to stand for.
-        change = spelling.format(*[self.value(arg) for arg in node._args])
-        return f"{change};  {self.name(node)}{annotation} = {self.value(node._args[0])}"
+        change = spell(*self._values(node._args))
+        return f"{change};  {self.names[node]}{annotation} = {self.value(node._args[0])}"

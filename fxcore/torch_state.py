@@ -81,6 +81,11 @@ def tracing() -> Iterator[None]:
                 _exchange_flag(_flag, False)
 
 
+def is_tracing() -> bool:
+    """Tell whether this thread is tracing."""
+    return bool(_flag)
+
+
 def _exchange_flag(expected: object, replacement: object) -> None:
     tracer = sys.modules.get("torch.fx._symbolic_trace")
     if getattr(tracer, "_is_fx_tracing_flag", None) is expected:

@@ -49,8 +49,11 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """Run one node and note what it gave. Raises InterpreterError (a RuntimeError) naming node and source line."""
         try:
-            with self._faking():
+            if self.fake_mode is None:
                 result = super().run_node(n)
+            else:
+                with self._faking():
+                    result = super().run_node(n)
         except Exception as error:
             raise InterpreterError(
                 f"ShapeProp error for: node={n.format_node()} with meta={n.meta}\n"
@@ -87,6 +90,8 @@ def _as_fake(value: Any, mode: FakeTensorMode) -> Any:
 
 def _described(result: Any) -> tuple[Any, bool]:
     """Return `result` with metadata in place of tensors, and whether there were any."""
+    if isinstance(result, torch.Tensor):
+        return _extract_tensor_metadata(result), True
     found: list[TensorMetadata] = []
 
     def describe(leaf: Any) -> Any:

@@ -1,0 +1,149 @@
+"""From a model to a running graph and what is done with it: one function a phase, the same for both libraries."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from benchmarks.library import Library
+from benchmarks.subjects import hollow, inputs_of, model
+from benchmarks.task import Task
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase, the ratio over torch.fx that it is to reach, and what its time is compared with."""
+
+    name: str
+    target: float
+    task: Callable[[Library, str], Task]
+    # Work that the time contains and that is none of the library's: subtracted.
+    contained: Callable[[Library, str], Task] | None = None
+
+
+def _traced(library: Library, name: str) -> Any:
+    return library.fx.symbolic_trace(model(name))
+
+
+def _trace(library: Library, name: str) -> Task:
+    module = model(name)
+    return Task(lambda tracer: tracer.trace(module), library.fx.Tracer)
+
+
+def _symbolic_trace(library: Library, name: str) -> Task:
+    module = model(name)
+    return Task(lambda _: library.fx.symbolic_trace(module))
+
+
+def _with_code(library: Library, name: str) -> Task:
+    module = model(name)
+    return Task(lambda _: library.fx.symbolic_trace(module).code)
+
+
+def _with_forward(library: Library, name: str) -> Task:
+    module = model(name)
+    return Task(lambda _: _compiled(library.fx.symbolic_trace(module)), library.forget_code)
+
+
+def _with_forward_cached(library: Library, name: str) -> Task:
+    module = model(name)
+    return Task(lambda _: _compiled(library.fx.symbolic_trace(module)))
+
+
+def _compiled(graph_module: nn.Module) -> Any:
+    # Not run: what the kernels cost is no concern here, and would drown the rest.
+    return graph_module.forward
+
+
+def _code_generation(library: Library, name: str) -> Task:
+    graph = _traced(library, name).graph
+    return Task(lambda _: graph.python_code("self"))
+
+
+def _graph_module(library: Library, name: str) -> Task:
+    module = model(name)
+    return Task(lambda graph: library.fx.GraphModule(module, graph), lambda: library.fx.Tracer().trace(module))
+
+
+def _deepcopy(library: Library, name: str) -> Task:
+    graph = _traced(library, name).graph
+    return Task(lambda _: copy.deepcopy(graph))
+
+
+def _lint(library: Library, name: str) -> Task:
+    graph = _traced(library, name).graph
+    return Task(lambda _: graph.lint())
+
+
+def _text(library: Library, name: str) -> Task:
+    graph = _traced(library, name).graph
+    return Task(lambda _: str(graph))
+
+
+def _loads(library: Library, name: str) -> Task:
+    # Without the weights, which both sides pickle as torch does: their time would hide the graph's.
+    graph_module = _weightless(_traced(library, name))
+    data = pickle.dumps(graph_module)
+    return Task(lambda _: pickle.loads(data))
+
+
+def _weightless(graph_module: nn.Module) -> nn.Module:
+    graph_module = copy.deepcopy(graph_module)
+    for child in graph_module.modules():
+        child._parameters.update(dict.fromkeys(child._parameters))
+        child._buffers.update(dict.fromkeys(child._buffers))
+    for path, child in list(graph_module.named_modules()):
+        if path and not child._modules:
+            _replace(graph_module, path, nn.Identity())
+    return graph_module
+
+
+def _replace(root: nn.Module, path: str, module: nn.Module) -> None:
+    parent, _, name = path.rpartition(".")
+    root.get_submodule(parent)._modules[name] = module
+
+
+def _interpreter(library: Library, name: str) -> Task:
+    interpreter = library.fx.Interpreter(hollow(library, _traced(library, name).graph))
+    inputs = inputs_of(name)
+    return Task(lambda _: interpreter.run(*inputs))
+
+
+def _hollow_forward(library: Library, name: str) -> Task:
+    forward = hollow(library, _traced(library, name).graph).forward
+    inputs = inputs_of(name)
+    return Task(lambda _: forward(*inputs))
+
+
+def _shape_prop(library: Library, name: str) -> Task:
+    prop = library.ShapeProp(hollow(library, _traced(library, name).graph))
+    inputs = inputs_of(name)
+    return Task(lambda _: prop.propagate(*inputs))
+
+
+def _transformer(library: Library, name: str) -> Task:
+    graph_module = _traced(library, name)
+    return Task(lambda _: library.fx.Transformer(graph_module).transform())
+
+
+PHASES = (
+    Phase("trace", 5, _trace),
+    Phase("symbolic_trace", 6, _symbolic_trace),
+    Phase("symbolic_trace + code", 5, _with_code),
+    Phase("symbolic_trace + forward, cold", 3.2, _with_forward),
+    Phase("symbolic_trace + forward, code cached", 5, _with_forward_cached),
+    Phase("code generation", 6, _code_generation),
+    Phase("GraphModule", 8, _graph_module),
+    Phase("graph deepcopy", 4, _deepcopy),
+    Phase("lint", 3, _lint),
+    Phase("str(graph)", 3, _text),
+    Phase("pickle.loads", 2, _loads),
+    Phase("Interpreter.run, overhead", 3, _interpreter, _hollow_forward),
+    Phase("ShapeProp, overhead", 2, _shape_prop, _hollow_forward),
+    Phase("Transformer", 12, _transformer),
+)

@@ -1,0 +1,53 @@
+"""A piece of work whose CPU time is measured, and measuring several in turns."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_SHORTEST = 0.01  # seconds; shorter work is done several times in one measurement
+
+
+def nothing() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """`run` gets what `prepare` returned; only `run` is measured."""
+
+    run: Callable[[Any], object]
+    prepare: Callable[[], Any] = nothing
+
+
+def measure_in_turns(tasks: Sequence[Task], rounds: int) -> list[float]:
+    """Return the median CPU seconds of each task, all measured once a round, the garbage collector as users have it."""
+    repeats = [_repeats(task) for task in tasks]
+    taken: list[list[float]] = [[] for _ in tasks]
+    for _ in range(rounds):
+        for task, count, times in zip(tasks, repeats, taken, strict=True):
+            times.append(seconds_of(task, count))
+    return [statistics.median(times) for times in taken]
+
+
+def seconds_of(task: Task, count: int) -> float:
+    """Run a task `count` times, each prepared anew, and return the CPU seconds of one."""
+    warm_up = 1 if count > 1 else 0  # long work does not notice caches that the collector left cold
+    prepared = [task.prepare() for _ in range(count + warm_up)]
+    gc.collect()  # what earlier work left behind is not this task's to collect
+    if warm_up:
+        task.run(prepared.pop())
+    start = time.process_time()
+    for item in prepared:
+        task.run(item)
+    return (time.process_time() - start) / count
+
+
+def _repeats(task: Task) -> int:
+    seconds_of(task, 1)  # imports and caches
+    once = seconds_of(task, 1)
+    return 1 if once >= _SHORTEST else min(200, int(_SHORTEST / max(once, 1e-6)) + 1)

@@ -1,0 +1,109 @@
+"""What libraries take from torch.fx's private file of this name: the tracer, and the parts of a `trace` of their own.
+
+Nothing here is promised. Some libraries, torch_geometric among them, write `Tracer.trace` anew out of these parts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+from torch._C import ScriptObject
+
+from fxcore import torch_state
+from fxcore._compatibility import compatibility
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.patching import Patcher
+from fxcore.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from fxcore.proxyable_class import ProxyableClassMeta
+from fxcore.root_arguments import PH, PHBase, PHWithMeta, _assert_is_none
+from fxcore.tracer import Tracer, symbolic_trace
+from fxcore.wrapping import find_symbolic, record_known, record_registered, recorded_function, wrap
+
+__all__ = [
+    "PH",
+    "FunctionType",
+    "Graph",
+    "GraphModule",
+    "PHBase",
+    "PHWithMeta",
+    "ParameterProxy",
+    "Proxy",
+    "ProxyableClassMeta",
+    "Scope",
+    "ScopeContextManager",
+    "ScriptObject",
+    "Tracer",
+    "TracerBase",
+    "_assert_is_none",
+    "compatibility",
+    "functools",
+    "inspect",
+    "is_fx_symbolic_tracing",
+    "is_fx_tracing",
+    "math",
+    "symbolic_trace",
+    "torch",
+    "wrap",
+]
+
+_orig_module_call = nn.Module.__call__
+_orig_module_getattr = nn.Module.__getattr__
+_find_proxy = find_symbolic
+_create_wrapped_func = recorded_function
+_patch_wrapped_functions = record_registered
+_autowrap_check = record_known
+
+
+def is_fx_tracing() -> bool:
+    """Tell whether this thread is tracing."""
+    return torch_state.is_tracing()
+
+
+def is_fx_symbolic_tracing() -> bool:
+    """Tell whether this thread is tracing, and not compiling."""
+    return torch_state.is_tracing() and not torch.compiler.is_compiling()
+
+
+class _Patcher(Patcher):
+    """A `Patcher` that also puts given functions in place, each on top of what is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._undo: list[Callable[[], Any]] = []
+
+    def patch(
+        self, frame_dict: dict[str, Any], name: str, new_fn: Callable[..., Any], deduplicate: bool = True
+    ) -> None:
+        """Put `new_fn` at `name` of a module's globals, unless somebody with `deduplicate` did so already."""
+        if name not in frame_dict and hasattr(builtins, name):
+            self._undo.append(lambda: frame_dict.pop(name, None))
+        else:
+            original = frame_dict[name]
+            if getattr(original, "__fx_already_patched", False):
+                return
+            self._undo.append(lambda: frame_dict.__setitem__(name, original))
+        setattr(new_fn, "__fx_already_patched", deduplicate)
+        frame_dict[name] = new_fn
+
+    def patch_method(self, cls: type, name: str, new_fn: Callable[..., Any], deduplicate: bool = True) -> None:
+        """Put `new_fn` at `name` of a class, unless somebody with `deduplicate` did so already."""
+        original = getattr(cls, name)
+        if getattr(original, "__fx_already_patched", False):
+            return
+        self._undo.append(lambda: setattr(cls, name, original))
+        setattr(new_fn, "__fx_already_patched", deduplicate)
+        setattr(cls, name, new_fn)
+
+    def __exit__(self, *error: object) -> None:
+        while self._undo:
+            self._undo.pop()()
+        super().__exit__(*error)
