@@ -31,9 +31,12 @@ class Step:
 STRIDE = ("stride=1", "stride=2")
 OPERATOR = ("torch.relu(", "torch.sigmoid(")
 CONSTANT = ("features.mean(dim=(2, 3))", "features.mean(dim=(2, 3)) * 1.5")
-WIRING = ("self.head(pooled)", "self.head(pooled + pooled)")
+WIRING = ("average + peak", "average + average")
 SHAPE = ("classes: int = 10", "classes: int = 11")
-RENAMING = ("pooled", "averaged")
+RENAMING = ("average", "mean_of_features")
+AVERAGE = "        average = features.mean(dim=(2, 3))\n"
+PEAK = "        peak = features.amax(dim=(2, 3))\n"
+SWAP = (AVERAGE + PEAK, PEAK + AVERAGE)
 
 STEPS = (
     Step("There is no golden yet, and nothing is written unasked", passes=False, says=("--fx-update-golden",)),
@@ -42,9 +45,10 @@ STEPS = (
     Step("Change a stride: the gate fails", STRIDE, passes=False, says=("neck", "stride", "(1, 1)", "(2, 2)")),
     Step("Change an operator", OPERATOR, passes=False, says=("torch.relu", "torch.sigmoid")),
     Step("Add an operation with a constant", CONSTANT, passes=False, says=("operator.mul",)),
-    Step("Change the wiring", WIRING, passes=False, says=("operator.add",)),
+    Step("Change the wiring", WIRING, passes=False, says=("args[1]", "%amax -> %mean")),
     Step("Change a parameter's shape", SHAPE, passes=False, says=("head", "10", "11")),
     Step("Rename a variable: that changes nothing", RENAMING),
+    Step("Exchange two independent statements: that changes nothing, either", SWAP),
     Step("Accept a change on purpose", STRIDE, options=("--fx-update-golden",)),
     Step("Pass against the new golden", STRIDE),
 )
@@ -75,7 +79,7 @@ def run(step: Step, repository: Path, original: str) -> bool:
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--no-header", *step.options]
     print(f"\n=== {step.title}")
     if step.replace is not None:
-        print(f"    classifier.py: {step.replace[0]}  ->  {step.replace[1]}")
+        print(f"    classifier.py: {' '.join(step.replace[0].split())}  ->  {' '.join(step.replace[1].split())}")
     print(f"    $ pytest {' '.join(step.options)}".rstrip())
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True, check=False)

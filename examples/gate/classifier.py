@@ -20,5 +20,6 @@ class Classifier(nn.Module):
         """Return class scores, shape (batch, classes), of images of shape (batch, 3, height, width)."""
         features = self.backbone.extract_features(images)
         features = torch.relu(self.neck(features))
-        pooled = features.mean(dim=(2, 3))
-        return self.head(pooled)
+        average = features.mean(dim=(2, 3))
+        peak = features.amax(dim=(2, 3))
+        return self.head(average + peak)
