@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import fxcore
 import fxcore._symbolic_trace
 from fixtures.oracle import assert_same
-from fxcore import interop
+from fxcore import generated_globals, interop, namespace
 
 
 class Block(nn.Module):
@@ -304,6 +304,14 @@ class Constant:
 FOREIGN_CONSTANT = Constant()
 
 
+@pytest.fixture
+def _builtins_are_left_as_they_were(monkeypatch):
+    # Registrations are for good, and other tests compare all globals of generated code with torch.fx's.
+    monkeypatch.setattr(generated_globals, "CUSTOM_BUILTINS", dict(generated_globals.CUSTOM_BUILTINS))
+    monkeypatch.setattr(namespace, "_RESERVED", dict(namespace._RESERVED))
+
+
+@pytest.mark.usefixtures("_builtins_are_left_as_they_were")
 def test_an_object_of_ones_own_is_named_in_generated_code():
     fxcore.graph._register_custom_builtin("FOREIGN_CONSTANT", "FOREIGN_CONSTANT = 1", FOREIGN_CONSTANT)
     graph = fxcore.Graph()
