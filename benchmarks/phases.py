@@ -93,10 +93,8 @@ def _loads(library: Library, name: str) -> Task:
 
 
 def _weightless(graph_module: nn.Module) -> nn.Module:
+    # Those that the graph reads itself stay: torch.fx runs the code when it loads a pickle.
     graph_module = copy.deepcopy(graph_module)
-    for child in graph_module.modules():
-        child._parameters.update(dict.fromkeys(child._parameters))
-        child._buffers.update(dict.fromkeys(child._buffers))
     for path, child in list(graph_module.named_modules()):
         if path and not child._modules:
             _replace(graph_module, path, nn.Identity())

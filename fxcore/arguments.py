@@ -41,9 +41,9 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
     """Apply `fn` to every `Value` in `a` and leave the other leaves as they are."""
     kind = type(a)
-    if kind is tuple:
+    if kind is tuple or kind is immutable_list:
         # Most items are values or plain, and asking here saves a call for each.
-        return tuple(
+        return kind(
             [
                 fn(item) if isinstance(item, Value) else item if type(item) in PLAIN else map_values(item, fn)
                 for item in a
