@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -96,7 +95,7 @@ def _step_down(place: _Place, name: str) -> _Place | None:
     if our_child is their_child:
         return None
     if our_child is None:
-        our_child = empty_module()
+        our_child = nn.Module()
         _install_module(ours, name, our_child)
     return their_child, our_child
 
@@ -115,24 +114,10 @@ def _install_module(parent: nn.Module, name: str, child: nn.Module) -> None:
         parent._modules[name] = child
 
 
-@functools.cache
-def _blank_state() -> dict[str, Any]:
-    return dict(vars(nn.Module()))
-
-
-def empty_module() -> nn.Module:
-    """Return an `nn.Module()`, made from the state of another, which is several times quicker than its `__init__`."""
-    module = nn.Module.__new__(nn.Module)
-    vars(module).update(
-        {name: type(value)() if isinstance(value, (dict, set)) else value for name, value in _blank_state().items()}
-    )
-    return module
-
-
 def _child(module: nn.Module, name: str) -> nn.Module:
     child = getattr(module, name, None)
     if child is None:
-        child = empty_module()
+        child = nn.Module()
         setattr(module, name, child)
     return child
 
