@@ -36,6 +36,17 @@ def test_constants_that_a_module_has_are_read_from_there_and_others_are_kept():
     assert_same_success(sights)
 
 
+def test_the_names_of_constants_do_not_depend_on_earlier_traces():
+    class Model(nn.Module):
+        _tensor_constant0 = "taken"
+
+        def forward(self, x):
+            return x + torch.ones(2)
+
+    graphs = [fxcore.symbolic_trace(Model()).graph for _ in range(2)]
+    assert [next(iter(graph.find_nodes(op="get_attr"))).target for graph in graphs] == ["_tensor_constant1"] * 2
+
+
 def test_buffers_that_forward_registers_or_assigns_are_buffers_of_the_graph():
     class Model(nn.Module):
         def __init__(self):
