@@ -178,7 +178,8 @@ class Graph(NodeFactory):
         args = map_values(node._args, arg_transform)
         kwargs = map_values(node._kwargs, arg_transform) if node._kwargs else None
         copied = self.create_node(node._op, node._target, args, kwargs, node._name, node._type)
-        copied.meta = copy.copy(node.meta)
+        meta = node._meta
+        copied._meta = copy.copy(meta) if isinstance(meta, dict) else meta
         return copied
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:

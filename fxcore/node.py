@@ -14,6 +14,7 @@ from fxcore.callables import qualified_name, readable_target, type_repr
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.immutable_collections import immutable_dict
 from fxcore.linked_node import LinkedNode, NodeOwner
+from fxcore.module_frame import ModuleFrame
 from fxcore.node_text import format_argument, format_node
 from fxcore.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 
@@ -60,21 +61,21 @@ class Node(LinkedNode):
         "_args",
         "_input_nodes",
         "_kwargs",
+        "_meta",
         "_name",
         "_op",
         "_repr_fn",
         "_target",
         "_type",
-        "meta",
         "users",
     )
 
-    meta: dict[str, Any]
     users: dict[Node, None]
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
     _input_nodes: dict[Node, None]
     _repr_fn: Callable[[Node], str] | None
+    _meta: dict[str, Any] | ModuleFrame | None  # not written out before somebody looks: most nodes' never is
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Node(LinkedNode):
         self._op = op
         self._target = target
         self._type = return_type
-        self.meta = {}
+        self._meta = None
         self.users = {}
         self._repr_fn = None
         inputs: dict[Any, None] = {}
@@ -283,7 +284,19 @@ class Node(LinkedNode):
             user._replace_input(self, replace_with)
         return changed
 
-    # How the node reads.
+    # How the node reads, and what is known of it.
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What passes and users note on the node: shapes, sources, whatever they like."""
+        meta = self._meta
+        if meta is None or type(meta) is ModuleFrame:
+            meta = self._meta = {} if meta is None else meta.meta()
+        return meta  # type: ignore[return-value]  # a dict, after what stands above
+
+    @meta.setter
+    def meta(self, value: dict[str, Any]) -> None:
+        self._meta = value
 
     @property
     def stack_trace(self) -> str | None:
@@ -352,7 +365,8 @@ class Node(LinkedNode):
 
 
 # Every slot but the two that Python fills by itself.
-_STATE = tuple(name for name in (*LinkedNode.__slots__, *Node.__slots__) if not name.startswith("__"))
+_SLOTS = [name for name in (*LinkedNode.__slots__, *Node.__slots__) if not name.startswith("__")]
+_STATE = tuple(["meta" if name == "_meta" else name for name in _SLOTS])
 
 
 def _nothing(value: Any) -> None:

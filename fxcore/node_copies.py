@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -50,7 +51,8 @@ def _copy_of(node: Node, graph: Any, copies: dict[Any, Any]) -> Node:
     copied._target = node._target
     copied._type = node._type
     copied._repr_fn = None
-    copied.meta = node.meta.copy()
+    meta = node._meta
+    copied._meta = copy.copy(meta) if isinstance(meta, dict) else meta
     copied.users = {}
     copied._args = tuple(
         [

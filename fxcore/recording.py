@@ -16,6 +16,7 @@ from fxcore import stack_traces, traceback
 from fxcore.arguments import map_values
 from fxcore.errors import GraphArgumentError, TraceArgumentError, TraceError
 from fxcore.graph import Graph
+from fxcore.module_frame import ModuleFrame, frame_of
 from fxcore.node import Argument, Node, Target
 from fxcore.operator_schemas import check_for_mutable_operation
 from fxcore.scope import Scope
@@ -74,7 +75,8 @@ class TracerBase:
     # The class of the stand-ins that `proxy` makes; filled in by the file that defines it, which stands above.
     proxy_class: ClassVar[Callable[[Node, TracerBase], Any]]
 
-    _stack_snapshot: OrderedDict[str, tuple[str, Any]] | None = None
+    # The top of `module_stack`, as of the last look at it.
+    _module_frame: ModuleFrame | None = None
 
     def create_node(
         self,
@@ -97,7 +99,7 @@ class TracerBase:
         if traceback.has_preserved_node_meta():
             node.meta.update(traceback.meta_for_new_node())
         elif self.module_stack:
-            node.meta["nn_module_stack"] = self._module_stack_now()
+            self._note_module(node)
         if self.record_sources:
             frame = user_frame()
             if frame is not None:
@@ -108,13 +110,15 @@ class TracerBase:
                 node.stack_trace = trace
         return node
 
-    def _module_stack_now(self) -> OrderedDict[str, tuple[str, Any]]:
-        """Return a copy of the module stack; nodes of one call share it."""
-        stack, snapshot = self.module_stack, self._stack_snapshot
-        # Keys name one call each, so two stacks with the same top are the same.
-        if snapshot is None or len(snapshot) != len(stack) or next(reversed(snapshot)) != next(reversed(stack)):
-            snapshot = self._stack_snapshot = stack.copy()
-        return snapshot
+    def _note_module(self, node: Node) -> None:
+        """Note on a new node the calls of modules that run."""
+        frame = self._module_frame
+        if frame is None or not frame.is_top_of(self.module_stack):
+            frame = self._module_frame = frame_of(self.module_stack)
+        if node._meta is None:
+            node._meta = frame
+        elif frame is not None:  # a hook has written to it already
+            node.meta.update(frame.meta())
 
     def proxy(self, node: Node) -> Any:
         """Return a stand-in for the value of `node`."""

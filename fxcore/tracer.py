@@ -19,6 +19,7 @@ from fxcore.collector import collector_paused
 from fxcore.errors import ModuleLookupError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.module_frame import ModuleFrame, frame_of
 from fxcore.node import Argument
 from fxcore.patching import Patcher
 from fxcore.proxy import ParameterProxy, Proxy
@@ -97,14 +98,19 @@ class Tracer(TracerBase):
         key = f"{path}@{calls}" if calls else path
         scope = self.scope
         outer = scope.module_path, scope.module_type
-        scope.module_path, scope.module_type = path, kind
-        self.module_stack[key] = (path, kind)
+        scope.module_path, scope.module_type = place = path, kind
+        stack, frame = self.module_stack, self._module_frame
+        if frame is None or not frame.is_top_of(stack):
+            frame = frame_of(stack)
+        stack[key] = place
+        self._module_frame = ModuleFrame(frame, key, place, len(stack))
         try:
             if self.is_leaf_module(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
             return forward(*args, **kwargs)
         finally:
-            self.module_stack.pop(key, None)
+            stack.pop(key, None)
+            self._module_frame = frame
             scope.module_path, scope.module_type = outer
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
