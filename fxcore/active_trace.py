@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from fxcore.listened_state import listened_state
+from fxcore.listened_state import ListenedDict, listened_state
 from fxcore.patching import Patcher
 
 
@@ -18,7 +18,7 @@ class Trace(Protocol):
     """What hears of calls and attributes of modules."""
 
     def module_called(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Answer a call of a module; `run` calls it without telling."""
+        """Answer a call of a module; `run(module, *args, **kwargs)` makes it without telling."""
 
     def attribute_read(self, name: str, value: Any) -> Any:
         """Answer the reading of a parameter, buffer or submodule."""
@@ -56,7 +56,7 @@ def listening(
     patcher.replace(nn.Module, "register_buffer", _listened_register_buffer)
     _stack.traces.append((trace, method))
     try:
-        with listened_state(modules, _answer):
+        with listened_state(modules, _TracedState):
             yield
     finally:
         _stack.traces.pop()
@@ -65,6 +65,13 @@ def listening(
 def _answer(name: str, value: Any) -> Any:
     traces = _stack.traces
     return traces[-1][0].attribute_read(name, value) if traces else value
+
+
+class _TracedState(ListenedDict):
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        return _answer(name, dict.__getitem__(self, name))
 
 
 @functools.cache
@@ -93,6 +100,6 @@ def _listened_call(method: str, original: Callable[..., Any]) -> Callable[..., A
         traces = _stack.traces
         if not traces or traces[-1][1] != method:
             return original(module, *args, **kwargs)
-        return traces[-1][0].module_called(module, functools.partial(original, module), args, kwargs)
+        return traces[-1][0].module_called(module, original, args, kwargs)
 
     return call_of_module

@@ -17,10 +17,6 @@ class ModuleFrame(NamedTuple):
     place: Place
     depth: int
 
-    def is_top_of(self, stack: OrderedDict[str, Place]) -> bool:
-        """Tell whether `stack` ends in this call."""
-        return len(stack) == self.depth and stack.get(self.key) is self.place
-
     def meta(self) -> dict[str, Any]:
         """Return the metadata of a node made in this call: `nn_module_stack`, outermost call first."""
         calls = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,23 @@ class _Holder:
     holder: Any
     originals: dict[str, Any] = field(default_factory=dict)  # _MISSING if the holder did not have the name itself
     users: dict[str, int] = field(default_factory=dict)
+    put_at_once: Mapping[str, Any] | None = None  # by the only user, while there is no other
+
+    @property
+    def is_in_use(self) -> bool:
+        return bool(self.users) or self.put_at_once is not None
 
     def put(self, replacements: Mapping[str, Any]) -> None:
         is_dict = isinstance(self.holder, dict)
         names = self.holder if is_dict else vars(self.holder)
+        if is_dict and not self.is_in_use and replacements.keys() <= names.keys():
+            # One trace at a time, as nearly always: nothing to count.
+            self.put_at_once = replacements
+            self.originals = {name: names[name] for name in replacements}
+            self.holder.update(replacements)
+            return
+        if self.put_at_once is not None:
+            self.users, self.put_at_once = dict.fromkeys(self.put_at_once, 1), None
         for name, replacement in replacements.items():
             if name in self.users:
                 self.users[name] += 1
@@ -33,8 +46,13 @@ class _Holder:
             else:
                 setattr(self.holder, name, replacement)
 
-    def give_back(self, names: Iterable[str]) -> None:
-        for name in names:
+    def give_back(self, replacements: Mapping[str, Any]) -> None:
+        if self.put_at_once is replacements:
+            self.put_at_once = None
+            self.holder.update(self.originals)
+            self.originals.clear()
+            return
+        for name in replacements:
             self.users[name] -= 1
             if not self.users[name]:
                 del self.users[name]
@@ -70,12 +88,12 @@ class SharedReplacements:
                 known = self._holders[id(holder)] = _Holder(holder)
             known.put(replacements)
 
-    def release(self, holder: Any, names: Iterable[str]) -> None:
+    def release(self, holder: Any, replacements: Mapping[str, Any]) -> None:
         """Leave replacements; the last to leave restores the originals."""
         with self._lock:
             known = self._holders[id(holder)]
-            known.give_back(names)
-            if not known.users:
+            known.give_back(replacements)
+            if not known.is_in_use:
                 del self._holders[id(holder)]
 
     def original(self, holder: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -57,6 +57,16 @@ CONSTANT_TYPES: frozenset[type] = frozenset(
 _CONSTANTS: tuple[type, ...] = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
 
 
+class ShortWay(Protocol):
+    """What `create_proxy` asks of a recorder."""
+
+    def can_record(self) -> bool:
+        """Tell whether the next node can go this way."""
+
+    def record(self, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
+        """Record a call and return the stand-in for its result."""
+
+
 class TracerBase:
     """What recording needs, without any idea of modules. Every method may be overridden."""
 
@@ -75,6 +85,8 @@ class TracerBase:
     # The class of the stand-ins that `proxy` makes; filled in by the file that defines it, which stands above.
     proxy_class: ClassVar[Callable[[Node, TracerBase], Any]]
 
+    # Records in place of the methods below, if nobody overrides them.
+    _recorder: ShortWay | None = None
     # The top of `module_stack`, as of the last look at it.
     _module_frame: ModuleFrame | None = None
 
@@ -112,13 +124,20 @@ class TracerBase:
 
     def _note_module(self, node: Node) -> None:
         """Note on a new node the calls of modules that run."""
-        frame = self._module_frame
-        if frame is None or not frame.is_top_of(self.module_stack):
-            frame = self._module_frame = frame_of(self.module_stack)
+        frame = self._frame_now()
         if node._meta is None:
             node._meta = frame
         elif frame is not None:  # a hook has written to it already
             node.meta.update(frame.meta())
+
+    def _frame_now(self) -> ModuleFrame | None:
+        """Return the innermost call of a module that runs."""
+        stack, frame = self.module_stack, self._module_frame
+        if not stack:
+            return None
+        if frame is None or len(stack) != frame.depth or stack.get(frame.key) is not frame.place:
+            frame = self._module_frame = frame_of(stack)  # a tracer of the user's changed it
+        return frame
 
     def proxy(self, node: Node) -> Any:
         """Return a stand-in for the value of `node`."""
@@ -135,6 +154,9 @@ class TracerBase:
         proxy_factory_fn: Callable[[Node], Any] | None = None,
     ) -> Any:
         """Record a call on values and stand-ins, and return the stand-in for its result."""
+        recorder = self._recorder
+        if recorder is not None and type_expr is None and proxy_factory_fn is None and recorder.can_record():
+            return recorder.record(kind, target, args, kwargs, name)
         node_args = self.create_arg(args)
         node_kwargs = self.create_arg(kwargs)
         if not isinstance(node_args, tuple) or not isinstance(node_kwargs, dict):

@@ -14,8 +14,10 @@ from torch.utils import _pytree as pytree
 
 from fxcore.calling_convention import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.recording import CONSTANT_TYPES, TracerBase
+from fxcore.recording import CONSTANT_TYPES, SymbolicValue, TracerBase
 
+# What pytree has nothing to flatten in.
+_LEAVES = (SymbolicValue, torch.nn.Module)
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
@@ -53,7 +55,7 @@ class _Parameters:
     names: list[str]  # positional and keyword-only ones, in order, `self` included
     starred: list[str]  # "*args", "**kwargs"
     has_keyword_only: bool
-    signature: inspect.Signature
+    defaults: dict[str, Any]
     annotations: dict[str, Any]
 
 
@@ -68,8 +70,11 @@ def _parameters_of(function: Callable[..., Any]) -> _Parameters:
         starred.append("*" + next(names))
     if code.co_flags & inspect.CO_VARKEYWORDS:
         starred.append("**" + next(names))
-    signature = inspect.signature(function)
-    return _Parameters(plain, starred, code.co_kwonlyargcount > 0, signature, function.__annotations__)
+    defaults = {}
+    if function.__defaults__ or function.__kwdefaults__ or hasattr(function, "__signature__"):
+        parameters = inspect.signature(function).parameters.values()
+        defaults = {item.name: item.default for item in parameters if item.default is not item.empty}
+    return _Parameters(plain, starred, code.co_kwonlyargcount > 0, defaults, function.__annotations__)
 
 
 class RootArguments:
@@ -102,6 +107,8 @@ class RootArguments:
         function: Callable[..., Any] = self._function
         if self._parameters.has_keyword_only or self._parameters.starred:
             function = _with_plain_parameters(self._function, len(arguments))
+        if not concrete_args and all(isinstance(argument, _LEAVES) for argument in arguments):
+            return function, arguments  # nothing is nested
         leaves, spec = pytree.tree_flatten(tuple(arguments))
         if all(child.is_leaf() for child in spec.children()):
             return function, arguments
@@ -138,10 +145,8 @@ class RootArguments:
         return self._tracer.create_proxy("placeholder", name, self._default(name), {}, type_expr=annotation)
 
     def _default(self, name: str) -> tuple[Any, ...]:
-        if name[0] == "*":
-            return ()
-        default = self._parameters.signature.parameters[name].default
-        return () if default is inspect.Parameter.empty else (default,)
+        defaults = self._parameters.defaults
+        return (defaults[name],) if name in defaults else ()
 
     def _specialised(self, name: str, concrete: Any) -> Any:
         """Return what the function gets for an argument with a concrete value: the value, stand-ins where it has PH."""

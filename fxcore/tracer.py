@@ -19,11 +19,12 @@ from fxcore.collector import collector_paused
 from fxcore.errors import ModuleLookupError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.module_frame import ModuleFrame, frame_of
+from fxcore.module_frame import ModuleFrame
 from fxcore.node import Argument
 from fxcore.patching import Patcher
 from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.proxyable_class import proxyable_classes
+from fxcore.recorder import RECORDING_HOOKS, Recorder, overrides_none
 from fxcore.recording import CONSTANT_TYPES, TracerBase
 from fxcore.root_arguments import RootArguments
 from fxcore.scope import Scope
@@ -33,9 +34,12 @@ from fxcore.tensor_constants import (
     is_kept_as_attribute,
     survey,
 )
-from fxcore.wrapping import record_known, record_registered
+from fxcore.wrapping import ids_of_functions, record_functions_of, record_known, record_registered
 
 __all__ = ["Tracer", "symbolic_trace"]
+
+# What a call of a module goes through.
+_CALL_HOOKS = ("call_module", "path_of_module", "is_leaf_module", "create_proxy")
 
 # Containers that a Tracer treats as TracerBase does.
 _ORDINARY_CONTAINERS = frozenset({list, dict, slice})
@@ -61,9 +65,7 @@ class Tracer(TracerBase):
         super().__init__()
         self._autowrap_function_ids: set[int] = {id(function) for function in autowrap_functions}
         for module in autowrap_modules:
-            for name, value in vars(module).items():
-                if not name.startswith("_") and callable(value):
-                    self._autowrap_function_ids.add(id(value))
+            self._autowrap_function_ids |= ids_of_functions(module)
         self._autowrap_search: list[ModuleType] = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths: dict[nn.Module, str] | None = None
@@ -75,6 +77,7 @@ class Tracer(TracerBase):
         self.tensor_attrs: dict[Any, str] = {}
         self._next_number: dict[str, int] = {}
         self._parameter_proxies: dict[str, Any] = {}
+        self._leaf_recorder: Recorder | None = None
 
     @functools.cached_property
     def _paths(self) -> PathsByIdentity:
@@ -92,26 +95,27 @@ class Tracer(TracerBase):
     ) -> Any:
         """Answer a call of a module: a node if it is a leaf, else what `forward(*args, **kwargs)` returns."""
         path = self.path_of_module(m)
-        kind = type(m)
-        calls = self.num_calls.get(path, 0)
-        self.num_calls[path] = calls + 1
-        key = f"{path}@{calls}" if calls else path
-        scope = self.scope
+        frame = self._frame_within(self._frame_now(), path, type(m))
+        scope, stack = self.scope, self.module_stack
         outer = scope.module_path, scope.module_type
-        scope.module_path, scope.module_type = place = path, kind
-        stack, frame = self.module_stack, self._module_frame
-        if frame is None or not frame.is_top_of(stack):
-            frame = frame_of(stack)
-        stack[key] = place
-        self._module_frame = ModuleFrame(frame, key, place, len(stack))
+        scope.module_path, scope.module_type = frame.place
+        stack[frame.key] = frame.place
+        self._module_frame = frame
         try:
             if self.is_leaf_module(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
             return forward(*args, **kwargs)
         finally:
-            stack.pop(key, None)
-            self._module_frame = frame
+            stack.pop(frame.key, None)
+            self._module_frame = frame.outer
             scope.module_path, scope.module_type = outer
+
+    def _frame_within(self, outer: ModuleFrame | None, path: str, kind: type) -> ModuleFrame:
+        """Return the frame of one more call of the module at `path`."""
+        calls = self.num_calls.get(path, 0)
+        self.num_calls[path] = calls + 1
+        key = f"{path}@{calls}" if calls else path
+        return ModuleFrame(outer, key, (path, kind), 1 if outer is None else outer.depth + 1)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """Answer the reading of a module's attribute: a stand-in for a parameter, else the value itself.
@@ -241,11 +245,12 @@ class Tracer(TracerBase):
                     record_registered(patcher)
                     record_known(patcher, root_callable.globals_of(root, function), self._autowrap_function_ids)
                     for module in self._autowrap_search:
-                        record_known(patcher, vars(module), self._autowrap_function_ids)
+                        record_functions_of(patcher, module, self._autowrap_function_ids)
                     returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
                     result = (self.create_arg(call(*arguments)),)
                     self.create_node("output", "output", result, {}, type_expr=returned)
             self.submodule_paths = None
+            self._recorder = self._leaf_recorder = None
         return self.graph
 
     def _begin(self, root: nn.Module | Callable[..., Any]) -> tuple[FunctionType, bool]:
@@ -269,6 +274,9 @@ class Tracer(TracerBase):
         self._next_number = {}
         self._parameter_proxies = {}
         self._seen_kinds: set[type] = set()  # classes of modules whose forward's globals have been looked through
+        self._leaf_kinds: dict[type, bool] = {}
+        self._recorder = recorder = Recorder(self) if overrides_none(self, Tracer, RECORDING_HOOKS) else None
+        self._leaf_recorder = recorder if overrides_none(self, Tracer, _CALL_HOOKS) else None
         return function, module
 
     def create_args_for_root(
@@ -284,14 +292,27 @@ class Tracer(TracerBase):
     # What the running trace hears (active_trace.Trace).
 
     def module_called(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Hand a call of a module to `call_module`."""
+        """Hand a call of a module, which `run` makes, to `call_module`."""
         kind = type(module)
-        if kind not in self._seen_kinds or "forward" in vars(module):
+        if kind not in self._seen_kinds or "forward" in module.__dict__:
             self._seen_kinds.add(kind)
             names = getattr(getattr(module, "forward", module), "__globals__", None)
             if names is not None:
                 record_known(self._patcher, names, self._autowrap_function_ids)
-        return self.call_module(module, run, args, kwargs)
+        recorder = self._leaf_recorder
+        if recorder is not None and recorder.can_record():
+            path = self.path_of_module(module)
+            if self._is_leaf_kind(module, path):
+                # Nothing of the user's runs inside: the call need not be entered and left.
+                return recorder.record_leaf(self._frame_within(self._frame_now(), path, kind), args, kwargs)
+        return self.call_module(module, functools.partial(run, module), args, kwargs)
+
+    def _is_leaf_kind(self, module: nn.Module, path: str) -> bool:
+        kind = type(module)
+        known = self._leaf_kinds.get(kind)
+        if known is None:
+            known = self._leaf_kinds[kind] = self.is_leaf_module(module, path)
+        return known
 
     def attribute_read(self, name: str, value: Any) -> Any:
         """Hand the reading of a module's attribute to `getattr`."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import builtins
 import functools
+import operator
 import sys
+import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
 from fxcore import torch_state
 from fxcore.errors import WrapError, WrapPlaceError
@@ -111,3 +114,43 @@ def record_known(patcher: Patcher, names: dict[str, Any], function_ids: set[int]
     }
     if known:
         patcher.replace_all(names, known)
+
+
+class _PublicFunctions(NamedTuple):
+    """The public functions of a module, as of the last look at it."""
+
+    names: list[str]
+    values: list[Any]
+    ids: frozenset[int]
+    recorded: dict[str, Callable[..., Any]]
+
+    def are_of(self, names: dict[str, Any]) -> bool:
+        return self.names == list(names) and all(map(operator.is_, self.values, names.values()))
+
+
+_public_functions: weakref.WeakKeyDictionary[ModuleType, _PublicFunctions] = weakref.WeakKeyDictionary()
+
+
+def _public_functions_of(module: ModuleType) -> _PublicFunctions:
+    names = REPLACEMENTS.originals_of(vars(module))
+    found = _public_functions.get(module)
+    if found is None or not found.are_of(names):
+        public = {name: value for name, value in names.items() if not name.startswith("_") and callable(value)}
+        recorded = {name: recorded_function(value) for name, value in public.items()}
+        found = _PublicFunctions(list(names), list(names.values()), frozenset(map(id, public.values())), recorded)
+        _public_functions[module] = found
+    return found
+
+
+def ids_of_functions(module: ModuleType) -> frozenset[int]:
+    """Return the ids of the public functions of a module."""
+    return _public_functions_of(module).ids
+
+
+def record_functions_of(patcher: Patcher, module: ModuleType, function_ids: set[int]) -> None:
+    """Make those functions of a module recorded ones whose id is in `function_ids`."""
+    public = _public_functions_of(module)
+    if not public.ids <= function_ids:
+        record_known(patcher, vars(module), function_ids)
+    elif public.recorded and patcher.visit_once(vars(module)):
+        patcher.replace_all(vars(module), public.recorded)
