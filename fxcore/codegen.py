@@ -11,8 +11,9 @@ from typing import Any
 
 from fxcore.generated_globals import GeneratedGlobals
 from fxcore.liveness import values_freed_after
-from fxcore.namespace import Namespace
+from fxcore.namespace import ContestedNameError, Namespace, UncontestedNames
 from fxcore.node import Node
+from fxcore.plain_body import PlainBody
 from fxcore.python_code import PythonCode
 from fxcore.statement_writer import StatementWriter
 from fxcore.verbose_code import VerboseStyle, meta_docstring, origin_comment, value_annotation
@@ -93,7 +94,18 @@ class CodeGen:
             additional_meta=tuple(additional_meta or ()),
             sym_repr=type(self)._sym_repr,
         )
-        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(list(nodes))
+        nodes = list(nodes)
+        own_names = UncontestedNames.of([node._name for node in nodes]) if namespace.is_fresh else None
+        if own_names is not None and type(self).__module__.startswith(
+            "fxcore."
+        ):  # others may not want to be asked twice
+            try:
+                writer = _FunctionWriter(self, own_names, root_module, style, verbose, record_func)
+                writer.use_own_names(nodes)
+                return writer.write(nodes)
+            except ContestedNameError:
+                pass  # a function or class that the code mentions is named like a value
+        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(nodes)
 
 
 class _FunctionWriter:
@@ -124,9 +136,15 @@ class _FunctionWriter:
         self._pieces_are_seen = codegen._body_transformer is not None
         self._is_plain = not (verbose or record_func or style.meta or style.colored or self._pieces_are_seen)
 
+    def use_own_names(self, nodes: list[Node]) -> None:
+        """Let values have the names of their nodes."""
+        self._writer.names.update({node: node._name for node in nodes})
+
     def write(self, nodes: list[Node]) -> PythonCode:
-        if self._is_plain:
-            self._write_plain_body(nodes)
+        """Return the code of `nodes`."""
+        plain = PlainBody() if self._is_plain else None
+        if plain is not None:
+            plain.write(nodes, self._writer, self._edge, self._globals.annotation)
         else:
             self._write_body(nodes)
         wrap_statements = self._wrap_statements()
@@ -139,9 +157,12 @@ class _FunctionWriter:
             self._return_annotation,
             expanded_def=self._style.expanded_def,
         )
-        split = _lines_of_plain_body if self._is_plain else _lines
-        lines, line_to_node = split(body, prologue.count("\n") + 1)
-        code = "\n".join([f"    {line}" for line in lines])
+        first_line = prologue.count("\n") + 1
+        written = plain.lines(first_line) if plain is not None else None
+        if written is None:
+            lines, line_to_node = _lines(body if plain is None else plain.pieces(), first_line)
+            written = "\n".join([f"    {line}" for line in lines]), line_to_node
+        code, line_to_node = written
         return PythonCode(
             f"\n{wrap_statements}\n\n{prologue}\n{code}",
             self._globals.table,
@@ -159,38 +180,17 @@ class _FunctionWriter:
                 self._comment(node, index - 1 if index else None)
             op = node._op
             if op == "placeholder":
-                self._placeholder(node, index)
+                statement = self._placeholder(node)
+                self._meta(node, index)
+                emit((index, f"{statement}\n" if statement else ""))
             elif op == "output":
-                self._output(node, index)
+                statement = self._output(node)
+                self._meta(node, index)
+                self._body += [(index, statement), (index, "\n")]
             else:
                 self._compute(node, index, freed_after.get(node))
         if self._record:
             emit((len(nodes) - 1, "_rf.__exit__(None, None, None)\n"))
-        if not any(text for _, text in self._body):
-            emit((None, "pass\n"))
-
-    def _write_plain_body(self, nodes: list[Node]) -> None:
-        """Write the body of code that has nothing but statements, as nearly all code.
-
-        One loop, and each statement one piece: more time would go into the calls of smaller steps than into the steps.
-        """
-        freed_after = values_freed_after(nodes).get
-        statement, names, emit = self._writer.statement, self._writer.names, self._body.append
-        for index, node in enumerate(nodes):
-            if node._op == "placeholder":
-                self._placeholder(node, index)
-                continue
-            if node._op == "output":
-                self._output(node, index)
-                continue
-            text = statement(node, "" if node._type is None else self._annotation(node))
-            freed = freed_after(node)
-            if freed is None and node.users:
-                emit((index, f"{text}\n"))
-            elif freed is not None and len(freed) == 1 and node.users:
-                emit((index, f"{text};  {names[freed[0]]} = None\n"))
-            else:
-                emit((index, text + self._end(node, freed)))
         if not any(text for _, text in self._body):
             emit((None, "pass\n"))
 
@@ -210,28 +210,29 @@ class _FunctionWriter:
         if self._style.meta:
             self._body += [(index, f"{line}\n") for line in meta_docstring(node)]
 
-    def _placeholder(self, node: Node, index: int) -> None:
+    def _edge(self, node: Node) -> str:
+        return self._placeholder(node) if node._op == "placeholder" else self._output(node)
+
+    def _placeholder(self, node: Node) -> str:
+        """Add a parameter, and return the statement that gives its value another name; no text if it need not."""
         annotation = self._annotation(node)
-        self._meta(node, index)
         target = str(node._target)
         default = f" = {self._writer.value(node._args[0])}" if node._args else ""
         description = node.meta.get("desc") if self._style.expanded_def else None
         comment = f"  # {description}" if description is not None else ""
         self._free_vars.append(f"{target}{annotation}{default}{comment}")
         parameter, name = target.replace("*", ""), self._writer.names[node]
-        self._body.append((index, f"{name} = {parameter}\n" if parameter != name else ""))
+        return f"{name} = {parameter}" if parameter != name else ""
 
-    def _output(self, node: Node, index: int) -> None:
+    def _output(self, node: Node) -> str:
         if node._type is not None:
             self._return_annotation = f" -> {self._globals.annotation(node._type)}"
-        self._meta(node, index)
-        statement = _call_with_known(
+        return _call_with_known(
             self._codegen.generate_output,
             node._args[0],
             descs=node.meta.get("desc") if self._style.expanded_def else None,
             repr_fn=self._writer.value,
         )
-        self._body += [(index, f"{statement}\n")] if self._is_plain else [(index, statement), (index, "\n")]
 
     def _compute(self, node: Node, index: int, freed: list[Node] | None) -> None:
         emit = self._body.append
@@ -295,16 +296,6 @@ def _read_counters(text: str) -> list[_Piece]:
         else:
             body.append((current, line))
     return body
-
-
-def _lines_of_plain_body(body: list[_Piece], first_line: int) -> tuple[list[str], dict[int, int | None]]:
-    """As `_lines`, for a body whose pieces all end a line, if they are not empty."""
-    written = [piece for piece in body if piece[1]]
-    lines = "".join([text for _, text in written]).split("\n")
-    if len(lines) > len(written) + 1:  # a constant whose repr has several lines
-        return _lines(body, first_line)
-    # After the last comes an empty line, which counts with the last piece.
-    return lines, dict(enumerate([*[index for index, _ in written], body[-1][0]], first_line))
 
 
 def _lines(body: list[_Piece], first_line: int) -> tuple[list[str], dict[int, int | None]]:

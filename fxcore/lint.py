@@ -19,6 +19,7 @@ def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) ->
     an `owning_module`, that targets are of the right kind and exist there.
     """
     nodes = list(nodes)
+    has_unique_names = len({node._name for node in nodes}) == len(nodes)
     names: set[str] = set()
     defined: set[Node] = set()
     for node in nodes:
@@ -28,14 +29,20 @@ def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) ->
             value = next(value for value in node._input_nodes if value not in defined)
             raise GraphError(_explain_undefined(graph, value, node))
         defined.add(node)
-        if node._name in names:
-            raise GraphError(
-                f"Node redefined name {node._name}! Two nodes of one graph have it; rename one, "
-                "or let graph.create_node() choose names"
-            )
-        names.add(node._name)
+        if not has_unique_names:
+            _refuse_second(node, names)
     if owning_module is not None:
         _check_targets(nodes, owning_module)
+
+
+def _refuse_second(node: Node, names: set[str]) -> None:
+    """Raise if `names`, of the nodes before this one, has its name."""
+    if node._name in names:
+        raise GraphError(
+            f"Node redefined name {node._name}! Two nodes of one graph have it; rename one, "
+            "or let graph.create_node() choose names"
+        )
+    names.add(node._name)
 
 
 def _refuse_node(node: Node) -> NoReturn:

@@ -12,7 +12,14 @@ def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
     read_later: set[Node] = set()
     freed: dict[Node, list[Node]] = {}
     for node in reversed(nodes if isinstance(nodes, list) else list(nodes)):
-        last_reads = [value for value in node._input_nodes if value not in read_later]
+        inputs = node._input_nodes
+        if len(inputs) == 1:  # as most: no list to go through
+            (value,) = inputs
+            if value not in read_later:
+                read_later.add(value)
+                freed[node] = [value]
+            continue
+        last_reads = [value for value in inputs if value not in read_later]
         if last_reads:
             read_later.update(last_reads)
             freed[node] = last_reads

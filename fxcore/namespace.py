@@ -83,3 +83,45 @@ class Namespace:
         assert obj in self._name_of, f"{obj!r} has no name yet"
         self._name_of[obj] = name
         self._used.add(name)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Tell whether no name has been handed out yet."""
+        return not self._used
+
+
+class ContestedNameError(Exception):
+    """Two things in generated code want one name; caught by who writes the code, and never seen outside."""
+
+
+class UncontestedNames(Namespace):
+    """A namespace in which values have names already and nothing else may want one of those.
+
+    So no name must be looked at on its own. Where that does not hold, `create_name` raises ContestedNameError, and a
+    plain Namespace must decide who gets the name.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, names: list[str]) -> UncontestedNames | None:
+        """Return a namespace for values of these names; None if one is used twice, reserved, or not legal."""
+        taken = set(names)
+        is_legal = all(map(str.isidentifier, taken)) and "".join(names).isascii()
+        if len(taken) != len(names) or not is_legal or not taken.isdisjoint(_RESERVED):
+            return None
+        namespace = cls()
+        namespace._used = taken
+        return namespace
+
+    def create_name(self, candidate: str, obj: object | None) -> str:
+        """Return `candidate`, made legal; raise ContestedNameError if something else has it."""
+        if obj is not None and obj in self._name_of:
+            return self._name_of[obj]
+        name, _, _ = _split(candidate)
+        if name in self._used or _RESERVED.get(name, obj) is not obj:
+            raise ContestedNameError(name)
+        self._used.add(name)
+        if obj is not None:
+            self._name_of[obj] = name
+        return name

@@ -25,6 +25,8 @@ class PrintableNode(Protocol):
     meta: dict[str, Any]
 
 
+_UNLIMITED = float("inf")
+
 # Asked by exact type, before the questions that other arguments must be asked.
 _PRINTED_BY_STR = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
 
@@ -46,7 +48,17 @@ def format_argument(arg: Any, longest_list: float = float("inf")) -> str:
 
 def _format_sequence(items: list[Any] | tuple[Any, ...], longest: float) -> str:
     shown = items if len(items) <= longest else items[: int(longest)]
-    text = ", ".join([format_argument(item) for item in shown])
+    # Nearly all items are values or numbers, and looking here saves a call for each.
+    text = ", ".join(
+        [
+            f"%{item._name}"  # type: ignore[attr-defined]  # the one kind of Value is a node
+            if isinstance(item, Value) and item._repr_fn is None  # type: ignore[attr-defined]
+            else str(item)
+            if type(item) in _PRINTED_BY_STR
+            else format_argument(item)
+            for item in shown
+        ]
+    )
     cut = f", ...[total_len={len(items)}]" if len(items) > longest else ""
     if isinstance(items, list):
         return f"[{text}{cut}]"
@@ -77,9 +89,11 @@ def format_node(
         if node._type and returned:
             returned[0] = f" -> {type_repr(node._type)}"
         return f"return {node._args[0]}"
-    args = _format_sequence(node._args, float("inf"))
+    target, args = node._target, _format_sequence(node._args, _UNLIMITED)
+    if type(target) is not str:
+        target = readable_target(target)
     kwargs = format_argument(node._kwargs) if node._kwargs else "{}"
-    return f"{head}[target={readable_target(node._target)}](args = {args}, kwargs = {kwargs})"
+    return f"{head}[target={target}](args = {args}, kwargs = {kwargs})"
 
 
 def _format_placeholder(node: PrintableNode, placeholders: list[str] | None) -> str | None:

@@ -8,8 +8,7 @@ import keyword
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import BuiltinFunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -58,19 +57,27 @@ def _follows_a_dot(name: str) -> bool:
 
 
 # Code of one model is written again and again, and takes most of its time for paths without this.
-_path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
+path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
 
 
 class _ValueNames(dict[Node, str]):
     """Names of values in the code, each found when first asked for."""
 
+    __slots__ = ("_namespace",)
+
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()
-        self._create_name = namespace.create_name
+        self._namespace = namespace
 
     def __missing__(self, node: Node) -> str:
-        name = self[node] = self._create_name(node._name, None)
+        name = self[node] = self._namespace.create_name(node._name, None)
         return name
+
+
+class _Spelling(NamedTuple):
+    """A function whose call is no plain expression: one that changes its argument in place, or else `getattr`."""
+
+    in_place: Callable[..., str] | None
 
 
 class StatementWriter:
@@ -83,29 +90,29 @@ class StatementWriter:
         global_names: GeneratedGlobals,
         paint: Callable[[str], str] | None = None,
     ) -> None:
-        self._root = root_module
+        self.root = root_module
         self._globals = global_names
         self._paint = paint
         self.names = _ValueNames(namespace)
-        self._calls: dict[Any, str | Callable[..., str]] = {}
+        self._calls: dict[Any, str | Callable[..., str] | _Spelling] = {}
         self.wrapped: dict[str, None] = {}  # global names of functions that re-tracing must not enter
-        self._writers: dict[str, Callable[[Node, str], str]] = {
-            "call_method": self._call_method,
-            "call_module": self._call_module,
-            "get_attr": self._get_attr,
-        }
 
     def statement(self, node: Node, annotation: str) -> str:
         """Return the statement, without a line's end, that computes a node that is neither input nor output."""
-        if node._op == "call_function":  # most are; so ask no table
+        # No table of methods: that would be a cycle, and all this stay in memory until the next garbage collection.
+        op = node._op
+        if op == "call_module":
+            return self._call_module(node, annotation)
+        if op == "call_function":
             return self._call_function(node, annotation)
-        writer = self._writers.get(node._op)
-        if writer is None:
-            raise UnknownOpcodeError(
-                f"node: {node._op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
-                "FX's six; set Node.op to one of them"
-            )
-        return writer(node, annotation)
+        if op == "call_method":
+            return self._call_method(node, annotation)
+        if op == "get_attr":
+            return self._get_attr(node, annotation)
+        raise UnknownOpcodeError(
+            f"node: {op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
+            "FX's six; set Node.op to one of them"
+        )
 
     # Values.
 
@@ -180,10 +187,17 @@ class StatementWriter:
             self._globals.add(name, obj)
         return str(text)
 
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return the arguments of a call, without parentheses."""
+        names = self.names
         if len(args) == 1 and not kwargs:
-            return self.value(args[0])
-        parts = self._values(args)
+            arg = args[0]
+            return names[arg] if type(arg) is Node else self.value(arg)
+        # Nearly all arguments are values of the graph or numbers, and looking here saves a call for each.
+        known = _REPR_IS_SOURCE if self._paint is None else ()
+        parts = [
+            names[arg] if type(arg) is Node else repr(arg) if type(arg) in known else self.value(arg) for arg in args
+        ]
         if kwargs:
             parts += [f"{key} = {self.value(arg)}" for key, arg in kwargs.items()]
         return ", ".join(parts)
@@ -192,17 +206,18 @@ class StatementWriter:
 
     def _call_method(self, node: Node, annotation: str) -> str:
         name = self.names[node]
-        args = node._args
-        method = attribute_path(self.value(args[0]), node._target)  # type: ignore[arg-type]  # a name, by its opcode
-        return f"{name}{annotation} = {method}({self._arguments(args[1:], node._kwargs)})"
+        args, target = node._args, node._target
+        value = self.names[args[0]] if type(args[0]) is Node else self.value(args[0])
+        method = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)  # type: ignore[arg-type]  # a name, by its opcode
+        return f"{name}{annotation} = {method}({self.arguments(args[1:], node._kwargs)})"
 
     def _call_module(self, node: Node, annotation: str) -> str:
         name = self.names[node]
-        module = _path_of_root(self._root, node._target)
-        return f"{name}{annotation} = {module}({self._arguments(node._args, node._kwargs)})"
+        module = path_of_root(self.root, node._target)
+        return f"{name}{annotation} = {module}({self.arguments(node._args, node._kwargs)})"
 
     def _get_attr(self, node: Node, annotation: str) -> str:
-        return f"{self.names[node]}{annotation} = {_path_of_root(self._root, node._target)}"
+        return f"{self.names[node]}{annotation} = {path_of_root(self.root, node._target)}"
 
     def _call_function(self, node: Node, annotation: str) -> str:
         target: Any = node._target
@@ -211,32 +226,38 @@ class StatementWriter:
             call = self._calls[target] = self._call_of(target)
         if isinstance(call, str):
             name = self.names[node]
-            if node.meta.get("is_wrapped"):
+            meta = node._meta
+            if isinstance(meta, dict) and meta.get("is_wrapped"):
                 self.wrapped[call] = None
-            return f"{name}{annotation} = {call}({self._arguments(node._args, node._kwargs)})"
-        if isinstance(call, BuiltinFunctionType):
-            return f"{self.names[node]}{annotation} = {call(*self._values(node._args))}"
-        return call(node, annotation)
+            return f"{name}{annotation} = {call}({self.arguments(node._args, node._kwargs)})"
+        if isinstance(call, _Spelling):
+            return self._special_call(call, node, annotation)
+        return f"{self.names[node]}{annotation} = {call(*self._values(node._args))}"
 
-    def _call_of(self, target: Any) -> str | Callable[..., str]:
+    def _call_of(self, target: Any) -> str | Callable[..., str] | _Spelling:
         """Return how a function is called.
 
-        That is its name; or, if Python has syntax for it, the format of the expression; or the writer of the statement.
+        That is its name; or, if Python has syntax for it, the format of the expression or something special.
         """
         if getattr(target, "__module__", "") == "_operator":
             function = getattr(target, "__name__", "")
             if function in OPERATORS:
                 return OPERATORS[function].format
             if function in INPLACE_OPERATORS:
-                return functools.partial(self._in_place_operator, INPLACE_OPERATORS[function].format)
+                return _Spelling(INPLACE_OPERATORS[function].format)
         name = self._globals.add(qualified_name(target), target)
-        return self._getattr if name == "getattr" else name
+        return _Spelling(None) if name == "getattr" else name
+
+    def _special_call(self, spelling: _Spelling, node: Node, annotation: str) -> str:
+        if spelling.in_place is not None:
+            return self._in_place_operator(spelling.in_place, node, annotation)
+        return self._getattr(node, annotation)
 
     def _getattr(self, node: Node, annotation: str) -> str:
         name, args = self.names[node], node._args
         if len(args) == 2 and isinstance(args[1], str) and _follows_a_dot(args[1]):
             return f"{name}{annotation} = {self.value(args[0])}.{args[1]}"
-        return f"{name}{annotation} = getattr({self._arguments(args, node._kwargs)})"
+        return f"{name}{annotation} = getattr({self.arguments(args, node._kwargs)})"
 
     def _in_place_operator(self, spell: Callable[..., str], node: Node, annotation: str) -> str:
         # torch.jit.script needs the operator itself, and the value's name needs something to stand for.

@@ -1,0 +1,78 @@
+"""The body of code that has nothing but statements, as nearly all code: a line a node, written in one loop.
+
+More time would go into the calls of smaller steps than into the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fxcore.liveness import values_freed_after
+from fxcore.node import Node
+from fxcore.statement_writer import StatementWriter, path_of_root
+
+
+class PlainBody:
+    """Statements, and the index of the node that each comes from."""
+
+    def __init__(self) -> None:
+        self._statements: list[str] = []
+        self._indices: list[int | None] = []
+
+    def write(
+        self,
+        nodes: list[Node],
+        writer: StatementWriter,
+        at_edge: Callable[[Node], str],
+        annotation: Callable[[Any], str],
+    ) -> None:
+        """Write `nodes`, in order.
+
+        `at_edge` writes inputs and the output, as no text where there is nothing to do; `annotation` writes types.
+        """
+        names, statement, arguments, root = writer.names, writer.statement, writer.arguments, writer.root
+        emit, note = self._statements.append, self._indices.append
+        freed_after = values_freed_after(nodes).get
+        for index, node in enumerate(nodes):
+            op = node._op
+            if op == "call_module" and node._type is None:
+                text = f"{names[node]} = {path_of_root(root, node._target)}({arguments(node._args, node._kwargs)})"
+            elif op == "placeholder" or op == "output":
+                text = at_edge(node)
+                if text:
+                    emit(text)
+                    note(index)
+                continue
+            else:
+                text = statement(node, "" if node._type is None else f" : {annotation(node._type)}")
+            freed = freed_after(node)
+            if freed is None:
+                if not node.users:  # kept for its effect alone; its value need not wait for the function's end
+                    text = f"{text};  {names[node]} = None"
+            elif len(freed) == 1 and node.users:
+                text = f"{text};  {names[freed[0]]} = None"
+            else:
+                unread = freed if node.users else [*freed, node]
+                text = f"{text};  {' = '.join([names[value] for value in unread])} = None"
+            emit(text)
+            note(index)
+        if self._statements:
+            note(len(nodes) - 1)  # what comes after the last line counts with the last node
+        else:
+            emit("pass")
+            self._indices += [None, None]
+
+    def pieces(self) -> list[tuple[int | None, str]]:
+        """Return each statement with its end, after the index of its node."""
+        return [(index, f"{text}\n") for index, text in zip(self._indices, self._statements, strict=False)]
+
+    def lines(self, first_line: int) -> tuple[str, dict[int, int | None]] | None:
+        """Return the text, and for each line, from `first_line` on, the index of its node.
+
+        None if a statement has several lines, as a constant's repr may have.
+        """
+        text = "\n    ".join(["", *self._statements, ""])
+        if text.count("\n") != len(self._indices):
+            return None
+        return text[1:], dict(enumerate(self._indices, first_line))
