@@ -9,7 +9,7 @@ from benchmarks import rewriting
 from benchmarks.floors import compile_floor, trace_floor
 from benchmarks.growth import SCENARIOS, curve_of
 from benchmarks.library import Library
-from benchmarks.memory import bytes_left_per_recompile, bytes_per_node
+from benchmarks.memory import blocks_left_by_recompiles, bytes_per_node
 from benchmarks.operations import OPERATIONS, Operation
 from benchmarks.phases import PHASES, Phase
 from benchmarks.result import Table, verdict
@@ -119,10 +119,10 @@ def growth(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
 def memory(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
     """Measure bytes."""
     say("memory")
-    table = Table("Memory, bytes", ("of what", "fxcore", "torch.fx"))
+    table = Table("Memory, bytes or blocks", ("of what", "fxcore", "torch.fx"))
     table.rows.append(["a node of a graph", *[bytes_per_node(library, in_module=False) for library in lanes]])
     table.rows.append(["a node, with module and code", *[bytes_per_node(library, in_module=True) for library in lanes]])
-    table.rows.append(["left behind by a recompile", *[bytes_left_per_recompile(library) for library in lanes]])
+    table.rows.append(["blocks left by 10,000 recompiles", *[blocks_left_by_recompiles(library) for library in lanes]])
     return [table]
 
 
