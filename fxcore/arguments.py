@@ -41,14 +41,16 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
     """Apply `fn` to every `Value` in `a` and leave the other leaves as they are."""
     kind = type(a)
-    if kind is tuple or kind is immutable_list:
+    if kind is tuple:
         # Most items are values or plain, and asking here saves a call for each.
-        return kind(
+        return tuple(
             [
                 fn(item) if isinstance(item, Value) else item if type(item) in PLAIN else map_values(item, fn)
                 for item in a
             ]
         )
+    if kind is immutable_list:
+        return immutable_list([map_values(item, fn) for item in a])
     if kind in PLAIN:
         return a
     if isinstance(a, Value):
@@ -56,6 +58,22 @@ def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
     if isinstance(a, (list, dict, slice, tuple)):
         return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Value) else leaf)
     return a
+
+
+def replace_value(a: Any, old: Value, new: Any) -> Any:
+    """Return `a` with `new` wherever the value `old` stands."""
+    if type(a) is tuple:
+        return tuple(
+            [
+                new
+                if item is old
+                else item
+                if type(item) in PLAIN or isinstance(item, Value)
+                else replace_value(item, old, new)
+                for item in a
+            ]
+        )
+    return map_values(a, lambda value: new if value is old else value)
 
 
 def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
@@ -67,6 +85,8 @@ def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
         raise GraphArgumentError(
             f"torch.fx.map_arg(a, fn): fn must be a callable, and {fn!r} is not; pass a function of one node"
         )
+    if type(a) is tuple:  # as the arguments of every node: a call less
+        return tuple([fn(item) if isinstance(item, Value) else map_values(item, fn) for item in a])
     return map_values(a, fn)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch._ops import OpOverload
 
 from fxcore import torch_state
-from fxcore.arguments import freeze, map_aggregate, map_arg, map_values
+from fxcore.arguments import freeze, map_aggregate, map_arg, map_values, replace_value
 from fxcore.callables import qualified_name, readable_target, type_repr
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.immutable_collections import immutable_dict
@@ -231,25 +231,31 @@ class Node(LinkedNode):
         """Read `new_input` wherever this node reads `old_input`."""
         for hook in _replace_hooks(self.graph):
             hook(old=old_input, new=new_input._name, user=self)
+        self.graph.before_change()
         self._replace_input(old_input, new_input)
 
     def _replace_input(self, old_input: Node, new_input: Node) -> None:
-        def swap(value: Any) -> Any:
-            return new_input if value is old_input else value
-
         if not isinstance(new_input, Node):  # a constant, or a container of values
-            self._set_arguments(map_values(self._args, swap), map_values(self._kwargs, swap))
+            args = replace_value(self._args, old_input, new_input)
+            self._set_arguments(args, replace_value(self._kwargs, old_input, new_input))
             return
-        self.graph.before_change()
         # The containers are immutable and the order of reading is known, so nothing is frozen or found anew.
-        self._args = map_values(self._args, swap)
+        args, before = self._args, self._input_nodes
+        if len(args) == 1 and args[0] is old_input:
+            self._args = (new_input,)
+        else:
+            self._args = replace_value(args, old_input, new_input)
         if self._kwargs:
-            self._kwargs = map_values(self._kwargs, swap)
-        inputs = {new_input if value is old_input else value: None for value in self._input_nodes}
+            self._kwargs = replace_value(self._kwargs, old_input, new_input)
+        if len(before) == 1 and old_input in before:  # as most readers
+            self._input_nodes = {new_input: None}
+            old_input.users.pop(self, None)
+            new_input.users[self] = None
+            return
+        self._input_nodes = inputs = {new_input if value is old_input else value: None for value in before}
         # As in _set_arguments: the reader moves to the end of every list that it is in.
-        for value in self._input_nodes:
+        for value in before:
             value.users.pop(self, None)
-        self._input_nodes = inputs
         for value in inputs:
             value.users[self] = None
 
@@ -273,7 +279,10 @@ class Node(LinkedNode):
                     "clear them or merge the two yourself"
                 )
             replace_with.meta.update(self.meta)
+        if not self.users:
+            return []
         hooks = _replace_hooks(self.graph)
+        self.graph.before_change()
         changed = []
         for user in list(self.users):
             if delete_user_cb is not None and not delete_user_cb(user):
@@ -281,6 +290,8 @@ class Node(LinkedNode):
             changed.append(user)
             for hook in hooks:
                 hook(old=self, new=replace_with._name, user=user)
+            if hooks or delete_user_cb is not None:  # they may have compiled the graph
+                self.graph.before_change()
             user._replace_input(self, replace_with)
         return changed
 
