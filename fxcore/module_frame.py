@@ -27,9 +27,15 @@ class ModuleFrame(NamedTuple):
         return {"nn_module_stack": OrderedDict(reversed(calls))}
 
 
+def frame_within(outer: ModuleFrame | None, key: str, place: Place) -> ModuleFrame:
+    """Return the frame of a call made in another, or in none."""
+    depth = 1 if outer is None else outer.depth + 1
+    return tuple.__new__(ModuleFrame, (outer, key, place, depth))  # as the constructor does, in a third of its time
+
+
 def frame_of(stack: OrderedDict[str, Place]) -> ModuleFrame | None:
     """Return the innermost call of a stack that somebody else filled; None for an empty one."""
     frame = None
-    for depth, (key, place) in enumerate(stack.items(), start=1):
-        frame = ModuleFrame(frame, key, place, depth)
+    for key, place in stack.items():
+        frame = frame_within(frame, key, place)
     return frame

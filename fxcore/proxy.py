@@ -200,11 +200,12 @@ class TraceFunctionError(TraceError, RuntimeError):
 class Attribute(Proxy):
     """An attribute of a stand-in's value; becomes a node when used as a value, a method call when called."""
 
+    _node: Node | None = None
+
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root = root
         self.attr = attr
         self.tracer = root.tracer
-        self._node: Node | None = None
 
     @property
     def node(self) -> Node:  # type: ignore[override]  # made late, where a Proxy has a plain attribute

@@ -19,7 +19,7 @@ from fxcore.collector import collector_paused
 from fxcore.errors import ModuleLookupError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.module_frame import ModuleFrame
+from fxcore.module_frame import ModuleFrame, frame_within
 from fxcore.node import Argument
 from fxcore.patching import Patcher
 from fxcore.proxy import ParameterProxy, Proxy
@@ -95,27 +95,34 @@ class Tracer(TracerBase):
     ) -> Any:
         """Answer a call of a module: a node if it is a leaf, else what `forward(*args, **kwargs)` returns."""
         path = self.path_of_module(m)
-        frame = self._frame_within(self._frame_now(), path, type(m))
-        scope, stack = self.scope, self.module_stack
-        outer = scope.module_path, scope.module_type
-        scope.module_path, scope.module_type = frame.place
-        stack[frame.key] = frame.place
-        self._module_frame = frame
-        try:
+
+        def answer() -> Any:
             if self.is_leaf_module(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
             return forward(*args, **kwargs)
-        finally:
-            stack.pop(frame.key, None)
-            self._module_frame = frame.outer
-            scope.module_path, scope.module_type = outer
 
-    def _frame_within(self, outer: ModuleFrame | None, path: str, kind: type) -> ModuleFrame:
-        """Return the frame of one more call of the module at `path`."""
+        return self._run_within(self._frame_of_call(path, type(m)), answer, (), {})
+
+    def _frame_of_call(self, path: str, kind: type) -> ModuleFrame:
+        """Return the frame of one more call of the module at `path`, within the one that runs."""
         calls = self.num_calls.get(path, 0)
         self.num_calls[path] = calls + 1
-        key = f"{path}@{calls}" if calls else path
-        return ModuleFrame(outer, key, (path, kind), 1 if outer is None else outer.depth + 1)
+        return frame_within(self._frame_now(), f"{path}@{calls}" if calls else path, (path, kind))
+
+    def _run_within(
+        self, frame: ModuleFrame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a function while the call of a module that `frame` is of is the one that runs."""
+        scope, stack, key = self.scope, self.module_stack, frame.key
+        outer_path, outer_type = scope.module_path, scope.module_type
+        scope.module_path, scope.module_type = stack[key] = frame.place
+        self._module_frame = frame
+        try:
+            return function(*args, **kwargs)
+        finally:
+            stack.pop(key, None)
+            self._module_frame = frame.outer
+            scope.module_path, scope.module_type = outer_path, outer_type
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """Answer the reading of a module's attribute: a stand-in for a parameter, else the value itself.
@@ -300,12 +307,15 @@ class Tracer(TracerBase):
             if names is not None:
                 record_known(self._patcher, names, self._autowrap_function_ids)
         recorder = self._leaf_recorder
-        if recorder is not None and recorder.can_record():
-            path = self.path_of_module(module)
-            if self._is_leaf_kind(module, path):
-                # Nothing of the user's runs inside: the call need not be entered and left.
-                return recorder.record_leaf(self._frame_within(self._frame_now(), path, kind), args, kwargs)
-        return self.call_module(module, functools.partial(run, module), args, kwargs)
+        if recorder is None or not recorder.can_record():
+            return self.call_module(module, functools.partial(run, module), args, kwargs)
+        # The same, but for what nobody overrides.
+        path = self.path_of_module(module)
+        frame = self._frame_of_call(path, kind)
+        if self._is_leaf_kind(module, path):
+            # Nothing of the user's runs inside: the call need not be entered and left.
+            return recorder.record_leaf(frame, args, kwargs)
+        return self._run_within(frame, run, (module, *args), kwargs)
 
     def _is_leaf_kind(self, module: nn.Module, path: str) -> bool:
         kind = type(module)
