@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -31,13 +31,17 @@ class Sink:
         """Return the nodes that the sink depends on, those of a chain from the sink upwards."""
         return list(self._reader)
 
+    def last_of(self, nodes: Collection[Node]) -> list[Node]:
+        """Return those of some nodes above from which the way down to the sink passes none of the others."""
+        return [node for node in self._reader if node in nodes and self._reader[node] not in nodes]
+
     def below(self, start: Node, found: Iterable[Node], are_alike: Callable[[Node, Node], bool]) -> list[Node]:
         """Return what can be the sink, in order, if `found` is everything in the graph that can be `start`."""
         here: Iterable[Node] = found
         while start is not self.node:
             start = self._reader[start]
-            readers = dict.fromkeys([reader for node in here for reader in node.users])
-            here = [reader for reader in readers if are_alike(start, reader)]
+            readers = [reader for node in here for reader in node.users]
+            here = dict.fromkeys([reader for reader in readers if are_alike(start, reader)])
         return sorted(here, key=_in_order)
 
 

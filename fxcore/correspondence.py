@@ -7,6 +7,7 @@ from typing import Any
 
 from fxcore.argument_pairs import Pair
 from fxcore.arguments import map_values
+from fxcore.convexity import is_convex
 from fxcore.literals import same_literal, slice_parts
 from fxcore.node import Node
 
@@ -16,20 +17,38 @@ _UNBOUND = object()
 class Correspondence:
     """Grows node by node, upwards from a pair, and can go back to what it was before."""
 
-    __slots__ = ("_are_alike", "_ignores_literals", "_pair_arguments", "_stands_for", "nodes_map", "off_limits")
-
     def __init__(
         self,
         are_alike: Callable[[Node, Node], bool],
         pair_arguments: Callable[[Node, Node], list[Pair] | None],
         ignores_literals: bool,
+        off_limits: Container[Node] = (),
+        have_readers_inside: Callable[[dict[Node, Any]], bool] = lambda nodes_map: True,
     ) -> None:
+        """Begin with nothing found.
+
+        Nodes `off_limits` stand for no operation. `have_readers_inside` tells whether nobody outside of a finished
+        map reads what the pattern does not return.
+        """
         self.nodes_map: dict[Node, Any] = {}
-        self.off_limits: Container[Node] = ()
+        self._off_limits = off_limits
+        self._have_readers_inside = have_readers_inside
         self._are_alike = are_alike
         self._pair_arguments = pair_arguments
         self._ignores_literals = ignores_literals
         self._stands_for: dict[Node, Node] = {}
+
+    def __len__(self) -> int:
+        """Return how many nodes of the pattern were found."""
+        return len(self.nodes_map)
+
+    def get(self, expected: Node) -> Any:
+        """Return what stands for a node of the pattern, None if nothing does yet."""
+        return self.nodes_map.get(expected)
+
+    def as_map(self) -> dict[Node, Any]:
+        """Return from nodes of the pattern, in the order in which they were found, what stands for them."""
+        return self.nodes_map.copy()
 
     def extend(self, expected: Node, obtained: Node, is_alike: bool = False) -> bool:
         """Take in that `obtained` stands for `expected`, with all that the two read; change nothing if it cannot.
@@ -59,6 +78,14 @@ class Correspondence:
     def compute_nodes(self) -> list[Node]:
         """Return the nodes of the graph that stand for operations of the pattern, not for its inputs or output."""
         return [node for node, ours in self._stands_for.items() if ours._op != "placeholder" and ours._op != "output"]
+
+    def is_contained(self) -> bool:
+        """Tell whether nobody outside of a match reads what the pattern does not return."""
+        return self._have_readers_inside(self.nodes_map)
+
+    def is_convex(self) -> bool:
+        """Tell whether the operations found can become one node without making a cycle."""
+        return is_convex(self.compute_nodes())
 
     def _compare(self, expected: Any, obtained: Any, is_alike: bool) -> list[Pair] | tuple[Pair, ...] | None:
         """Return what has to correspond for these two to correspond; None if they cannot."""
@@ -91,7 +118,7 @@ class Correspondence:
             return None
         if expected._op == "placeholder":
             pairs: list[Pair] | None = []
-        elif obtained in self.off_limits:
+        elif obtained in self._off_limits:
             return None
         else:
             pairs = self._pair_arguments(expected, obtained)

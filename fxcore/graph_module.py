@@ -19,7 +19,14 @@ from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.forward_failure import explain_failure
 from fxcore.graph import Graph
 from fxcore.module_folder import write_module_folder
-from fxcore.pending_forward import ForwardDescriptor, PendingForward, PromisedCode, make_ready, run_by_python
+from fxcore.pending_forward import (
+    ForwardDescriptor,
+    PendingForward,
+    PromisedCode,
+    any_outdated,
+    make_ready,
+    run_by_python,
+)
 from fxcore.pickled_graph import GraphTable, graph_from_table, is_importable, table_of
 from fxcore.python_code import PythonCode
 from fxcore.readable_module import readable_module
@@ -47,6 +54,13 @@ class GraphModule(nn.Module):
 
     # TorchScript would try to compile these.
     __jit_unused_properties__ = ["graph", "code", "_code", "_lineno_map", "_prologue_start"]  # noqa: RUF012
+
+    _somebody_overrides_recompile = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "recompile" in vars(cls):
+            GraphModule._somebody_overrides_recompile = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         # Each instance has a forward of its own, and torch looks forward up in the class: so a class for each.
@@ -118,9 +132,12 @@ class GraphModule(nn.Module):
     def recompile(self) -> PythonCode:
         """Make `code` and `forward` those of the graph as it is now, here and in child graph modules."""
         pending = self._renew_forward()
-        for child in self.children():
-            if isinstance(child, GraphModule):
-                child.recompile()
+        # Most often no graph has changed since its module was compiled; looking at all of them, at each level of a
+        # nest that is being built, would take time that grows with the square of its depth.
+        if any_outdated() or GraphModule._somebody_overrides_recompile:
+            for child in self.children():
+                if isinstance(child, GraphModule):
+                    child.recompile()
         return PromisedCode(pending)
 
     def _renew_forward(self) -> PendingForward:
@@ -132,6 +149,8 @@ class GraphModule(nn.Module):
         if current is not None and current.is_waiting_for(self._graph):
             return current  # type: ignore[no-any-return]  # nothing has changed since the last time
         pending = PendingForward(self._graph)
+        if current is not None:
+            current.is_replaced()
         own._generated = pending
         own.forward = ForwardDescriptor(pending)
         return pending

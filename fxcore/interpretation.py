@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -29,14 +30,23 @@ class Interpreter:
         With `garbage_collect_values`, a value is dropped from `env` once nobody reads it any more.
         """
         self.module = module
-        self.submodules: dict[str, nn.Module] = dict(module.named_modules())
         self.graph: Graph = module.graph if graph is None else graph  # type: ignore[assignment]  # a GraphModule's
         self.env: dict[Node, Any] = {}
         self.name = "Interpreter"
         self.garbage_collect_values = garbage_collect_values
         self.extra_traceback = True
-        if garbage_collect_values:
-            self.user_to_last_uses: dict[Node, list[Node]] = values_freed_after(self.graph.nodes)
+
+    @functools.cached_property
+    def submodules(self) -> dict[str, nn.Module]:
+        """The modules by path, the root among them."""
+        return dict(self.module.named_modules())
+
+    @functools.cached_property
+    def user_to_last_uses(self) -> dict[Node, list[Node]]:
+        """The values that nobody reads any more after a node has run; not there without `garbage_collect_values`."""
+        if not self.garbage_collect_values:
+            raise AttributeError("user_to_last_uses: values stay, garbage_collect_values is False")
+        return values_freed_after(self.graph.nodes)
 
     # Running.
 

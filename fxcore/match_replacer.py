@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fxcore.adopted_attributes import rename_paths
@@ -18,14 +18,16 @@ from fxcore.splice import Splice
 class ReplacingGraph:
     """A graph that takes the place of matches, with what there is to know about it beforehand."""
 
-    def __init__(self, graph: Graph, pattern_output: Any, returned: list[Node]) -> None:
+    def __init__(self, graph: Graph, pattern_output: Any, returned: list[Node], pattern_inputs: list[Node]) -> None:
         """Prepare `graph`; the pattern returns `pattern_output`, in which the nodes `returned` are.
 
         Raises GraphArgumentError (an AssertionError) if it returns another number of values.
         """
-        self.graph = graph
         nodes = list(graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
+        # With what stands for nothing in the pattern, since it is not used there.
+        pairs = zip(self.inputs, pattern_inputs, strict=False) if len(self.inputs) == len(pattern_inputs) else ()
+        self.unfounded = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
         self.inputs_computed_with = [node for node in self.inputs if _is_computed_with(node)]
         self.body = [node for node in nodes if node.op not in ("placeholder", "output")]
         output = nodes[-1].args[0] if nodes and nodes[-1].op == "output" else None
@@ -39,13 +41,15 @@ class MatchReplacer:
     def __init__(self, graph: Graph, pattern: Graph, *, at_once: bool, modules_are_captured: bool) -> None:
         """Replace in `graph`.
 
-        With `at_once`, the graph is whole after every replacement, else after `finish`. With `modules_are_captured`,
+        With `at_once`, the graph is whole after every replacement, and its listeners hear of every edit; else it is
+        whole after `finish`, and must have none. With `modules_are_captured`,
         the paths that `pattern` uses mean, in a replacement, the modules that were matched.
         """
-        self._splice = Splice(graph)
-        self._at_once = at_once
+        self._splice = Splice(graph, has_listeners=at_once)
+        self.at_once = at_once
         nodes = list(pattern.nodes)
         self._inputs = [node for node in nodes if node.op == "placeholder"]
+        self._numbered_inputs = list(enumerate(self._inputs))
         self._operations = [node for node in nodes if node.op not in ("placeholder", "output")]
         self._returned = list(nodes[-1]._input_nodes)
         self._replaces_inputs = any(node.op == "placeholder" for node in self._returned)
@@ -57,7 +61,22 @@ class MatchReplacer:
 
     def prepare(self, replacement: Graph) -> ReplacingGraph:
         """Return `replacement` in the form that `replace` takes."""
-        return ReplacingGraph(replacement, self._output, self._returned)
+        return ReplacingGraph(replacement, self._output, self._returned, self._inputs)
+
+    def check_inputs(self, match: InternalMatch, replacement: ReplacingGraph, inputs: list[Any]) -> None:
+        """Raise GraphArgumentError (an AssertionError) if `inputs` are not what a replacement needs."""
+        placeholders = replacement.inputs
+        if len(placeholders) != len(inputs):
+            raise GraphArgumentError(
+                f"Placeholder count mismatch: {len(inputs)} vs {len(placeholders)}: the replacement must have the "
+                f"parameters of the pattern, ({', '.join([node.name for node in self._inputs])}), used or not"
+            )
+        for node, placeholder in replacement.unfounded:
+            if node not in match.nodes_map:
+                raise GraphArgumentError(
+                    f"the replacement uses its parameter {placeholder.name!r}, but the pattern's, {node.name!r}, "
+                    "stands for nothing since the pattern does not use it; use it in the pattern too"
+                )
 
     def replace(
         self, match: InternalMatch, replacement: ReplacingGraph, inputs: list[Any], names: Mapping[str, str]
@@ -67,85 +86,78 @@ class MatchReplacer:
         `inputs` are the values that the replacement's placeholders stand for. None if there is no place for it any
         more, since earlier replacements made an input depend on what the match computes; nothing is changed then.
         """
-        self._check_inputs(match, replacement.inputs, inputs)
+        splice, nodes_map = self._splice, match.nodes_map
         self._refresh(match)
-        resolve = self._splice.resolve
-        val_map: dict[Node, Any] = {
-            node: resolve(value) for node, value in zip(replacement.inputs, inputs, strict=True)
-        }
-        matched = [match.nodes_map[node] for node in self._operations]
-        place = self._find_place(match, replacement, val_map, matched)
+        if inputs is not match.placeholder_nodes:  # which are as they are by now
+            inputs = [splice.resolve(value) for value in inputs]
+        val_map: dict[Node, Any] = dict(zip(replacement.inputs, inputs, strict=True))
+        matched = [nodes_map[node] for node in self._operations]
+        readers: _Readers = {}
+        everybody: list[Node] = []
+        for node in self._returned:
+            value = nodes_map[node]
+            # A constant may stand for an input that the pattern returns; nobody reads it.
+            if isinstance(value, Node):
+                readers[value] = found = splice.readers(value)
+                everybody += found
+        needed = [val_map[node] for node in replacement.inputs_computed_with]
+        if replacement.returns_inputs:
+            needed += self._late_successors(match, replacement, val_map, readers)
+        place = splice.make_place(needed, list(readers) or matched, everybody)
         if place is None:
             return None
         if self._replaces_inputs:
-            self._splice.finish()
-        self._splice.insert(place, replacement.graph, val_map)
-        copies = [val_map[node] for node in replacement.body]
-        captured = {node.target: match.nodes_map[node].target for node in self._path_users}
-        rename_paths(copies, {**names, **captured})
-        self._splice.discard(matched)
-        self._hand_over(match, replacement, val_map, copies)
+            splice.finish()
+        copies = splice.insert(place, replacement.body, val_map)
+        if self._path_users or names:
+            captured = {node.target: nodes_map[node].target for node in self._path_users}
+            rename_paths(copies, {**names, **captured})
+        splice.discard(matched)
+        for node, successor in replacement.successors:
+            value = nodes_map[node]
+            if isinstance(value, Node):
+                new = val_map[successor] if isinstance(successor, Node) else successor
+                # The copy itself may read a value that it replaces, and goes on reading it.
+                affected = self._readers_but(copies, value) if self._replaces_inputs else readers[value]
+                splice.replace(value, new, affected)
+        if self.at_once or self._replaces_inputs:
+            splice.finish()
         return copies
 
-    def _find_place(
-        self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], matched: list[Node]
-    ) -> Node | None:
-        needed = [value for node in replacement.inputs_computed_with for value in nodes_in(val_map[node])]
-        if replacement.returns_inputs:
-            needed += self._late_successors(match, replacement, val_map, set(matched))
-        values = [value for node in self._returned if isinstance(value := match.nodes_map[node], Node)]
-        return self._splice.make_place(needed, values, matched)
+    def _readers_but(self, copies: list[Node], value: Node) -> list[Node]:
+        return [reader for reader in self._splice.readers(value) if reader not in copies]
 
     def _late_successors(
-        self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], matched: Collection[Node]
+        self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], readers: _Readers
     ) -> list[Node]:
         """Return the inputs that take the place of a value but stand behind a reader of it."""
+        matched = {match.nodes_map[node] for node in self._operations}
         late = []
         for node, successor in replacement.successors:
             value = match.nodes_map[node]
             if isinstance(value, Node) and isinstance(successor, Node) and successor.op == "placeholder":
-                readers = [reader for reader in self._splice.readers(value) if reader not in matched]
-                late += [each for each in nodes_in(val_map[successor]) if readers and each >= min(readers)]
+                outside = [reader for reader in readers[value] if reader not in matched]
+                late += [each for each in nodes_in(val_map[successor]) if outside and each >= min(outside)]
         return late
-
-    def _hand_over(
-        self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], copies: list[Node]
-    ) -> None:
-        """Let the readers of what a match returns read what the copy of the replacement returns."""
-        for node, successor in replacement.successors:
-            value = match.nodes_map[node]
-            if isinstance(value, Node):
-                new = val_map[successor] if isinstance(successor, Node) else successor
-                # The copy itself may read a value that it replaces, where the pattern returns one of its inputs.
-                self._splice.replace(value, new, apart_from=copies if self._replaces_inputs else ())
-        if self._at_once or self._replaces_inputs:
-            self._splice.finish()
 
     def finish(self) -> None:
         """Make the graph whole."""
         self._splice.finish()
 
-    def _check_inputs(self, match: InternalMatch, placeholders: list[Node], inputs: list[Any]) -> None:
-        if len(placeholders) != len(inputs):
-            raise GraphArgumentError(
-                f"Placeholder count mismatch: {len(inputs)} vs {len(placeholders)}: the replacement must have the "
-                f"parameters of the pattern, ({', '.join([node.name for node in self._inputs])}), used or not"
-            )
-        if len(placeholders) != len(self._inputs):
-            return
-        for node, placeholder in zip(self._inputs, placeholders, strict=True):
-            if node not in match.nodes_map and placeholder.users:
-                raise GraphArgumentError(
-                    f"the replacement uses its parameter {placeholder.name!r}, but the pattern's, {node.name!r}, "
-                    "stands for nothing since the pattern does not use it; use it in the pattern too"
-                )
-
     def _refresh(self, match: InternalMatch) -> None:
         """Let a match tell of what stands by now in the place of values that were replaced since it was found."""
-        for index, node in enumerate(self._inputs):
-            if node in match.nodes_map:
-                value = self._splice.resolve(match.nodes_map[node])
-                match.nodes_map[node] = match.placeholder_nodes[index] = value
+        nodes_map, splice = match.nodes_map, self._splice
+        replaced = splice.replaced
+        for index, node in self._numbered_inputs:
+            if node in nodes_map:
+                value = nodes_map[node]
+                if type(value) is not Node or value in replaced:
+                    value = nodes_map[node] = splice.resolve(value)
+                match.placeholder_nodes[index] = value
+
+
+# From the values that a match returns to whoever reads them.
+_Readers = dict[Node, list[Node]]
 
 
 def _is_computed_with(placeholder: Node) -> bool:

@@ -10,6 +10,7 @@ import torch
 from fxcore.argument_pairs import Pair, pair_as_written, pair_by_parameter
 from fxcore.candidates import Sink
 from fxcore.collector import collector_paused
+from fxcore.compiled_pattern import CompiledPattern
 from fxcore.correspondence import nodes_in
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.graph import Graph
@@ -67,6 +68,15 @@ class SubgraphMatcher:
         self.pattern_returning_nodes: list[Node] = list(nodes[-1]._input_nodes)
         self.pattern_anchors: list[Node] = self._find_anchors(nodes)
         self.sinks = [Sink(node) for node in self.pattern_anchors]
+        self.compiled = self._compile()
+
+    def _compile(self) -> CompiledPattern | None:
+        """Lay the pattern out in steps, unless it is compared in a way that steps do not know."""
+        is_usual = self.has_usual_equality() and type(self)._is_contained is SubgraphMatcher._is_contained
+        has_other_sinks = any(node._op in ("placeholder", "output") for node in self.pattern_anchors)
+        if not is_usual or has_other_sinks or self.match_placeholder or self.pair_arguments is not pair_as_written:
+            return None
+        return CompiledPattern(self.pattern_anchors, self._nodes_are_equal, by_path=self.compares_modules_by_path)
 
     def _find_anchors(self, nodes: list[Node]) -> list[Node]:
         if self.match_output:

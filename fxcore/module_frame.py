@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
+from fxcore.node_source import NodeSource, NodeSourceAction
+
 # Path and class of a module.
 Place = tuple[str, Any]
 
@@ -31,6 +33,26 @@ def frame_within(outer: ModuleFrame | None, key: str, place: Place) -> ModuleFra
     """Return the frame of a call made in another, or in none."""
     depth = 1 if outer is None else outer.depth + 1
     return tuple.__new__(ModuleFrame, (outer, key, place, depth))  # as the constructor does, in a third of its time
+
+
+class FrameOfCopy(NamedTuple):
+    """What a copy of a node has of the call that the node was made in, and of which node it is a copy."""
+
+    frame: ModuleFrame
+    pass_name: str
+    name: str
+    target: Any
+    graph_id: int
+
+    def meta(self) -> dict[str, Any]:
+        """Return the metadata of the copy: `nn_module_stack` and `from_node`."""
+        source = NodeSource(None, self.pass_name, NodeSourceAction.CREATE)
+        source.node_info = NodeSource.NodeInfo(self.name, str(self.target), self.graph_id)
+        return {**self.frame.meta(), "from_node": [source]}
+
+
+# Metadata that is not written out before somebody looks.
+PENDING = (ModuleFrame, FrameOfCopy)
 
 
 def frame_of(stack: OrderedDict[str, Place]) -> ModuleFrame | None:

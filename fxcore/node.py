@@ -14,7 +14,7 @@ from fxcore.callables import qualified_name, readable_target, type_repr
 from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.immutable_collections import immutable_dict
 from fxcore.linked_node import LinkedNode, NodeOwner
-from fxcore.module_frame import ModuleFrame
+from fxcore.module_frame import PENDING, FrameOfCopy, ModuleFrame
 from fxcore.node_text import format_argument, format_node
 from fxcore.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 
@@ -75,7 +75,8 @@ class Node(LinkedNode):
     _kwargs: dict[str, Any]
     _input_nodes: dict[Node, None]
     _repr_fn: Callable[[Node], str] | None
-    _meta: dict[str, Any] | ModuleFrame | None  # not written out before somebody looks: most nodes' never is
+    # Not written out before somebody looks: most nodes' never is.
+    _meta: dict[str, Any] | ModuleFrame | FrameOfCopy | None
 
     def __init__(
         self,
@@ -301,9 +302,9 @@ class Node(LinkedNode):
     def meta(self) -> dict[str, Any]:
         """What passes and users note on the node: shapes, sources, whatever they like."""
         meta = self._meta
-        if meta is None or type(meta) is ModuleFrame:
+        if meta is None or isinstance(meta, PENDING):
             meta = self._meta = {} if meta is None else meta.meta()
-        return meta  # type: ignore[return-value]  # a dict, after what stands above
+        return meta
 
     @meta.setter
     def meta(self, value: dict[str, Any]) -> None:

@@ -21,8 +21,15 @@ class OperatorIndex:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._by_op: dict[str, dict[Node, None]] = {}
         self._by_target: dict[tuple[str, Any], dict[Node, None]] = {}
+        by_op, by_target = self._by_op, self._by_target
+        # What insert() does; asked for a whole graph, the calls would cost more than the rest.
         for node in nodes:
-            self.insert(node)
+            op = node._op
+            key = op, node._target
+            if key in by_target:
+                by_target[key][node] = by_op[op][node] = None
+            else:
+                self.insert(node)
 
     def insert(self, node: Node) -> None:
         """Take a node in."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from torch._ops import OpOverload
 
 from fxcore.argument_pairs import Pair
 from fxcore.candidates import Candidates, OperatorLookup, Sink
-from fxcore.convexity import is_convex
+from fxcore.compiled_pattern import CompiledPattern
 from fxcore.correspondence import Correspondence
 from fxcore.graph import Graph
 from fxcore.internal_match import InternalMatch
 from fxcore.module_likeness import stand_for_one_each
 from fxcore.node import Node
+from fxcore.quick_correspondence import QuickCorrespondence
 
 
 class PatternInUse(Protocol):
@@ -27,6 +31,7 @@ class PatternInUse(Protocol):
     compares_modules_by_path: bool
     pair_arguments: Callable[[Node, Node], list[Pair] | None]
     sinks: list[Sink]
+    compiled: CompiledPattern | None  # None for a pattern that is to be compared in the general way
 
     def has_usual_equality(self) -> bool:
         """Tell whether nodes are alike only if the graph's index of operators says so."""
@@ -50,15 +55,28 @@ class PatternSearch:
             by_path=matcher.compares_modules_by_path,
             placeholders=matcher.match_placeholder,
         )
-        self._found = Correspondence(matcher._nodes_are_equal, matcher.pair_arguments, matcher.ignore_literals)
-        self._found.off_limits = self._claimed
         self._may_use_index = matcher.has_usual_equality()
+        self._found: Correspondence | QuickCorrespondence = Correspondence(
+            matcher._nodes_are_equal,
+            matcher.pair_arguments,
+            matcher.ignore_literals,
+            self._claimed,
+            matcher._is_contained,
+        )
+        # On the way down to a sink, which may be matched by its name.
+        self._are_alike_below = self._are_alike_or_named if node_name_match else matcher._nodes_are_equal
+        self._starts: dict[int, _Start] = {}
         self._reached: dict[tuple[int, Node, Node | None], Candidates] = {}
         self._sinks_by_scan: dict[Node, list[Node]] = {}
 
     def matches(self) -> Iterator[InternalMatch]:
         """Yield the matches in order."""
         if self._matcher.sinks and self._has_every_operator():
+            compiled = self._matcher.compiled
+            if compiled is not None and not self._wanted_name and self._are_written_alike(compiled):
+                self._found = QuickCorrespondence(
+                    compiled, self._matcher.pattern_returning_nodes, self._claimed, self._matcher.ignore_literals
+                )
             yield from self._extend(0)
 
     def _has_every_operator(self) -> bool:
@@ -71,62 +89,98 @@ class PatternSearch:
                 return False
         return True
 
+    def _are_written_alike(self, compiled: CompiledPattern) -> bool:
+        """Tell whether calls of operator overloads are written as in the pattern: else their schemas are asked."""
+        overloads = [node for node in compiled.order if isinstance(node._target, OpOverload)]
+        return all(
+            len(node._args) == len(expected._args) and list(node._kwargs) == list(expected._kwargs)
+            for expected in overloads
+            for node in self._lookup.find(expected)
+        )
+
     def _is_wildcard(self, node: Node) -> bool:
         return node._op == "placeholder" and not self._matcher.match_placeholder
 
     def _extend(self, depth: int) -> Iterator[InternalMatch]:
         """Yield the matches that go on from what was found for the first `depth` sinks."""
-        if depth == len(self._matcher.sinks):
-            yield from self._accept()
-            return
+        found, claimed = self._found, self._claimed
         sink = self._matcher.sinks[depth].node
-        size = len(self._found.nodes_map)
+        is_last = depth + 1 == len(self._matcher.sinks)
+        size = len(found)
         for node in self._candidates(depth):
-            if self._found.extend(sink, node, is_alike=True):
+            if not found.extend(sink, node, is_alike=True):
+                continue
+            if is_last:
+                match = self._accepted()
+                if match is not None:
+                    yield match
+            else:
                 yield from self._extend(depth + 1)
-                self._found.cut_back(size)
-                if depth and self._claimed and not self._claimed.isdisjoint(self._found.compute_nodes()):
-                    return
+            found.cut_back(size)
+            if depth and claimed and not claimed.isdisjoint(found.compute_nodes()):
+                return
 
-    def _accept(self) -> Iterator[InternalMatch]:
-        matcher, nodes_map = self._matcher, self._found.nodes_map
-        nodes = self._found.compute_nodes()
-        if not matcher._is_contained(nodes_map) or not is_convex(nodes):
-            return
+    def _accepted(self) -> InternalMatch | None:
+        """Return the match that was found; None if it cannot be replaced."""
+        matcher, found = self._matcher, self._found
+        if not found.is_contained() or not found.is_convex():
+            return None
+        nodes_map = found.as_map()
         if not matcher.compares_modules_by_path and not stand_for_one_each(nodes_map):
-            return
+            return None
         if matcher.remove_overlapping_matches:
-            self._claimed.update(nodes)
-        yield InternalMatch(
-            anchors=matcher.pattern_anchors,
-            nodes_map=nodes_map.copy(),
-            placeholder_nodes=[nodes_map.get(node) for node in matcher.pattern_placeholder_nodes],
-            returning_nodes=[nodes_map[node] for node in matcher.pattern_returning_nodes],
+            self._claimed.update(found.compute_nodes())
+        return InternalMatch(
+            matcher.pattern_anchors,
+            nodes_map,
+            [nodes_map.get(node) for node in matcher.pattern_placeholder_nodes],
+            [nodes_map[node] for node in matcher.pattern_returning_nodes],
         )
 
-    def _candidates(self, depth: int) -> Candidates:
+    def _candidates(self, depth: int) -> Iterable[Node]:
         """Return what can be a sink of the pattern, in order, given what was found for the sinks before it."""
         sink = self._matcher.sinks[depth]
-        start, found = self._shortest_start(sink)
+        start, found, known = self._shortest_start(depth)
+        if known is not None and len(found) <= _FEW:
+            return sink.below(start, (known,), self._are_alike_below)
         # Another sink may have been found from the same value before: a wide value's readers are looked at once.
-        key = depth, start, found[0] if found and start in self._found.nodes_map else None
+        key = depth, start, known
         if key not in self._reached:
-            self._reached[key] = Candidates(sink.below(start, found, self._are_alike_below), self._claimed)
+            nodes = found if known is None else [known]
+            self._reached[key] = Candidates(sink.below(start, nodes, self._are_alike_below), self._claimed)
         return self._reached[key]
 
-    def _shortest_start(self, sink: Sink) -> tuple[Node, Sequence[Node]]:
-        """Return the node of the pattern, up from a sink, that fewest nodes of the graph can be; and those."""
+    def _shortest_start(self, depth: int) -> tuple[Node, Collection[Node], Node | None]:
+        """Return the node of the pattern, up from a sink, from which fewest nodes of the graph are reached; and those.
+
+        If one of the graph's stands for it already, that comes third.
+        """
+        if depth not in self._starts:
+            self._starts[depth] = self._start_without_known(self._matcher.sinks[depth])
+        start, nodes, above = self._starts[depth]
+        found: Collection[Node] = nodes
+        known = None
+        # A value that is known comes first, unless next to nothing is to be tried without: its readers are looked at
+        # once, for however many sinks before, and the others would be tried again for each of these.
+        fewest = len(found) if len(found) <= _FEW else sys.maxsize
+        for expected in above:
+            value = self._found.get(expected)
+            if isinstance(value, Node) and len(value.users) < fewest:
+                start, found, known = expected, value.users, value
+                fewest = len(found)
+        return start, found, known
+
+    def _start_without_known(self, sink: Sink) -> _Start:
         start, found = sink.node, self._all_sinks(sink.node)
         if not self._may_use_index:
-            return start, found
+            return _Start(start, found, [])
+        known = {node for node in sink.above() if self._found.get(node) is not None}
         for expected in sink.above():
-            known = self._found.nodes_map.get(expected)
-            if isinstance(known, Node):
-                if len(known.users) < len(found):
-                    start, found = expected, [known]
-            elif not self._is_wildcard(expected) and len(self._lookup.find(expected)) < len(found):
-                start, found = expected, self._lookup.find(expected)
-        return start, found
+            if expected not in known and not self._is_wildcard(expected):
+                nodes = self._lookup.find(expected)
+                if len(nodes) < len(found):
+                    start, found = expected, nodes
+        return _Start(start, found, sink.last_of(known))
 
     def _all_sinks(self, sink: Node) -> Sequence[Node]:
         if self._may_use_index and not self._wanted_name:
@@ -136,7 +190,18 @@ class PatternSearch:
             self._sinks_by_scan[sink] = nodes
         return self._sinks_by_scan[sink]
 
-    def _are_alike_below(self, expected: Node, node: Node) -> bool:
-        """Compare on the way down to a sink, which may be matched by its name."""
+    def _are_alike_or_named(self, expected: Node, node: Node) -> bool:
         is_sink = expected in self._matcher.pattern_anchors
         return self._matcher._nodes_are_equal(expected, node, self._wanted_name if is_sink else "")
+
+
+class _Start(NamedTuple):
+    """Where the way down to a sink begins, if no value that is known has fewer readers."""
+
+    node: Node
+    found: Sequence[Node]  # everything in the graph that can be it
+    known: list[Node]  # nodes of the pattern, nearest to the sink, for which something stands already
+
+
+# So few readers of a value are looked at anew for each sink before.
+_FEW = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import fields
 from types import FunctionType
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from fxcore.codegen import CodeGen
+from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.python_code import PythonCode
 from fxcore.source_cache import SOURCES
@@ -17,6 +19,15 @@ from fxcore.source_cache import SOURCES
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _CODE_FIELDS = frozenset(field.name for field in fields(PythonCode))
+
+
+# Those whose graph has changed since, or may have without telling. A set, for the question whether there are any.
+_OUTDATED: weakref.WeakSet[PendingForward] = weakref.WeakSet()
+
+
+def any_outdated() -> bool:
+    """Tell whether recompiling any GraphModule there is could make a difference."""
+    return bool(_OUTDATED)
 
 
 class PendingForward:
@@ -32,15 +43,40 @@ class PendingForward:
         self._code: PythonCode | None = None
         self._function: FunctionType | None = None
         self._failure: Exception | None = None
+        self._promises: list[weakref.ref[PromisedCode]] = []
         if _may_wait(graph._codegen):
             graph.settle(until_next=self._write_before_change)
         else:
             graph.settle()
             self._write()
+            _OUTDATED.add(self)
 
     def is_waiting_for(self, graph: Graph) -> bool:
         """Tell whether the code is still to be written, from this very graph, which then has not changed."""
         return self._graph is graph
+
+    def note_promise(self, promised: PromisedCode) -> None:
+        """Hear of somebody who may ask for the code even when the module has another."""
+        self._promises = [known for known in self._promises if known() is not None]
+        self._promises.append(weakref.ref(promised))
+
+    def is_replaced(self) -> None:
+        """Hear that the module has another forward now."""
+        _OUTDATED.discard(self)
+
+    def give_up(self, graph: Graph) -> None:
+        """Never write the code of `graph`, unless it is written already or promised to somebody.
+
+        For edits in which nobody can ask for it before `recompile()` ends them.
+        """
+        if self._graph is not graph or any(promised() is not None for promised in self._promises):
+            return
+        self._failure = GraphError(
+            "there is no code: it was not written before its graph was rewritten, and the rewriting was interrupted; "
+            "call recompile() on the module"
+        )
+        self._graph = None
+        graph.settle()
 
     def _write(self) -> None:
         graph, self._graph = self._graph, None
@@ -48,6 +84,7 @@ class PendingForward:
             self._code = graph.python_code(root_module="self")
 
     def _write_before_change(self) -> None:
+        _OUTDATED.add(self)
         try:
             self._write()
         except Exception as error:
@@ -84,6 +121,13 @@ def run_by_python(function: _F) -> _F:
         this_frame_only = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
         frames.set_code_exec_strategy(code, this_frame_only)
     return function
+
+
+def give_up_code(module: Any, graph: Graph) -> None:
+    """Say that the code of a GraphModule, if it is still to be written, is not needed: `PendingForward.give_up`."""
+    generated = vars(type(module)).get("_generated")
+    if generated is not None:
+        generated.give_up(graph)
 
 
 @run_by_python
@@ -133,6 +177,7 @@ class PromisedCode(PythonCode):
 
     def __init__(self, pending: PendingForward) -> None:
         self._pending = pending
+        pending.note_promise(self)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _CODE_FIELDS:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from fxcore.arguments import map_values
+from fxcore.arguments import PLAIN, freeze, map_values
 from fxcore.correspondence import nodes_in
 from fxcore.graph import Graph
 from fxcore.node import Node
+from fxcore.plain_edits import erase, insert_copy, rewrite
 
 _position = attrgetter("_sort_key")
 
@@ -22,9 +23,12 @@ class Splice:
     however many of its arguments change. Until then, `resolve` tells what stands in the place of a value.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, has_listeners: bool = True) -> None:
+        """Replace in `graph`; if it has no listeners, after `plain_edits.expect_edits`."""
         self._graph = graph
-        self._replaced: dict[Node, Any] = {}
+        self._has_listeners = has_listeners
+        # From values to what stands in their place, which may be replaced itself.
+        self.replaced: dict[Node, Any] = {}
         # Those of them whose readers are still to be rewritten.
         self._unfinished: dict[Node, Any] = {}
         # The other way round: the values whose readers will read a node.
@@ -37,46 +41,72 @@ class Splice:
 
     def resolve(self, value: Any) -> Any:
         """Return what stands in the place of a value by now; nested values are resolved in their containers."""
-        return _follow(value, self._replaced)
+        return _follow(value, self.replaced)
 
-    def replace(self, value: Node, replacement: Any, apart_from: Container[Node] = ()) -> None:
-        """Let everybody who reads `value`, but for some nodes and those that are to be erased, read `replacement`."""
+    def replace(self, value: Node, replacement: Any, readers: list[Node]) -> None:
+        """Let the `readers` of `value`, but for those that are to be erased, read `replacement`."""
         if replacement is value:
             return
-        name = replacement._name if isinstance(replacement, Node) else repr(replacement)
-        hooks = getattr(self._graph.owning_module, "_replace_hooks", None) or ()
-        for reader in self.readers(value):
-            if reader in apart_from:
+        dead, to_rewrite, joined = self._dead, self._to_rewrite, self._joined
+        hooks = self._has_listeners and getattr(self._graph.owning_module, "_replace_hooks", None)
+        if len(readers) > 1:
+            # Since they were listed, another value of theirs may have been replaced.
+            readers = sorted(readers, key=self._time_joined)
+        for reader in readers:
+            if reader in dead:
                 continue
-            for hook in hooks:
-                hook(old=value, new=name, user=reader)
-            self._to_rewrite[reader] = None
-            self._note_joined(reader)
-        self._replaced[value] = self._unfinished[value] = replacement
+            if hooks:
+                name = replacement._name if isinstance(replacement, Node) else repr(replacement)
+                for hook in hooks:
+                    hook(old=value, new=name, user=reader)
+            to_rewrite[reader] = None
+            self._clock += 1
+            joined[reader] = self._clock
+        self.replaced[value] = self._unfinished[value] = replacement
         if isinstance(replacement, Node):
             self._stood_in_for.setdefault(replacement, []).append(value)
 
     def discard(self, nodes: Iterable[Node]) -> None:
         """Erase nodes, once their readers are rewritten."""
-        self._dead.update(dict.fromkeys(nodes))
+        for node in nodes:
+            self._dead[node] = None
 
-    def insert(self, before: Node, replacement: Graph, val_map: dict[Node, Any]) -> None:
-        """Copy a graph to the place before a node, and fill in `val_map`."""
-        with self._graph.inserting_before(before):
-            self._graph.graph_copy(replacement, val_map)
-        for original, copied in val_map.items():
-            if original._op != "placeholder":
-                self._note_joined(copied)
+    def insert(self, before: Node, body: Iterable[Node], val_map: dict[Node, Any]) -> list[Node]:
+        """Copy nodes of another graph to the place before a node; fill in `val_map` and return the copies."""
+        graph = self._graph
+        copies = []
+        if self._has_listeners:
+            with graph.inserting_before(before):
+                for node in body:
+                    val_map[node] = copied = graph.node_copy(node, val_map.__getitem__)
+                    copies.append(copied)
+        else:
+            for node in body:
+                val_map[node] = copied = insert_copy(graph, before._prev, node, val_map)
+                copies.append(copied)
+        for copied in copies:
+            self._clock += 1
+            self._joined[copied] = self._clock
+        return copies
 
-    def make_place(self, inputs: list[Node], values: list[Node], matched: list[Node]) -> Node | None:
-        """Return the node to insert before, so that the `inputs` come before and readers of `values` after.
+    def make_place(self, inputs: list[Any], values: list[Node], readers: list[Node]) -> Node | None:
+        """Return the node to insert before, so that the `inputs` come before the `readers`, or behind all `values`.
 
-        Where an input stands behind a reader, it is moved to the front with all that it needs. None if there is no
-        such place, since an input depends on one of the values.
+        Inputs may be nested. Where one stands behind a reader, it is moved to the front with all that it needs. None if
+        there is no such place, since an input depends on one of the values.
         """
-        readers = [reader for value in values for reader in self.readers(value)]
-        place = min(readers, key=_position) if readers else max(values or matched, key=_position)._next
-        late = self._needed(inputs, place)
+        if not readers:
+            place = values[0]._next if len(values) == 1 else max(values, key=_position)._next
+        else:
+            place = readers[0] if len(readers) == 1 else min(readers, key=_position)
+        if place._op != "root":
+            end = place._sort_key
+            for value in inputs:
+                if type(value) is not Node or value._sort_key >= end:
+                    break
+            else:
+                return place
+        late = self._needed(nodes_in(inputs), place)
         if not late.isdisjoint(readers):
             return None
         while place in late:
@@ -116,21 +146,28 @@ class Splice:
     def _time_joined(self, reader: Node) -> int:
         return self._joined.get(reader, 0)
 
-    def _note_joined(self, reader: Node) -> None:
-        self._clock += 1
-        self._joined[reader] = self._clock
-
     def finish(self) -> None:
         """Rewrite the readers of replaced values and erase what was discarded."""
-        rewritten = sorted([node for node in self._to_rewrite if node not in self._dead], key=self._joined.__getitem__)
-        for reader in rewritten:
-            kwargs = reader._kwargs and _follow(reader._kwargs, self._unfinished)
-            reader._set_arguments(_follow(reader._args, self._unfinished), kwargs)
-        # Backwards: whoever reads a node stands behind it.
-        for node in sorted(self._dead, key=_position, reverse=True):
-            self._graph.erase_node(node)
+        dead, unfinished = self._dead, self._unfinished
+        rewritten = sorted([node for node in self._to_rewrite if node not in dead], key=self._joined.__getitem__)
+        if self._has_listeners:
+            for reader in rewritten:
+                kwargs = reader._kwargs and _follow(reader._kwargs, unfinished)
+                reader._set_arguments(_follow(reader._args, unfinished), kwargs)
+        elif rewritten:
+            # Frozen, as arguments are.
+            final = {value: freeze(_follow(value, unfinished), {}) for value in unfinished}
+            for reader in rewritten:
+                rewrite(reader, final)
+        if self._has_listeners:
+            # Backwards: whoever reads a node stands behind it.
+            for node in sorted(dead, key=_position, reverse=True):
+                self._graph.erase_node(node)
+        else:
+            erase(self._graph, dead)
         for value in dict.fromkeys([value for reader in rewritten for value in reader._input_nodes]):
-            self._list_in_order(value)
+            if len(value.users) > 1:
+                self._list_in_order(value)
         for table in (self._unfinished, self._stood_in_for, self._dead, self._joined, self._to_rewrite):
             table.clear()
 
@@ -142,8 +179,10 @@ class Splice:
 
 
 def _follow(value: Any, replaced: dict[Node, Any]) -> Any:
+    if type(value) in PLAIN:
+        return value
     if not isinstance(value, Node):
-        return map_values(value, lambda node: _follow(node, replaced))
+        return map_values(value, lambda node: _follow(node, replaced) if node in replaced else node)
     while isinstance(value, Node) and value in replaced:
         value = replaced[value]
     return value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
@@ -17,7 +17,11 @@ from fxcore.internal_match import InternalMatch
 from fxcore.match_replacer import MatchReplacer, ReplacingGraph
 from fxcore.matcher import SubgraphMatcher
 from fxcore.node import Node
+from fxcore.pending_forward import give_up_code
+from fxcore.plain_edits import expect_edits, has_listeners
 from fxcore.replacement import CallbackReplacement, LiteralReplacement, Replacement, graph_of
+
+_T = TypeVar("_T")
 
 __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with_filters"]
 
@@ -59,16 +63,8 @@ def replace_pattern(
     much. Matches that overlap an earlier one are left, as are places where others read what the pattern computes but
     does not return. Other keywords are those of `replace_pattern_with_filters`.
     """
-    replaced = replace_pattern_with_filters(
-        gm,
-        pattern,
-        replacement,
-        ignore_literals=ignore_literals,
-        match_modules=match_modules,
-        capture_literals=capture_literals,
-        bind_arguments=bind_arguments,
-    )
-    return [Match(anchor=each.anchor, nodes_map=each.nodes_map) for each in replaced]
+    options = _Matching(ignore_literals, match_modules, capture_literals, bind_arguments)
+    return _rewrite(gm, pattern, replacement, options, lambda anchor, nodes_map, made: Match(anchor, nodes_map))
 
 
 def replace_pattern_with_filters(
@@ -97,30 +93,61 @@ def replace_pattern_with_filters(
     `replacement`, a function, as Python values. With `bind_arguments`, it does not matter whether an argument is
     given by position, by keyword, or left to its default.
     """
+    options = _Matching(
+        ignore_literals, match_modules, capture_literals, bind_arguments, node_name_match, match_filters or []
+    )
+    return _rewrite(gm, pattern, replacement, options, ReplacedPatterns, replacement_callback)
+
+
+@dataclass(frozen=True)
+class _Matching:
+    """How a pattern is to be found."""
+
+    ignore_literals: bool
+    match_modules: str
+    capture_literals: bool
+    bind_arguments: bool
+    node_name_match: str = ""
+    filters: Sequence[Callable[[InternalMatch, Graph, Graph], bool]] = ()
+
+
+def _rewrite(
+    gm: GraphModule,
+    pattern: Callable[..., Any] | Graph | GraphModule,
+    replacement: Callable[..., Any] | Graph | GraphModule | None,
+    options: _Matching,
+    record: Callable[[Node, dict[Node, Any], list[Node]], _T],
+    callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
+) -> list[_T]:
+    """Replace the matches, and return what `record` makes of each: of anchor, nodes and what came in their place."""
     with collector_paused():
         graph, pattern_graph = gm.graph, graph_of(pattern)
         matcher = SubgraphMatcher(
-            pattern_graph, ignore_literals=ignore_literals, match_modules=match_modules, bind_arguments=bind_arguments
+            pattern_graph,
+            ignore_literals=options.ignore_literals,
+            match_modules=options.match_modules,
+            bind_arguments=options.bind_arguments,
         )
         _refuse_without_operation(pattern_graph)
-        filters = match_filters or []
-        matches = [
-            match
-            for match in matcher.match(graph, node_name_match)
-            if all(accepts(match, graph, pattern_graph) for accepts in filters)
-        ]
-        source = _source_of(replacement, replacement_callback, graph, pattern_graph, capture_literals)
+        matches = matcher.match(graph, options.node_name_match)
+        if options.filters:
+            matches = [
+                each for each in matches if all(accept(each, graph, pattern_graph) for accept in options.filters)
+            ]
+        source = _source_of(replacement, callback, graph, pattern_graph, options.capture_literals)
         replacer = MatchReplacer(
             graph,
             pattern_graph,
-            at_once=replacement_callback is not None or _has_hooks(gm),
-            modules_are_captured=match_modules != "path",
+            # Code of users that runs between edits finds the graph whole, and the module as it was.
+            at_once=callback is not None or has_listeners(graph) or graph.owning_module is not gm,
+            modules_are_captured=options.match_modules != "path",
         )
-        replaced, names = _replace_all(gm, matches, source, replacer)
+        replaced, names = _replace_all(gm, matches, source, replacer, record)
         gm.recompile()
         if isinstance(replacement, nn.Module):
             adopt_all(gm, replacement, names)
-    return replaced
+        del matches  # while the collector rests: it need not look at them
+        return replaced
 
 
 def _source_of(
@@ -139,29 +166,52 @@ def _source_of(
     return LiteralReplacement(replacement) if capture_literals else Replacement(replacement)
 
 
-def _has_hooks(gm: GraphModule) -> bool:
-    return bool(gm._replace_hooks or gm._create_node_hooks or gm._erase_node_hooks)
+# A match, what is to come into its place, the values that this needs, other names for constants that come along.
+_Plan = tuple[InternalMatch, ReplacingGraph, list[Any], dict[str, str]]
 
 
 def _replace_all(
-    gm: GraphModule, matches: list[InternalMatch], source: Replacement, replacer: MatchReplacer
-) -> tuple[list[ReplacedPatterns], Mapping[str, str]]:
-    """Replace the matches; return them with what came there, and the new names of constants that came along."""
+    gm: GraphModule,
+    matches: list[InternalMatch],
+    source: Replacement,
+    replacer: MatchReplacer,
+    record: Callable[[Node, dict[Node, Any], list[Node]], _T],
+) -> tuple[list[_T], Mapping[str, str]]:
+    """Replace the matches; return records of them, and the new names of constants that came along."""
+    plans: Iterable[_Plan] = _plans(gm, matches, source, replacer)
+    if not replacer.at_once and matches:
+        # Whatever can fail, or runs code of users, comes before the first edit.
+        plans = list(plans)
+        give_up_code(gm, gm.graph)
+        expect_edits(gm.graph, len(matches))
     replaced = []
     all_names: dict[str, str] = {}
+    for match, replacement, inputs, names in plans:
+        if names:
+            all_names.update(names)
+        copies = replacer.replace(match, replacement, inputs, names)
+        if copies is not None:
+            replaced.append(record(match.anchors[0], match.nodes_map, copies))
+    replacer.finish()
+    return replaced, all_names
+
+
+def _plans(
+    gm: GraphModule, matches: list[InternalMatch], source: Replacement, replacer: MatchReplacer
+) -> Iterator[_Plan]:
+    """Say what is to come into the place of each match; `gm` gets the attributes that it will need."""
     known: dict[Graph, tuple[ReplacingGraph, dict[str, str]]] = {}
     for match in matches:
         graph, inputs = source.for_match(match)
-        if graph not in known:
-            known[graph] = replacer.prepare(graph), names_for_constants(gm, graph)
-            adopt_used(gm, graph, known[graph][1], replacer.captured_paths)
-            all_names.update(known[graph][1])
-        prepared, names = known[graph]
-        copies = replacer.replace(match, prepared, inputs, names)
-        if copies is not None:
-            replaced.append(ReplacedPatterns(match.anchors[0], match.nodes_map, copies))
-    replacer.finish()
-    return replaced, all_names
+        entry = known.get(graph)
+        if entry is None:
+            names = names_for_constants(gm, graph)
+            entry = known[graph] = replacer.prepare(graph), names
+            adopt_used(gm, graph, names, replacer.captured_paths)
+        prepared, names = entry
+        if len(inputs) != len(prepared.inputs) or prepared.unfounded:
+            replacer.check_inputs(match, prepared, inputs)
+        yield match, prepared, inputs, names
 
 
 def _refuse_without_operation(pattern: Graph) -> None:

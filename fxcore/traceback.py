@@ -7,7 +7,7 @@ import functools
 import threading
 import traceback as _traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
@@ -203,7 +203,11 @@ def get_graph_provenance_json(graph: Any) -> dict[str, Any]:
 
 def meta_for_new_node() -> dict[str, Any]:
     """Return the metadata for a node created now, under `preserve_node_meta`."""
-    current = _state.meta
+    return meta_taken_over(_state.meta)
+
+
+def meta_taken_over(current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata for a node that takes over `current`."""
     meta = {key: _copied(current[key]) for key in COPIED_FIELDS if key in current}
     if current.get("stack_trace"):
         meta["stack_trace"] = current["stack_trace"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
@@ -15,6 +16,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.interpretation import Interpreter
 from fxcore.node import Argument, Node, Target
+from fxcore.plain_transform import PlainTransform
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tensor_constants import PathsByIdentity
 from fxcore.tracer import Tracer
@@ -31,8 +33,11 @@ class TransformerTracer(Tracer):
         self._paths = PathsByIdentity(root)
         self._next_number = {}
         self._parameter_proxies = {}
+
+    @functools.cached_property
+    def _path_by_module(self) -> dict[nn.Module, str]:
         # Looked up once: asking the hierarchy at every call takes time that grows with the square of the modules.
-        self._path_by_module = {module: path for path, module in root.named_modules()}
+        return {module: path for path, module in self.root.named_modules()}
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Say that every module becomes one node."""
@@ -105,15 +110,56 @@ class Transformer(Interpreter):
         With `keep_types`, type annotations of inputs, values and the result are kept; torch.fx drops them.
         """
         self._keep_types = keep_types
-        with collector_paused(), traceback.preserve_node_meta():
-            result = self.run(enable_io_processing=False)
-        if result is not None:
-            output = self.graph.output_node()
-            made = self.new_graph.output(map_aggregate(result, _without_proxy))
-            made.meta.update(output.meta)
-            if keep_types:
-                made.type = output._type
-        return GraphModule(self.module, self.new_graph)
+        with collector_paused():
+            with traceback.preserve_node_meta():
+                result = self._run_plainly() if self._overrides_none() else self.run(enable_io_processing=False)
+            if result is not None:
+                output = self.graph.output_node()
+                made = self.new_graph.output(map_aggregate(result, _without_proxy))
+                made.meta.update(output.meta)
+                if keep_types:
+                    made.type = output._type
+            return GraphModule(self.module, self.new_graph)
+
+    def _overrides_none(self) -> bool:
+        """Tell whether each node would be run, and its call recorded, as this class does it."""
+        kind, tracer, graph = type(self), self.tracer, self.new_graph
+        if not all(getattr(kind, hook) is getattr(Transformer, hook) for hook in _RUNNING_HOOKS):
+            return False
+        if type(tracer) is not TransformerTracer or tracer.graph is not graph or tracer.root is not self.module:
+            return False
+        if type(graph) is not Graph or len(graph.nodes) or not isinstance(self.graph, Graph):
+            return False
+        wants_more = tracer.record_stack_traces or tracer.record_sources or tracer.check_mutable_operations
+        settings = vars(self).keys() | vars(tracer).keys()
+        return not wants_more and settings.isdisjoint(_RUNNING_HOOKS) and settings.isdisjoint(_RECORDING_HOOKS)
+
+    def _run_plainly(self) -> Any:
+        """Do what `run` does, from node to node as far as that goes; return what the graph returns."""
+        tracer = self.tracer
+        plain = PlainTransform(
+            self.new_graph,
+            self.submodules,
+            f"Interpreter_{type(self).__name__}",
+            tracer.node_name_to_scope,
+            keep_types=self._keep_types,
+        )
+        rest = plain.copy(self.graph)
+        if rest is None or rest._op == "output":
+            return None if rest is None else plain.value(rest._args[0])
+        env = {node: tracer.proxy(copied) for node, copied in plain.copies.items()}
+        return self.run(initial_env=env, enable_io_processing=False)
+
+
+# What runs a node.
+_RUNNING_HOOKS = (
+    *("run", "run_node", "_set_current_node", "_carry_over", "fetch_attr", "fetch_args_kwargs_from_env"),
+    *("map_nodes_to_values", "placeholder", "get_attr", "call_function", "call_method", "call_module", "output"),
+)
+# What records it; no subclass of the tracer is asked about, but somebody may have set one of these on the object.
+_RECORDING_HOOKS = (
+    *("create_arg", "create_node", "create_proxy", "proxy", "call_module", "is_leaf_module", "path_of_module"),
+)
 
 
 def _without_proxy(value: Any) -> Any:

@@ -12,6 +12,7 @@ from torch import nn
 
 import fxcore
 from fixtures.oracle import assert_same_success
+from fxcore.match_replacer import MatchReplacer
 from fxcore.pending_forward import ForwardDescriptor
 
 
@@ -258,3 +259,86 @@ def test_dynamo_does_not_watch_code_being_written(compiled, recwarn):
     run(torch.ones(1))
 
     assert [str(warning.message) for warning in recwarn if "fxcore" in str(warning.message)] == []
+
+
+def rewrite(module):
+    return fxcore.replace_pattern(module, lambda x: torch.relu(x), lambda x: torch.neg(x))
+
+
+def test_code_that_was_promised_before_a_rewriting_is_the_code_of_then():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    promised = traced.recompile()
+
+    rewrite(traced)
+
+    assert "torch.relu" in promised.src
+    assert "torch.neg" in traced.code
+
+
+def test_a_module_that_shares_the_graph_runs_as_before_a_rewriting():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    sharing = copy.copy(traced)
+    x = torch.tensor([-1.0, 2.0])
+
+    rewrite(traced)
+
+    assert torch.equal(sharing(x), torch.relu(x))
+    assert torch.equal(traced(x), -x)
+    rewritten = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    sharing = copy.copy(rewritten)
+    rewrite(sharing)
+    assert torch.equal(rewritten(x), torch.relu(x))
+    assert torch.equal(sharing(x), -x)
+
+
+def test_listeners_of_a_rewriting_find_the_module_as_it_was():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+    x, heard = torch.tensor([-1.0, 2.0]), []
+    traced._register_replace_node_hook(lambda old, new, user: heard.append(traced(x)))
+
+    rewrite(traced)
+
+    assert heard
+    assert all(torch.equal(result, torch.relu(x)) for result in heard)
+
+
+def test_callbacks_of_a_rewriting_find_the_module_as_it_was():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+    x, heard = torch.tensor([-1.0, 2.0]), []
+
+    def replacement(match, graph, pattern):
+        heard.append(traced(x))
+        return fxcore.symbolic_trace(lambda x: torch.neg(x)).graph
+
+    fxcore.subgraph_rewriter.replace_pattern_with_filters(
+        traced, lambda x: torch.relu(x), replacement_callback=replacement
+    )
+
+    assert len(heard) == 2
+    assert all(torch.equal(result, torch.relu(x)) for result in heard)
+
+
+def test_a_rewriting_that_fails_before_its_first_edit_leaves_the_module_as_it_was():
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(torch.relu(x)))
+
+    with pytest.raises(fxcore.FxError, match="Placeholder count mismatch"):
+        fxcore.replace_pattern(traced, lambda x: torch.relu(x), lambda x, y: torch.neg(x))
+
+    assert traced.code.count("torch.relu") == 2
+
+
+def test_a_rewriting_that_is_interrupted_says_that_there_is_no_code(monkeypatch):
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x))
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MatchReplacer, "finish", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            rewrite(traced)
+
+    with pytest.raises(fxcore.FxError, match=r"there is no code: .* call recompile"):
+        _ = traced.code
+    traced.recompile()
+    assert traced.code
