@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable
 
 from benchmarks import rewriting
+from benchmarks.equivalence import overheads
 from benchmarks.floors import compile_floor, trace_floor
 from benchmarks.growth import SCENARIOS, curve_of
 from benchmarks.library import Library
@@ -126,4 +127,11 @@ def memory(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
     return [table]
 
 
-SECTIONS = {"phases": phases, "chains": chains, "operations": operations, "growth": growth, "memory": memory}
+SECTIONS = {
+    "phases": phases,
+    "chains": chains,
+    "operations": operations,
+    "growth": growth,
+    "memory": memory,
+    "equivalence": overheads,
+}

@@ -13,18 +13,22 @@ NamedTensors = Iterable[tuple[str, torch.Tensor]]
 Sharing = Mapping[str, frozenset[tuple[str, int]]]
 
 
-def sharing_of_outputs(outputs: NamedTensors, others: NamedTensors) -> Sharing:
-    """Tell for each output tensor with which inputs, state and earlier outputs it shares storage."""
+def sharing_of_outputs(
+    outputs: NamedTensors, inputs: NamedTensors, state: Mapping[int, NamedTensors] | None = None
+) -> Sharing:
+    """Tell for each output tensor with which inputs, earlier outputs and state, given by storage, it shares storage."""
     holders: dict[int, list[tuple[str, torch.Tensor]]] = {}
-    for name, tensor in others:
+    for name, tensor in inputs:
         if has_storage(tensor):
             holders.setdefault(storage_of(tensor), []).append((name, tensor))
     sharing: dict[str, frozenset[tuple[str, int]]] = {}
     for path, tensor in outputs:
         if not has_storage(tensor):
             continue
-        known = holders.setdefault(storage_of(tensor), [])
-        sharing[path] = frozenset((name, _distance(tensor, other)) for name, other in known)
+        storage = storage_of(tensor)
+        known = holders.setdefault(storage, [])
+        of_state = state.get(storage, ()) if state is not None else ()
+        sharing[path] = frozenset((name, _distance(tensor, other)) for name, other in [*known, *of_state])
         known.append((path, tensor))
     return sharing
 
@@ -54,6 +58,15 @@ def storage_of(tensor: torch.Tensor) -> int:
 def has_storage(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor has one storage with something in it."""
     return tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
+
+
+def has_all_memory(tensor: torch.Tensor) -> bool:
+    """Tell whether a storage is as large as its tensor needs: where somebody freed it, reading ends the process."""
+    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
+        return True
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = int(tensor.storage_offset() + steps + 1) * tensor.element_size()
+    return type(tensor.data) is not torch.Tensor or tensor.untyped_storage().nbytes() >= needed
 
 
 def _distance(tensor: torch.Tensor, other: torch.Tensor) -> int:

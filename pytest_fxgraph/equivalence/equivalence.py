@@ -13,9 +13,11 @@ from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_model
 from pytest_fxgraph.equivalence.arguments import arguments_of
 from pytest_fxgraph.equivalence.equivalence_check import EquivalenceCheck, Runs
+from pytest_fxgraph.equivalence.lazy_modules import initialised
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
+from pytest_fxgraph.equivalence.spare_memory import SpareMemory
 from pytest_fxgraph.equivalence.state_guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.equivalence.training_mode import TrainingFlags, checked_modes, follow_mode, set_mode
@@ -36,7 +38,9 @@ class Equivalence:
         compare_outputs: ValueComparison | None = None,
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
+        spare: SpareMemory | None = None,
     ) -> None:
+        self._spare = spare or SpareMemory()
         self._rtol, self._atol, self._seed = rtol, atol, seed or 0
         self._adapt = adapt
         self._trace = trace or (trace_model if adapt is None else self._trace_adapted)
@@ -79,6 +83,8 @@ class Equivalence:
         checked: list[fxcore.GraphModule] = []
         rng, training = RngState.now(), TrainingFlags(model, given)
         try:
+            if given is None:
+                model = initialised(model, check.arguments, check.seed)
             # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
             for mode in checked_modes(modes):
                 checked.append(self._check_in_mode(check, model, given, mode))
@@ -97,14 +103,18 @@ class Equivalence:
         """Compare in one mode. A trace is made in that mode: functional dropout has its flag written into the graph."""
         __tracebackhide__ = True
         set_mode(model, mode)
-        guard = StateGuard(model)
+        guard = StateGuard(model, spare=self._spare)
         graph = given
-        if graph is None:
-            graph = self._trace(model)
-            # What a forward does to a buffer before it meets the first input is done while tracing, for good.
-            guard.restore()
-        follow_mode(graph, model, mode)
-        check.run(model, Runs(graph), mode, guard)
+        try:
+            if graph is None:
+                graph = self._trace(model)
+                # What a forward does to a buffer before it meets the first input is done while tracing, for good.
+                # What it writes behind torch's back is seen when all is read after the second lane: then both run anew.
+                guard.restore(trust_versions=True)
+            follow_mode(graph, model, mode)
+            check.run(model, Runs(graph), mode, guard)
+        finally:
+            guard.release()
         return graph
 
 

@@ -10,19 +10,19 @@ from torch import nn
 
 from pytest_fxgraph.equivalence.arguments import ArgumentCopy
 from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.module_state import ModuleState
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.state_changes import StateNames
-from pytest_fxgraph.equivalence.state_guard import StateTensor
 from pytest_fxgraph.equivalence.structure import tensors_in
 
 Gradients = Mapping[str, "torch.Tensor | None"]
 
 
-def differentiable_parameters(states: list[StateTensor], names: StateNames) -> dict[str, torch.Tensor]:
+def differentiable_parameters(now: ModuleState, names: StateNames) -> dict[str, torch.Tensor]:
     """Map the names that both lanes share to the parameters that ask for gradients."""
     return {
         names.name(state): state.tensor
-        for state in states
+        for state in now.tensors
         if isinstance(state.tensor, nn.Parameter) and state.tensor.requires_grad
     }
 
@@ -36,7 +36,7 @@ def gradients_of(
         return None
     leaves: dict[str, torch.Tensor] = {path: leaf for path, (leaf, _) in copied.leaves.items()}
     wanted = {**parameters, **leaves}
-    cotangents = [_cotangent(path, tensor, seed) for path, tensor in sources.items()]
+    cotangents = [cotangent(path, tensor, seed) for path, tensor in sources.items()]
     found = torch.autograd.grad(list(sources.values()), list(wanted.values()), cotangents, allow_unused=True)
     by_name = dict(zip(wanted, found, strict=True))
     for path, (_, view) in copied.leaves.items():
@@ -65,8 +65,8 @@ def compare_gradients(expected: Gradients, obtained: Gradients, comparison: Outp
                 yield Mismatch("gradient", where, mismatch.words, mismatch.statistics)
 
 
-def _cotangent(path: str, output: torch.Tensor, seed: int) -> torch.Tensor:
-    """Draw from a generator of the path's own: an output that one lane detached shifts nobody else's draws."""
+def cotangent(path: str, output: torch.Tensor, seed: int) -> torch.Tensor:
+    """Draw the weights of one output, from a generator of its own: one that a lane detached shifts no other's draws."""
     generator = torch.Generator().manual_seed(seed ^ zlib.crc32(path.encode()))
     dtype = torch.complex128 if output.is_complex() else torch.float64
     drawn = torch.randn(output.shape, dtype=dtype, generator=generator)

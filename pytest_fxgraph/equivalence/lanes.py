@@ -13,9 +13,11 @@ import torch
 from pytest_fxgraph.equivalence.aliasing import Sharing, has_storage, sharing_of_outputs, storage_of
 from pytest_fxgraph.equivalence.arguments import ArgumentCopy, Arguments, copy_arguments, copy_of_view
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
+from pytest_fxgraph.equivalence.module_state import ModuleState
+from pytest_fxgraph.equivalence.own_generators import Moved
 from pytest_fxgraph.equivalence.rng import RngState, seed_all
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
-from pytest_fxgraph.equivalence.state_guard import StateGuard, StateTensor, state_tensors
+from pytest_fxgraph.equivalence.state_guard import Findings, StateGuard
 from pytest_fxgraph.equivalence.structure import tensors_in
 
 
@@ -28,6 +30,7 @@ class LaneResult:
     sharing: Sharing
     state: StateAfter
     rng: RngState
+    generators: Moved  # the model's own, as far as they were drawn from
     gradients: Gradients | None  # None where none were asked for, or no output asks for them
     changed_unseen: bool  # parameters were written through `.data`, by this lane or one before that trusted versions
 
@@ -57,32 +60,29 @@ def run_lane(call: Callable[..., Any], root: object, settings: LaneSettings) -> 
     copied = copy_arguments(settings.arguments, with_gradients=settings.grads)
     seed_all(settings.seed)
     step = "forward"
-    changed: set[int] | None = None
+    found: Findings | None = None
     try:
         with _gradient_mode(settings.grads):
             output = call(*copied.arguments.args, **copied.arguments.kwargs)
             rng = RngState.now()
-            changed, now = settings.guard.changed(trust_versions=settings.trust_versions), state_tensors(root)
-            changed_unseen = settings.guard.was_changed_unseen(changed)
-            state = state_after(settings.guard.states_of(root), now, changed, settings.names)
-            sharing = _sharing(output, copied, now, settings.names)
+            found = settings.guard.look(root, trust_versions=settings.trust_versions)
+            state = state_after(settings.guard.state_of(root), found.now, found.changed, settings.names)
+            sharing = _sharing(output, copied, found.now, settings.names)
             step = "backward"
-            gradients = _gradients(output, now, copied, settings)
-        output = _kept_apart(output, now, settings.grads)
+            gradients = _gradients(output, found.now, copied, settings)
+        output = _kept_apart(output, found.now, settings.grads)
     except Exception as error:
         return LaneFailure(step, error)
     finally:
         # A backward may have run hooks of the user's, and a failed call may have stopped anywhere: look again.
-        settings.guard.restore(None if settings.grads else changed)
-    return LaneResult(output, copied.arguments, sharing, state, rng, gradients, changed_unseen)
+        settings.guard.restore(None if settings.grads else found)
+    return LaneResult(output, copied.arguments, sharing, state, rng, found.generators, gradients, found.changed_unseen)
 
 
-def _gradients(
-    output: object, states: list[StateTensor], copied: ArgumentCopy, settings: LaneSettings
-) -> Gradients | None:
+def _gradients(output: object, now: ModuleState, copied: ArgumentCopy, settings: LaneSettings) -> Gradients | None:
     if not settings.grads:
         return None
-    return gradients_of(output, differentiable_parameters(states, settings.names), copied, settings.seed)
+    return gradients_of(output, differentiable_parameters(now, settings.names), copied, settings.seed)
 
 
 @contextlib.contextmanager
@@ -95,21 +95,25 @@ def _gradient_mode(grads: bool) -> Iterator[None]:
         yield
 
 
-def _sharing(output: object, copied: ArgumentCopy, states: list[StateTensor], names: StateNames) -> Sharing:
-    of_state = [(names.name(state), state.tensor) for state in states]
-    return sharing_of_outputs(tensors_in(output, "output"), [*copied.arguments.tensors(), *of_state])
+def _sharing(output: object, copied: ArgumentCopy, now: ModuleState, names: StateNames) -> Sharing:
+    outputs = tensors_in(output, "output")
+    read = {storage_of(tensor) for _, tensor in outputs if has_storage(tensor)}
+    of_state = {
+        storage: [(names.name(state), state.tensor) for state in now.by_storage[storage]]
+        for storage in read & now.by_storage.keys()
+    }
+    return sharing_of_outputs(outputs, copied.arguments.tensors(), of_state)
 
 
-def _kept_apart(output: Any, states: list[StateTensor], grads: bool) -> Any:
+def _kept_apart(output: Any, now: ModuleState, grads: bool) -> Any:
     """Give the output as it can be kept: putting the state back must not change it, and unless gradients are compared
     it must not hold all activations in memory, through autograd, while the next lane runs.
     """
-    of_state = {storage_of(state.tensor) for state in states if has_storage(state.tensor)}
     memo: dict[int, Any] = {}
     is_same = True
     for _, tensor in tensors_in(output, "output"):
         kept = tensor
-        if has_storage(tensor) and storage_of(tensor) in of_state:
+        if has_storage(tensor) and storage_of(tensor) in now.by_storage:
             kept = copy_of_view(tensor)
         elif tensor.grad_fn is not None and not grads:
             kept = tensor.detach()

@@ -9,7 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_fxgraph.equivalence.state_guard import StateGuard, state_tensors
+from pytest_fxgraph.equivalence.module_state import ModuleState, modules_by_path
+from pytest_fxgraph.equivalence.state_guard import StateGuard
+
+# What these hold is told by name: parameters, buffers, modules.
+_TOLD_OTHERWISE = ("_parameters", "_buffers", "_modules")
 
 
 class ModelWatch:
@@ -18,28 +22,44 @@ class ModelWatch:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._guard = StateGuard(model)
-        self._tensors = [(state.name, state.words, state.tensor) for state in state_tensors(model)]
+        self._state = self._guard.state_of(model)
         self._settings = dict(_settings(model))
 
     def changes(self) -> list[str]:
         """Name what changed: "parameter conv.weight has other values", "bn.eps was 1e-05 and is 0.1"."""
-        now = {state.name: state.tensor for state in state_tensors(self._model)}
-        changed = self._guard.changed()
+        now = {state.name: state.tensor for state in ModuleState(self._model).tensors}
+        changed, other_flags = self._guard.changed(), self._guard.frozen_or_thawed()
         found: list[str] = []
-        for name, words, tensor in self._tensors:
-            if name not in now:
-                found.append(f"{words} is gone")
-            elif now[name] is not tensor:
-                found.append(f"{words} is another tensor")
-            elif id(tensor) in changed:
-                found.append(f"{words} has other values")
-        known = {name for name, _, _ in self._tensors}
+        for state in self._state.tensors:
+            if state.name not in now:
+                found.append(f"{state.words} is gone")
+            elif now[state.name] is not state.tensor:
+                found.append(f"{state.words} is another tensor")
+            elif id(state.tensor) in changed:
+                found.append(f"{state.words} has other values")
+            elif id(state.tensor) in other_flags:
+                found.append(f"{state.words} has requires_grad={state.tensor.requires_grad} now")
+        known = {state.name for state in self._state.tensors}
         found += [f"{name} is new" for name in now if name not in known]
-        return found + self._changed_settings()
+        return found + self._changed_settings() + self._changed_attributes()
 
     def restore(self) -> None:
         """Put the model back as it was."""
         self._guard.restore()
+
+    def _changed_attributes(self) -> list[str]:
+        """Name what else modules hold: hooks, a patched forward, caches."""
+        paths: dict[int, str] = {}
+        for path, module in modules_by_path(self._model):
+            paths.setdefault(id(module), path)
+        found = []
+        for module, name in self._guard.other_attributes():
+            value = module.__dict__.get(name)
+            is_setting = not name.startswith("_") and (isinstance(value, torch.Tensor) or _is_plain(value))
+            if name not in _TOLD_OTHERWISE and not is_setting:
+                path = paths.get(id(module), "")
+                found.append(f"{path}.{name} holds something else" if path else f"{name} holds something else")
+        return found
 
     def _changed_settings(self) -> list[str]:
         now = dict(_settings(self._model))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import random
 import re
 import sys
 from pathlib import Path
@@ -14,12 +15,16 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.lanes import LaneSettings
+from pytest_fxgraph.equivalence.gradients import cotangent
+from pytest_fxgraph.equivalence.interpreter_call import InterpreterCall
+from pytest_fxgraph.equivalence.lanes import LaneResult, LaneSettings
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.reproduction_script import ScriptFacts, script_text
+from pytest_fxgraph.equivalence.rng import RngState
+from pytest_fxgraph.equivalence.structure import tensors_in, walk
 
-# Seen by running model and graph side by side; what a transform did to its model is not.
-_REPRODUCED = ("error", "structure", "dtype", "shape", "value", "mutation", "state", "gradient")
+# What is only told of the graph itself, a script that runs it does not show.
+_NOT_REPRODUCED = ("code",)
 
 
 class ReproductionFolder:
@@ -33,38 +38,79 @@ class ReproductionFolder:
         self._written = 0
 
     def write(
-        self, headline: str, model: Any, graph: Any, settings: LaneSettings, expected: Any, mismatches: list[Mismatch]
+        self,
+        headline: str,
+        model: Any,
+        graph: Any,
+        call: Any,
+        settings: LaneSettings,
+        expected: LaneResult,
+        mismatches: list[Mismatch],
     ) -> str | None:
         """Write one mismatch and say in a line where; None for one that running both again would not show."""
-        if not isinstance(graph, fxcore.GraphModule) or not any(each.kind in _REPRODUCED for each in mismatches):
+        if not isinstance(graph, fxcore.GraphModule) or all(each.kind in _NOT_REPRODUCED for each in mismatches):
             return None
         self._written += 1
         place = self._place if self._written == 1 else self._place.with_name(f"{self._place.name}-{self._written}")
+        interpreter = call.kind if isinstance(call, InterpreterCall) else None
+        homes = dict.fromkeys(home for home in (home_of(model), home_of(interpreter)) if home is not None)
         try:
             place.mkdir(parents=True, exist_ok=True)
-            has_model = _save(place / "state.pt", model, graph, settings, expected)
-            facts = ScriptFacts(headline, self._test, graph, settings, mismatches, has_model, _home_of(model))
+            held = graph if interpreter is not None else state_of(graph)
+            has_model = _save(place / "state.pt", model, held, settings, expected)
+            facts = ScriptFacts(headline, self._test, graph, interpreter, settings, mismatches, has_model, tuple(homes))
             (place / "repro.py").write_text(script_text(facts), encoding="utf-8", newline="\n")
         except (OSError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
             return f"no script that reproduces it could be written to {place}: {type(error).__name__}: {error}"
         return f"to reproduce it without the tests: python {place / 'repro.py'}"
 
 
-def _save(file: Path, model: Any, graph: fxcore.GraphModule, settings: LaneSettings, expected: Any) -> bool:
+def _save(file: Path, model: Any, held: nn.Module, settings: LaneSettings, expected: LaneResult) -> bool:
     """Save all in one file, so that what model and graph share stays shared; tell whether the model is in it."""
+    outputs = tensors_in(expected.output, "output") if settings.grads else []
+    before = settings.guard.state_of(model).tensors
     state = {
-        "graph": state_of(graph),
+        "graph": held,
         "args": settings.arguments.args,
         "kwargs": settings.arguments.kwargs,
-        "expected": expected,
+        "before": {f"state {settings.names.name(state)}": state.tensor for state in before},
+        "weights": {path: cotangent(path, tensor, settings.seed) for path, tensor in outputs},
     }
     try:
         torch.save({**state, "model": model}, file)
         return True
     except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
-        # A class within a function, a lambda: what eager returned is compared with instead.
-        torch.save({**state, "model": None}, file)
+        # A class within a function, a lambda: what eager left is compared with instead.
+        torch.save({**state, "model": None, "seen": _seen(model, settings, expected)}, file)
         return False
+
+
+def _seen(model: Any, settings: LaneSettings, expected: LaneResult) -> dict[str, Any]:
+    """Say what a run of the model left, by the names under which the script looks for it in the graph's."""
+    seen = {path: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+            for path, leaf in walk(expected.output, "output")}  # fmt: skip
+    seen.update((where, tensor.detach()) for where, tensor in expected.arguments.tensors())
+    seen.update(_next_numbers(expected.rng))
+    for path, holders in expected.sharing.items():
+        seen[f"memory shared by {path}"] = sorted(name for name, _ in holders)
+    for state in [*settings.guard.state_of(model).tensors, *expected.state.changed.values()]:
+        seen[f"state {settings.names.name(state)}"] = state.tensor.detach()
+    if expected.gradients is not None:
+        seen.update((f"gradient of {name}", gradient) for name, gradient in expected.gradients.items())
+        seen.update((f"requires_grad of {path}", tensor.requires_grad)
+                    for path, tensor in tensors_in(expected.output, "output"))  # fmt: skip
+    return seen
+
+
+def _next_numbers(rng: RngState) -> dict[str, float]:
+    """Draw what the generators would have given after the model's call."""
+    torchs, pythons = torch.Generator(), random.Random()
+    torchs.set_state(rng.cpu)
+    pythons.setstate(rng.python)
+    return {
+        "the next number of torch": torch.rand((), generator=torchs).item(),
+        "the next number of random": pythons.random(),
+    }
 
 
 def state_of(graph: fxcore.GraphModule) -> nn.Module:
@@ -78,9 +124,9 @@ def state_of(graph: fxcore.GraphModule) -> nn.Module:
     return holder
 
 
-def _home_of(model: Any) -> str | None:
-    """Give the folder from which the model's class, or the function that it is, can be imported."""
-    kind = type(model) if isinstance(model, nn.Module) else model
+def home_of(obj: Any) -> str | None:
+    """Give the folder from which a class or function, or the class of a module, can be imported."""
+    kind = type(obj) if isinstance(obj, nn.Module) else obj
     module = getattr(kind, "__module__", None) or ""
     file = getattr(sys.modules.get(module), "__file__", None)
     return str(Path(file).resolve().parents[module.count(".")]) if file else None

@@ -13,6 +13,7 @@ def check_soundness(graph_module: fxcore.GraphModule, name: str, dead_before: fr
     __tracebackhide__ = True
     try:
         graph_module.graph.lint()
+        graph_module.graph.python_code("self")
     except Exception as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise AssertionError(f"{name} left a malformed graph: {first_line}") from error
@@ -47,6 +48,33 @@ def check_meta(
             f"{name} lost the meta of {listed}; copy it to the nodes that take their place "
             "(new.meta.update(old.meta), or graph.node_copy())"
         )
+
+
+def inputs_of(graph_module: fxcore.GraphModule) -> list[tuple[str, str]]:
+    """List the inputs, each with its default as a text."""
+    return [
+        (str(node.target), repr(node.args[0]) if node.args else "")
+        for node in graph_module.graph.nodes
+        if node.op == "placeholder"
+    ]
+
+
+def check_inputs(graph_module: fxcore.GraphModule, name: str, before: list[tuple[str, str]]) -> None:
+    """Fail, naming the transform, where inputs are not those that callers know; further ones may follow them."""
+    __tracebackhide__ = True
+    after = inputs_of(graph_module)
+    for index, (expected, default) in enumerate(before):
+        if index >= len(after) or after[index][0] != expected:
+            obtained = repr(after[index][0]) if index < len(after) else "gone"
+            raise AssertionError(
+                f"{name} changed the inputs: input {index} was {expected!r} and is {obtained}, so that callers who "
+                "pass it by name, or those behind it, get another function; keep names and order of the placeholders"
+            )
+        if after[index][1] != default:
+            raise AssertionError(
+                f"{name} changed the inputs: the default of {expected!r} was {default or 'none'} and is "
+                f"{after[index][1] or 'none'}; keep the arguments of the placeholder"
+            )
 
 
 def meta_keys(graph_module: fxcore.GraphModule) -> dict[str, frozenset[str]]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import torch
+
+from pytest_fxgraph.equivalence.aliasing import has_all_memory
 from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.module_state import ModuleState, StateTensor
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state_guard import StateTensor
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,9 @@ class StateAfter:
 class StateNames:
     """Names one tensor alike in both lanes: a graph mostly shares its tensors with the model, not always the names."""
 
-    def __init__(self, of_model: list[StateTensor]) -> None:
+    def __init__(self, of_model: ModuleState) -> None:
         self._by_identity: dict[int, str] = {}
-        for state in of_model:
+        for state in of_model.tensors:
             self._by_identity.setdefault(id(state.tensor), state.name)
 
     def name(self, state: StateTensor) -> str:
@@ -31,20 +34,22 @@ class StateNames:
         return self._by_identity.get(id(state.tensor), state.name)
 
 
-def state_after(
-    before: list[StateTensor], after_call: list[StateTensor], changed_ids: set[int], names: StateNames
-) -> StateAfter:
+def state_after(before: ModuleState, after_call: ModuleState, changed_ids: set[int], names: StateNames) -> StateAfter:
     """Tell what a call changed: values in place, and parameters and buffers that became other tensors."""
-    now = {state.name: state for state in after_call}
+    known = frozenset(names.name(state) for state in before.tensors)
     changed: dict[str, StateTensor] = {}
-    for state in before:
+    if after_call is before and not changed_ids:
+        return StateAfter(known, changed)
+    now = {state.name: state for state in after_call.tensors}
+    for state in before.tensors:
         name, after = names.name(state), now.get(state.name)
         if name in changed or after is None:
             continue
         was_replaced = after.tensor is not state.tensor and state.kind != "attribute"
         if was_replaced or id(state.tensor) in changed_ids:
-            changed[name] = StateTensor(name, state.kind, after.tensor.detach().clone())
-    return StateAfter(frozenset(names.name(state) for state in before), changed)
+            kept = after.tensor.detach().clone() if has_all_memory(after.tensor) else torch.empty(0)
+            changed[name] = StateTensor(name, state.kind, kept)
+    return StateAfter(known, changed)
 
 
 def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:

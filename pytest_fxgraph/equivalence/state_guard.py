@@ -1,219 +1,143 @@
-"""What a module is before a lane runs, and putting it back afterwards."""
+"""What modules are before a lane runs, and putting them back afterwards."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 
-# Of a graph module only these are put back: what else it holds is its compiled code, which a lane cannot harm.
-_STATE_ATTRIBUTES = ("training", "_parameters", "_buffers", "_modules")
+from fxcore.collector import collector_paused
+from pytest_fxgraph.equivalence.module_state import ModuleState, modules_by_path
+from pytest_fxgraph.equivalence.own_generators import Moved, OwnGenerators
+from pytest_fxgraph.equivalence.saved_modules import SavedModules
+from pytest_fxgraph.equivalence.spare_memory import SpareMemory
+from pytest_fxgraph.equivalence.value_snapshot import ValueSnapshot
 
 
 @dataclass(frozen=True)
-class StateTensor:
-    """One tensor of a module, by the name under which users know it."""
+class Findings:
+    """What a call did to the modules."""
 
-    name: str  # "conv.weight"
-    kind: str  # "parameter", "buffer", "attribute"
-    tensor: torch.Tensor
-
-    @property
-    def words(self) -> str:
-        """Name it for a message."""
-        return f"{self.kind} {self.name}"
-
-
-def state_tensors(root: object) -> list[StateTensor]:
-    """List parameters, buffers (persistent or not) and plain tensor attributes of all modules below a root."""
-    if not isinstance(root, nn.Module):
-        return []
-    found: list[StateTensor] = []
-    for path, module in root.named_modules(remove_duplicate=False):
-        prefix = f"{path}." if path else ""
-        for kind, entries in (
-            ("parameter", module._parameters),
-            ("buffer", module._buffers),
-            ("attribute", module.__dict__),
-        ):
-            for name, value in entries.items():
-                if isinstance(value, torch.Tensor):
-                    found.append(StateTensor(prefix + name, kind, value))
-    return found
+    changed: set[int]  # ids of tensors that hold other values
+    changed_unseen: bool  # one of them was written in a way that torch does not count
+    is_intact: bool  # all modules hold the very objects that they held
+    generators: Moved  # those of the modules' own that were drawn from
+    now: ModuleState  # the very state_of(root) if nothing was replaced
 
 
 class StateGuard:
     """Keeps the state of some modules, tells what a lane changed in it, and restores it."""
 
-    def __init__(self, *roots: object) -> None:
-        self._attributes: dict[int, _SavedAttributes] = {}
-        self._tensors: dict[int, _SavedTensor] = {}
-        self._states: dict[int, list[StateTensor]] = {}
+    def __init__(self, *roots: object, spare: SpareMemory | None = None) -> None:
+        self._spare = spare or SpareMemory()
+        self._modules = SavedModules()
+        self._generators = OwnGenerators()
+        self._states: dict[int, ModuleState] = {}
+        self._snapshots: list[ValueSnapshot] = []
+        self._leaves: dict[int, _SavedLeaf] = {}
+        self._known: set[int] = set()  # ids of tensors, the gradients among them
         for root in roots:
             self.include(root)
 
     def include(self, root: object) -> None:
         """Keep the state of one more module; what is known already stays as it was first seen."""
-        modules = list(_modules(root))
-        _refuse_uninitialised(modules)
-        for module in modules:
-            if id(module) not in self._attributes:
-                self._attributes[id(module)] = _SavedAttributes(module)
-        if id(root) not in self._states:
-            self._states[id(root)] = state_tensors(root)
-        for state in self._states[id(root)]:
-            if id(state.tensor) not in self._tensors:
-                self._tensors[id(state.tensor)] = _SavedTensor(state.tensor)
+        if id(root) in self._states:
+            return
+        # Thousands of small objects that all stay: the collector would look through them again and again.
+        with collector_paused():
+            self._include(root)
 
-    def states_of(self, root: object) -> list[StateTensor]:
-        """List the state of a module as it was when the guard came to know it."""
-        return self._states.get(id(root), [])
+    def _include(self, root: object) -> None:
+        self._states[id(root)] = state = ModuleState(root)
+        self._modules.include(module for _, module in modules_by_path(root))
+        self._generators.include(root)
+        new: dict[int, torch.Tensor] = {}
+        for _, _, tensor in state.tensors:
+            if id(tensor) not in self._known:
+                self._known.add(id(tensor))
+                new[id(tensor)] = tensor
+                if tensor.is_leaf:
+                    self._leaves[id(tensor)] = leaf = _SavedLeaf(tensor)
+                    if leaf.grad is not None and id(leaf.grad) not in self._known:
+                        self._known.add(id(leaf.grad))
+                        new[id(leaf.grad)] = leaf.grad
+        if new:
+            self._snapshots.append(ValueSnapshot(new.values(), self._spare))
 
-    def changed(self, *, trust_versions: bool = False) -> set[int]:
-        """Give the ids of the tensors that hold other values than when the guard was made.
+    def release(self) -> None:
+        """Forget all values, so that another guard can use their memory."""
+        for snapshot in self._snapshots:
+            snapshot.release()
+        self._snapshots.clear()
 
-        Trusting versions, parameters that torch saw no write to are not looked at: writes through `.data` stay unseen.
+    def state_of(self, root: object) -> ModuleState:
+        """Give the tensors of a module as they were when the guard came to know it."""
+        return self._states[id(root)]
+
+    def look(self, root: object, *, trust_versions: bool = False) -> Findings:
+        """Look what changed since the guard was made or last restored, and what `root` holds now.
+
+        Trusting versions, what torch saw no write to is not read: writes through `.data` or numpy stay unseen.
         """
-        return {key for key, saved in self._tensors.items() if saved.has_changed(trust_versions)}
+        changed: set[int] = set()
+        for snapshot in self._snapshots:
+            changed |= snapshot.changed_by_version() if trust_versions else snapshot.changed()
+        unseen = any(key in snapshot and not snapshot.has_new_version(key)
+                     for key in changed for snapshot in self._snapshots)  # fmt: skip
+        is_intact = self._modules.are_intact()
+        holds_the_same = is_intact and not any(snapshot.has_moved() for snapshot in self._snapshots)
+        now = self._states[id(root)] if holds_the_same else ModuleState(root)
+        return Findings(changed, unseen, is_intact, self._generators.moved(), now)
 
-    def was_changed_unseen(self, changed: set[int]) -> bool:
-        """Tell whether one of the changed tensors was written in a way that versions do not show."""
-        return any(not self._tensors[key].has_new_version() for key in changed)
+    def changed(self) -> set[int]:
+        """Give the ids of the tensors that hold other values than when the guard was made."""
+        return {key for snapshot in self._snapshots for key in snapshot.changed()}
 
-    def restore(self, changed: set[int] | None = None) -> None:
+    def other_attributes(self) -> list[tuple[nn.Module, str]]:
+        """List the attributes of modules that hold something else than they did."""
+        return self._modules.differing()
+
+    def frozen_or_thawed(self) -> set[int]:
+        """Give the ids of the tensors that ask for gradients and did not, or the other way round."""
+        return {key for key, leaf in self._leaves.items() if leaf.asks_otherwise()}
+
+    def restore(self, findings: Findings | None = None, *, trust_versions: bool = False) -> None:
         """Put everything back: values, gradients, the tensors held under each name, training flags, attributes.
 
-        Whoever has just asked changed() hands the answer over, and the values are not looked at again.
+        Whoever has just looked hands over what was found, and nothing is looked at again.
         """
-        for attributes in self._attributes.values():
-            attributes.restore()
-        changed = self.changed() if changed is None else changed
-        for key, saved in self._tensors.items():
-            saved.restore(key in changed)
+        if not (self._modules.are_intact() if findings is None else findings.is_intact):
+            self._modules.restore()
+        for snapshot in self._snapshots:
+            if findings is not None:
+                snapshot.restore(findings.changed)
+            else:
+                snapshot.restore(snapshot.changed_by_version() if trust_versions else snapshot.changed())
+        for leaf in self._leaves.values():
+            leaf.restore()
+        self._generators.restore()
 
 
-class _SavedTensor:
-    """A tensor and what it was."""
+class _SavedLeaf:
+    """Whether a leaf asked for gradients, and the gradient it held."""
+
+    __slots__ = ("_requires_grad", "_tensor", "grad")
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self.tensor = tensor
-        self.value = tensor.detach().clone()
-        self.grad = tensor.grad if tensor.is_leaf else None
-        self.requires_grad = tensor.requires_grad
-        self.version = _version_of(tensor)
+        self._tensor, self.grad, self._requires_grad = tensor, tensor.grad, tensor.requires_grad
 
-    def has_new_version(self) -> bool:
-        return self.version is None or _version_of(self.tensor) != self.version
-
-    def has_changed(self, trust_versions: bool = False) -> bool:
-        if trust_versions and isinstance(self.tensor, nn.Parameter) and not self.has_new_version():
-            return False
-        return not _same(self.value, self.tensor.detach())
-
-    def restore(self, has_changed: bool) -> None:
-        if has_changed:
-            if self.tensor.shape == self.value.shape and self.tensor.dtype == self.value.dtype:
-                with torch.no_grad():
-                    self.tensor.detach().copy_(self.value)
-            else:
-                self.tensor.data = self.value.clone()
-        self.version = _version_of(self.tensor)
-        if self.tensor.is_leaf:
-            if self.tensor.grad is not self.grad:
-                self.tensor.grad = self.grad
-            if self.tensor.requires_grad != self.requires_grad:
-                self.tensor.requires_grad_(self.requires_grad)
-
-
-def _version_of(tensor: torch.Tensor) -> int | None:
-    """Give torch's count of writes; None for tensors of inference mode, which have none."""
-    return None if tensor.is_inference() else tensor._version
-
-
-class _SavedAttributes:
-    """The attributes of one module, and what its dicts, lists and sets held."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        self.is_partial = _is_graph_module(module)
-        names = _STATE_ATTRIBUTES if self.is_partial else tuple(module.__dict__)
-        self.values = {name: module.__dict__[name] for name in names if name in module.__dict__}
-        self.contents = {
-            name: value.copy() for name, value in self.values.items() if isinstance(value, (dict, list, set))
-        }
+    def asks_otherwise(self) -> bool:
+        """Tell whether the tensor asks for gradients and did not, or the other way round."""
+        return self._tensor.requires_grad != self._requires_grad
 
     def restore(self) -> None:
-        held = self.module.__dict__
-        if not self.is_partial:
-            for name in [name for name in held if name not in self.values]:
-                del held[name]
-        for name, value in self.values.items():
-            if name not in held or held[name] is not value:
-                held[name] = value
-        for name, content in self.contents.items():
-            container = self.values[name]
-            if content or container:  # most hooks and buffers of most modules are none, before and after
-                _refill(container, content)
-
-
-def _refill(container: Any, content: Any) -> None:
-    """Make a dict, list or set hold again what it held, in the order it held it."""
-    if _holds(container, content):
-        return
-    container.clear()
-    container.extend(content) if isinstance(container, list) else container.update(content)
-
-
-def _holds(container: Any, content: Any) -> bool:
-    """Tell whether a container holds the very objects that it held; equality would compare tensors."""
-    if len(container) != len(content):
-        return False
-    if isinstance(container, set):
-        return bool(container == content)
-    if isinstance(container, dict):
-        return list(container) == list(content) and all(map(operator.is_, container.values(), content.values()))
-    return all(map(operator.is_, container, content))
-
-
-def _same(value: torch.Tensor, now: torch.Tensor) -> bool:
-    facts = [(tensor.shape, tensor.dtype, tensor.layout, tensor.device) for tensor in (value, now)]
-    if facts[0] != facts[1]:
-        return False
-    if value.is_meta:
-        return True
-    if value.layout is not torch.strided:
-        value, now = value.to_dense(), now.to_dense()
-    return torch.equal(_bits(value), _bits(now))
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Look at the bits, eight bytes at a time where that can be: twice as fast, and NaN equals itself."""
-    flat = tensor.contiguous().resolve_conj().resolve_neg().reshape(-1)
-    if flat.is_quantized:
-        flat = flat.int_repr()
-    return flat.view(torch.uint8 if flat.nbytes % 8 or flat.storage_offset() * flat.element_size() % 8 else torch.int64)
-
-
-def _modules(root: object) -> Iterator[nn.Module]:
-    if isinstance(root, nn.Module):
-        yield from root.modules()
-
-
-def _is_graph_module(module: nn.Module) -> bool:
-    return isinstance(module, torch.jit.ScriptModule) or any(
-        kind.__name__ == "GraphModule" for kind in type(module).__mro__
-    )
-
-
-def _refuse_uninitialised(modules: Any) -> None:
-    for module in modules:
-        for name, value in [*module._parameters.items(), *module._buffers.items()]:
-            if isinstance(value, (nn.UninitializedParameter, nn.UninitializedBuffer)):
-                raise TypeError(
-                    f"cannot compare eager and graph: {name!r} of a {type(module).__name__} has no shape before the "
-                    "first call, and that call would change the model; call the model once before the check"
-                )
+        """Give the tensor its gradient back."""
+        tensor = self._tensor
+        if not tensor.is_leaf:
+            # Made part of a graph in place: what it was before is all that counts.
+            tensor.detach_()
+        if tensor.grad is not self.grad:
+            tensor.grad = self.grad
+        if tensor.requires_grad != self._requires_grad:
+            tensor.requires_grad_(self._requires_grad)

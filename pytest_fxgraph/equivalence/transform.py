@@ -14,11 +14,20 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.equivalence.arguments import arguments_of
 from pytest_fxgraph.equivalence.equivalence_check import EquivalenceCheck
+from pytest_fxgraph.equivalence.lazy_modules import initialised
 from pytest_fxgraph.equivalence.model_watch import ModelWatch
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
-from pytest_fxgraph.equivalence.soundness import check_meta, check_soundness, dead_nodes, meta_keys
+from pytest_fxgraph.equivalence.soundness import (
+    check_inputs,
+    check_meta,
+    check_soundness,
+    dead_nodes,
+    inputs_of,
+    meta_keys,
+)
+from pytest_fxgraph.equivalence.spare_memory import SpareMemory
 from pytest_fxgraph.equivalence.state_guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.equivalence.training_mode import TrainingFlags, checked_modes, follow_mode, set_mode
@@ -38,7 +47,9 @@ class TransformCheck:
         compare_outputs: ValueComparison | None = None,
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
+        spare: SpareMemory | None = None,
     ) -> None:
+        self._spare = spare or SpareMemory()
         self._adapt = adapt
         self._rtol, self._atol, self._seed = rtol, atol, seed or 0
         self._compare_outputs = compare_outputs
@@ -81,10 +92,11 @@ class TransformCheck:
             reproduction=self._reproduction,
         )
         model = model_of(model, self._adapt)
-        run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta)
+        run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._spare)
         results: list[TransformResult] = []
         rng, training = RngState.now(), TrainingFlags(model)
         try:
+            model = initialised(model, check.arguments, check.seed)
             # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
             for mode in checked_modes(modes):
                 results.append(run.in_mode(model, mode))
@@ -107,6 +119,7 @@ class _TransformRun:
     idempotent: bool
     concrete_args: dict[str, Any] | None
     keeps_meta: tuple[str, ...] | bool
+    spare: SpareMemory
 
     def in_mode(self, model: Any, mode: str) -> TransformResult:
         """Trace, transform and compare in one mode."""
@@ -114,7 +127,14 @@ class _TransformRun:
         set_mode(model, mode)
         # What may be changed in place is no measure for itself.
         reference = copy.deepcopy(model) if self.inplace else model
-        guard = StateGuard(reference)
+        guard = StateGuard(reference, spare=self.spare)
+        try:
+            return self._in_mode(model, reference, mode, guard)
+        finally:
+            guard.release()
+
+    def _in_mode(self, model: Any, reference: Any, mode: str, guard: StateGuard) -> TransformResult:
+        __tracebackhide__ = True
         traced = trace(reference, concrete_args=self.concrete_args)
         before = fxcore.GraphModule(traced, copy.deepcopy(traced.graph))
         given = trace(model, concrete_args=self.concrete_args) if self.inplace else traced
@@ -135,7 +155,7 @@ class _TransformRun:
         """Apply one transform and look whether it left a sound graph and an unchanged model."""
         __tracebackhide__ = True
         dead_before = dead_nodes(given)
-        text_before, meta_before = str(given.graph), meta_keys(given)
+        text_before, meta_before, inputs_before = str(given.graph), meta_keys(given), inputs_of(given)
         watch = None if self.inplace else ModelWatch(model)
         applied = apply_step(step, given)
         changes = watch.changes() if watch is not None else []
@@ -147,6 +167,8 @@ class _TransformRun:
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
         check_soundness(applied.graph_module, name, dead_before)
+        if applied.call is applied.graph_module:  # a module of the user's own may name its inputs as it likes
+            check_inputs(applied.graph_module, name, inputs_before)
         check_meta(applied.graph_module, name, meta_before, self.keeps_meta)
         if applied.modified is False and str(applied.graph_module.graph) != text_before:
             raise AssertionError(f"{name} returned modified=False, and yet it changed the graph")

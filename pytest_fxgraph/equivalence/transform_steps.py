@@ -11,7 +11,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import to_graph_module
 from pytest_fxgraph.equivalence.equivalence_check import Runs
-from pytest_fxgraph.equivalence.recording import positional
+from pytest_fxgraph.equivalence.interpreter_call import InterpreterCall
 from pytest_fxgraph.errors import SubjectError
 
 
@@ -52,7 +52,7 @@ def apply_step(step: Any, graph_module: fxcore.GraphModule) -> Applied:
     if isinstance(step, type) and issubclass(step, fxcore.Transformer):
         return _applied(step, step(graph_module).transform(), graph_module)
     if isinstance(step, type) and issubclass(step, fxcore.Interpreter):
-        return Applied(graph_module, _interpreting(step, graph_module))
+        return Applied(graph_module, InterpreterCall(step, graph_module))
     return _applied(step, step(graph_module), graph_module)
 
 
@@ -73,17 +73,3 @@ def _applied(step: Any, made: Any, given: fxcore.GraphModule) -> Applied:
         f"{name_of_step(step)} returned {type(made).__name__}; a transform returns a module, a graph, a PassResult, "
         "or None after changing the graph module it was given"
     )
-
-
-def _interpreting(kind: Any, graph_module: fxcore.GraphModule) -> Callable[..., Any]:
-    """Run a graph through an interpreter of the user's; it is a fresh one for each call, as it may keep state."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        values = positional(graph_module.graph, args, kwargs)
-        if values is None:
-            raise SubjectError(
-                f"cannot run {kind.__name__}: the graph's inputs do not name the keyword arguments {sorted(kwargs)}"
-            )
-        return kind(graph_module).run(*values)
-
-    return run

@@ -26,6 +26,10 @@ def _write(model: Any) -> None:
         (lambda model: setattr(model.bn, "eps", 0.5), "bn.eps was 1e-05 and is 0.5"),
         (lambda model: model.bn.eval(), "bn.training was True and is False"),
         (lambda model: setattr(model, "act", nn.GELU()), "module act was ReLU and is GELU"),
+        (lambda model: model.lin.weight.requires_grad_(False), "parameter lin.weight has requires_grad=False now"),
+        (lambda model: model.act.register_forward_hook(print), "act._forward_hooks holds something else"),
+        (lambda model: setattr(model.act, "forward", torch.neg), "act.forward holds something else"),
+        (lambda model: setattr(model, "_cache", object()), "_cache holds something else"),
     ],
 )  # fmt: skip
 def test_each_change_is_named_and_undone(change, words):

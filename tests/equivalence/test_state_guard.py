@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.equivalence.state_guard import StateGuard, state_tensors
+from pytest_fxgraph.equivalence.module_state import ModuleState
+from pytest_fxgraph.equivalence.state_guard import StateGuard
 
 
 class Holder(nn.Module):
@@ -20,14 +21,6 @@ class Holder(nn.Module):
         self.plain = torch.zeros(2)
         self.history = [1]
         self.inner = nn.BatchNorm1d(2)
-
-
-def test_parameters_buffers_and_plain_tensors_are_all_known():
-    known = {state.name: state.kind for state in state_tensors(Holder())}
-
-    assert known["weight"] == "parameter"
-    assert known["kept"] == known["fleeting"] == known["inner.running_mean"] == "buffer"
-    assert known["plain"] == "attribute"
 
 
 def _write_data(holder: Holder) -> None:
@@ -67,7 +60,7 @@ def _resize(holder: Holder) -> None:
 )
 def test_a_value_written_in_place_is_noticed_and_put_back(change, name):
     holder = Holder()
-    tensors = {state.name: state.tensor for state in state_tensors(holder)}
+    tensors = {state.name: state.tensor for state in ModuleState(holder).tensors}
     values = {key: tensor.detach().clone() for key, tensor in tensors.items()}
     guard = StateGuard(holder)
 
@@ -77,7 +70,7 @@ def test_a_value_written_in_place_is_noticed_and_put_back(change, name):
 
     assert id(tensors[name]) in noticed
     assert all(torch.equal(tensors[key], value) for key, value in values.items())
-    assert {state.name: state.tensor for state in state_tensors(holder)} == tensors
+    assert {state.name: state.tensor for state in ModuleState(holder).tensors} == tensors
     assert guard.changed() == set()
 
 
@@ -118,6 +111,54 @@ def test_one_restore_after_another_knows_the_first_state():
         guard.restore()
 
     assert torch.equal(holder.fleeting, torch.zeros(2))
+
+
+def test_a_buffer_that_a_forward_made_part_of_autograds_graph_is_a_leaf_again():
+    holder = Holder()
+    guard = StateGuard(holder)
+
+    holder.kept.add_(holder.weight[:2])
+    guard.restore()
+
+    assert holder.kept.is_leaf
+    assert not holder.kept.requires_grad
+
+
+def test_gradients_that_were_there_before_keep_their_values():
+    holder = Holder()
+    holder.weight.sum().backward()
+    gradient = holder.weight.grad
+    guard = StateGuard(holder)
+
+    (holder.weight * 5).sum().backward()
+    guard.restore()
+
+    assert holder.weight.grad is gradient
+    assert torch.equal(gradient, torch.ones(3))
+
+
+def test_looking_at_versions_alone_misses_a_write_that_reading_finds():
+    holder = Holder()
+    guard = StateGuard(holder)
+    _write_data(holder)
+
+    assert guard.look(holder, trust_versions=True).changed == set()
+    thorough = guard.look(holder)
+    assert thorough.changed == {id(holder.weight)}
+    assert thorough.changed_unseen
+    with torch.no_grad():
+        holder.weight.add_(1)
+    assert guard.look(holder, trust_versions=True).changed == {id(holder.weight)}
+    assert not guard.look(holder).changed_unseen
+
+
+def test_what_holds_the_same_objects_is_told_without_another_walk():
+    holder = Holder()
+    guard = StateGuard(holder)
+
+    assert guard.look(holder).now is guard.state_of(holder)
+    holder.kept = torch.ones(2)
+    assert guard.look(holder).now is not guard.state_of(holder)
 
 
 def test_a_module_without_shapes_is_refused_with_the_remedy():

@@ -105,3 +105,101 @@ def test_a_place_that_cannot_be_written_to_is_told_beside_the_mismatch(project):
     result = project.run("--fx-repro", "found")
 
     result.stdout.fnmatch_lines(["E*eager and graph after sharpened differ*", "E*no script that reproduces it could*"])
+
+
+MISMATCHES = {
+    "aliasing": ("x.view(-1)", "x.view(-1).clone()", "", "memory shared by output: ['input 0'] in eager, []"),
+    "aliasing of state": ("self.linear.weight", "self.linear.weight.clone()", "", "memory shared by output: ['linear."),
+    "stride": ("(y * 2).t().contiguous()", "(y * 2).t()", "", "output: stride (2, 1) in eager, (1, 3) in the graph"),
+    "random numbers": ("torch.rand_like(y) * 0", "torch.zeros_like(y)", "", "the next number of torch: "),
+    "an input written to": ("x.add_(1).sum()", "(x + 1).sum()", "", "input 0: Tensor-likes are not close!"),
+    "a buffer": ("self.seen.add_(x.sum()).sum()", "(self.seen + x.sum()).sum()", "", "state seen: "),
+    "a buffer that the graph lacks": ("self.seen.add_(1).sum() * 0 + x", "x + 0", "", "state seen: changed by eager"),
+    "gradients of an input": ("y + x.sum()", "y + x.detach().sum()", ", grads=True", "gradient of input 0: "),
+    "gradients of a parameter": ("y * 2", "y + y.detach()", ", grads=True", "gradient of linear.weight: "),
+    "gradients where an input is written to": (
+        "x.add_(1) * self.linear.bias.sum()", "x.add_(1) * self.linear.bias.detach().sum()", ", grads=True",
+        "gradient of linear.bias: ",
+    ),
+    "a structure": ("{'a': y, 'b': [x * 1]}", "{'a': y, 'b': [x * 2]}", "", "output['b'][0]: "),
+    "a missing part": ("{'a': y, 'b': x * 1}", "{'a': y}", "", "output['b']: missing in the graph"),
+}  # fmt: skip
+OTHERWISE = """
+import torch
+from torch import nn
+import fxcore
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("seen", torch.zeros(2))
+
+    def forward(self, x):
+        y = self.linear(x)
+        return {body}
+
+
+class Other(Net):
+    def forward(self, x):
+        y = self.linear(x)
+        return {other}
+"""
+GRAPH_OF_ANOTHER = """
+import torch
+from model import Net, Other
+import fxcore
+
+{local}
+def test_net(fx_equivalence):
+    model, other = {model}, Other()
+    other._parameters, other._buffers, other._modules = model._parameters, model._buffers, model._modules
+    fx_equivalence(model, torch.arange(8.0).reshape(2, 4), graph=fxcore.symbolic_trace(other){options})
+"""
+
+
+NOT_PICKLED = ("aliasing of state", "random numbers", "a buffer", "gradients of a parameter")
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [*((kind, "Net()") for kind in MISMATCHES), *((kind, "net()") for kind in NOT_PICKLED)],
+)
+def test_every_kind_of_mismatch_is_shown_by_its_script(project, kind, model):
+    body, other, options, words = MISMATCHES[kind]
+    project.write("model.py", OTHERWISE.format(body=body, other=other))
+    project.test(GRAPH_OF_ANOTHER.format(model=model, options=options, local=LOCAL))
+    project.run("--fx-repro", "found").assert_outcomes(failed=1)
+    (script,) = project.path.glob("found/*/repro.py")
+
+    run = ran(script)
+
+    assert run.returncode == 1, run.stderr
+    assert words in run.stdout
+    assert ("could not be pickled" in script.read_text()) == (model == "net()")
+
+
+def test_a_graph_that_an_interpreter_of_the_users_runs_is_reproduced(project):
+    project.model("torch.sigmoid(y)")
+    project.write(
+        "steps.py",
+        "import torch, fxcore\n\n\nclass Sharpened(fxcore.Interpreter):\n"
+        "    def call_function(self, target, args, kwargs):\n"
+        "        target = torch.tanh if target is torch.sigmoid else target\n"
+        "        return super().call_function(target, args, kwargs)\n",
+    )
+    project.test(
+        "import torch\nfrom model import Net\nfrom steps import Sharpened\n\n\ndef test_net(fx_transform):\n"
+        "    fx_transform(Sharpened, Net(), torch.rand(2, 4) + 1)\n"
+    )
+    project.run("--fx-repro", "found").assert_outcomes(failed=1)
+    (script,) = project.path.glob("found/*/repro.py")
+
+    run = ran(script)
+    assert run.returncode == 1, run.stderr
+    assert "output: Tensor-likes are not close!" in run.stdout
+
+    project.write("steps.py", "import fxcore\n\n\nclass Sharpened(fxcore.Interpreter):\n    pass\n")
+    assert ran(script).stdout.strip() == "model and graph agree"
