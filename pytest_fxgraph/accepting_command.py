@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from pytest_fxgraph.settings import GOLDEN_DIR
 
 _LONGEST_ID = 100
+_STARTED_IN = "fxgraph_started_in"
 
 
 def accepting_command(item: pytest.Item) -> str:
@@ -21,8 +24,19 @@ def accepting_command(item: pytest.Item) -> str:
     return " ".join([*words, _target(item)])
 
 
+def tell_worker(node: Any) -> None:
+    """Tell a worker of pytest-xdist where the user's pytest was started; on another machine it has no way to know."""
+    with suppress(ValueError):  # on another drive than rootdir
+        node.workerinput[_STARTED_IN] = os.path.relpath(node.config.invocation_params.dir, node.config.rootpath)
+
+
+def _started_in(config: pytest.Config) -> str:
+    told = getattr(config, "workerinput", {}).get(_STARTED_IN)
+    return str(config.invocation_params.dir) if told is None else os.path.join(config.rootpath, told)
+
+
 def _target(item: pytest.Item) -> str:
-    file = os.path.relpath(item.path, item.config.invocation_params.dir).replace(os.sep, "/")
+    file = os.path.relpath(item.path, _started_in(item.config)).replace(os.sep, "/")
     _, colons, inside = str(item.nodeid).partition("::")
     target = file + colons + inside
     if len(target) <= _LONGEST_ID and shlex.quote(inside) == inside:

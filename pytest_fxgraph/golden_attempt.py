@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_fxgraph.report.outcome import Outcome
+if TYPE_CHECKING:  # of a run without goldens, which pays for what it uses
+    from pytest_fxgraph.report.outcome import Outcome
 
 # A test that checks fifty goldens in a loop: this many are worded in the assertion, all of them in report sections.
 _WORDED = 5
@@ -35,14 +37,19 @@ class GoldenAttempt:
     def close(self) -> None:
         """Fail the test, at the end of its call, for what `check` found or for having compared nothing."""
         __tracebackhide__ = True
-        if self.failed_checks:
-            error = AssertionError(_words_of(self.failed_checks))
-            raise error.with_traceback(self.first_failed_check)
+        self.raise_failed_checks()
         if self.asked and not self.compared:
             raise AssertionError(
                 "the test asked for fx_golden and compared nothing with it; "
                 "write `assert subject == fx_golden`, or leave the fixture out"
             )
+
+    def raise_failed_checks(self) -> None:
+        """Fail for what `check` found since it was last asked."""
+        __tracebackhide__ = True
+        failed, self.failed_checks = self.failed_checks, []
+        if failed:
+            raise AssertionError(_words_of(failed)).with_traceback(self.first_failed_check)
 
 
 ATTEMPT = pytest.StashKey[GoldenAttempt]()

@@ -15,12 +15,11 @@ import torch
 from pytest_fxgraph import settings
 from pytest_fxgraph.accepting_command import accepting_command
 from pytest_fxgraph.capture.shapes import shapes_recorded
-from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.capture.subjects import to_graph_module, to_readable_graph
+from pytest_fxgraph.capture.tracing import TracedGraph, traced_again_with_sources
 from pytest_fxgraph.case_twins import has_case_twin
 from pytest_fxgraph.compare.difference import Difference
-from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.golden_store import GoldenStore
 from pytest_fxgraph.document.graph_document import GraphDocument
@@ -36,9 +35,7 @@ from pytest_fxgraph.errors import (
 )
 from pytest_fxgraph.golden_attempt import GoldenAttempt
 from pytest_fxgraph.golden_folder import golden_root, shown, within_folder
-from pytest_fxgraph.report.headline import headline
 from pytest_fxgraph.report.outcome import Outcome
-from pytest_fxgraph.report.words import full_section, short_lines
 from pytest_fxgraph.xfail import is_expected_to_fail
 
 
@@ -72,7 +69,8 @@ class GoldenComparison:
         self._attempt.compared = True
         level = settings.value_of(settings.LEVEL, self._item, request.level)
         base = self._locate(request.name)
-        document = self._document(subject, request)
+        traced = self._traced(subject, request)
+        document = self._document(traced, request)
         obtained = encode(document)
         path = self._serving(base)
         outcome = Outcome(str(self._item.nodeid), self._shown(path), level, "matched")
@@ -83,9 +81,9 @@ class GoldenComparison:
             if expected == obtained:
                 self._keep(outcome)
                 return None
-            written = decode(expected, outcome.golden)
+            written = self._decoded(expected, outcome.golden)
         except GoldenMissingError:
-            return self._miss(outcome, obtained)
+            return self._miss(outcome, obtained, document)
         except GoldenError as error:
             return self._refuse(outcome, error, obtained)
         difference = self._difference(written, document, level, request)
@@ -94,7 +92,11 @@ class GoldenComparison:
             return None
         if self._promises(outcome, obtained, "changed"):
             return None
-        return self._differ(replace(outcome, received=self._received(obtained)), difference, written, document)
+        outcome = replace(outcome, received=self._received(obtained))
+        told = self._with_sources(traced, obtained, request)
+        if told is not None:
+            document, difference = told, self._difference(written, told, level, request)
+        return self._differ(outcome, difference, written, document)
 
     # What is compared.
 
@@ -113,12 +115,34 @@ class GoldenComparison:
             has_case_twin=has_case_twin(item),
         )
 
-    def _document(self, subject: object, request: GoldenRequest) -> GraphDocument:
-        constants = settings.value_of(settings.CONSTANT_FORM, self._item, request.constants)
+    def _traced(self, subject: object, request: GoldenRequest) -> TracedGraph:
+        if request.example_inputs is None and not request.example_kwargs:
+            return to_readable_graph(subject, self._adapt)
         graph_module = to_graph_module(subject, self._adapt)
-        with shapes_recorded(graph_module, request.example_inputs, request.example_kwargs):
-            document = build_document(graph_module, constants=constants, own_name=self._own_names())
+        return TracedGraph(graph_module.graph, graph_module)
+
+    def _document(self, traced: TracedGraph, request: GoldenRequest) -> GraphDocument:
+        constants = settings.value_of(settings.CONSTANT_FORM, self._item, request.constants)
+        with shapes_recorded(traced.root, request.example_inputs, request.example_kwargs):
+            document = build_document_of_graph(
+                traced.graph,
+                traced.root,
+                constants=constants,
+                sources=traced.model is None,
+                own_name=self._own_names(),
+            )
         return self._normalized(document)
+
+    def _with_sources(self, traced: TracedGraph, obtained: str, request: GoldenRequest) -> GraphDocument | None:
+        """Write the graph down anew with the lines of the model's source; None where they are there, or cannot be had.
+
+        Nobody reads them where a golden matches, which is why they are not recorded in the first place.
+        """
+        again = traced_again_with_sources(traced)
+        if again is None:
+            return None
+        document = self._document(again, request)
+        return document if encode(document) == obtained else None
 
     def _adapt(self, subject: object) -> Any:
         return self._item.ihook.pytest_fxgraph_adapt(obj=subject)
@@ -151,12 +175,21 @@ class GoldenComparison:
         pending = self._attempt.texts.get(self._shown(path))
         return self._store.read(path) if pending is None else pending
 
+    # What follows is imported where it is first needed: a run in which every golden matches never parses YAML.
+
+    def _decoded(self, text: str, origin: str) -> GraphDocument:
+        from pytest_fxgraph.document.decoding import decode
+
+        return decode(text, origin)
+
     def _shown(self, path: PurePosixPath) -> str:
         return shown(path, self._item.config)
 
     def _difference(
         self, expected: GraphDocument, obtained: GraphDocument, level: str, request: GoldenRequest
     ) -> Difference:
+        from pytest_fxgraph.compare.levels import compare_documents
+
         return compare_documents(
             expected,
             obtained,
@@ -170,12 +203,16 @@ class GoldenComparison:
     def _keep(self, outcome: Outcome) -> None:
         self._attempt.outcomes.append(outcome)
 
-    def _miss(self, outcome: Outcome, obtained: str) -> Exception | None:
+    def _miss(self, outcome: Outcome, obtained: str, document: GraphDocument) -> Exception | None:
         if self._promises(outcome, obtained, "new"):
             return None
-        lines = (f"there is no golden {outcome.golden}", f"look at the graph, then write it: {self._command()}")
-        received = self._received(obtained)
-        self._keep(replace(outcome, status="missing", headline=lines[0], lines=lines, received=received))
+        from pytest_fxgraph.report.words import graph_section
+
+        section = graph_section(document, golden=outcome.golden)
+        self._attempt.sections.append((f"fx golden {outcome.golden}", section))
+        lines = (f"there is no golden {outcome.golden}", f"look at the graph below, then write it: {self._command()}")
+        outcome = replace(outcome, status="missing", headline=lines[0], lines=lines, section=section)
+        self._keep(replace(outcome, received=self._received(obtained)))
         return GoldenMissingError("\n".join(lines))
 
     def _refuse(self, outcome: Outcome, error: GoldenError, obtained: str) -> Exception | None:
@@ -199,6 +236,9 @@ class GoldenComparison:
     def _differ(
         self, outcome: Outcome, difference: Difference, expected: GraphDocument, obtained: GraphDocument
     ) -> Exception:
+        from pytest_fxgraph.report.headline import headline
+        from pytest_fxgraph.report.words import full_section, short_lines
+
         command = self._command()
         lines = tuple(short_lines(difference, golden=outcome.golden, command=command))
         section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)

@@ -43,6 +43,11 @@ class GoldenExpectation:
             "write `assert subject == fx_golden`, or compare two graphs with pytest_fxgraph.diff_graphs"
         )
 
+    def __bool__(self) -> NoReturn:
+        """Refuse: `assert fx_golden(...)` would compare nothing, and pass."""
+        __tracebackhide__ = True
+        raise GateError("fx_golden is neither true nor false: nothing is compared; write `assert subject == fx_golden`")
+
     def __repr__(self) -> str:
         return "fx_golden"
 

@@ -5,6 +5,7 @@ Shown paths travel between processes; those of a remote worker, whose rootdir is
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path, PurePosixPath
 
@@ -29,9 +30,13 @@ def within_folder(shown_path: str, config: pytest.Config) -> PurePosixPath:
 
 
 def _prefix(config: pytest.Config) -> PurePosixPath:
-    root = golden_root(config)
+    return _shown_folder(golden_root(config), config.rootpath)
+
+
+@functools.lru_cache(maxsize=8)  # asked several times for each golden
+def _shown_folder(root: Path, rootpath: Path) -> PurePosixPath:
     try:
-        return PurePosixPath(os.path.relpath(root, config.rootpath).replace(os.sep, "/"))
+        return PurePosixPath(os.path.relpath(root, rootpath).replace(os.sep, "/"))
     except ValueError:
         # On Windows, a folder on another drive has no relative path.
         return PurePosixPath(root.as_posix())

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from pytest_fxgraph.accepting_command import tell_worker
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden_folder import golden_root, within_folder
 from pytest_fxgraph.received_files import ReceivedFiles
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report_cargo import take_over
+from pytest_fxgraph.worker_copies import WorkerCopies
 
 # How the summary counts the goldens, in this order, in words that stand after a number.
 _COUNTED = {
@@ -35,16 +37,23 @@ class GoldenSession:
     errors: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)  # of last attempts
     _received: ReceivedFiles = field(init=False)
+    _copies: WorkerCopies = field(init=False)
     _failed: set[tuple[str, str]] = field(default_factory=set)  # attempts under way in which something failed
     _clean: dict[tuple[str, str], bool] = field(default_factory=dict)  # attempts under way, by worker and test
     _claims: dict[str, Outcome] = field(default_factory=dict)  # who had what written, by golden
 
     def __post_init__(self) -> None:
         self._received = ReceivedFiles(self.config)
+        self._copies = WorkerCopies(self.config)
 
     def asked(self) -> set[str]:
         """Name the goldens that tests asked for, whatever became of them."""
         return {golden for _, golden in self.fates}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Give a worker what only this process knows."""
+        tell_worker(node)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow an attempt from its setup to its teardown, then commit or drop what it wants to write."""
@@ -62,7 +71,10 @@ class GoldenSession:
             failed = key in self._failed
             self._failed.discard(key)
             for outcome in take_over(report):
-                self._conclude(outcome, passed=passed)
+                # What was written in this run is newer than any copy.
+                trouble = None if outcome.golden in self._claims else self._copies.trouble(outcome, report)
+                self.errors += [trouble] if trouble is not None else []
+                self._conclude(outcome, passed=passed and trouble is None)
                 self._received.conclude(outcome, passed=passed, failed=failed)
 
     def _conclude(self, outcome: Outcome, *, passed: bool) -> None:

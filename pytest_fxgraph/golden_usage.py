@@ -28,6 +28,9 @@ def run_record(
     Those that cannot be judged are of interest to reports alone, which are merged with others.
     """
     others = _other_goldens(config, asked)
+    # Other projects may keep goldens in a folder outside of this one, and their test files are not here.
+    is_ours = golden_root(config).resolve().is_relative_to(config.rootpath.resolve())
+    files = set(others.values()) if is_ours else set()
     ran = exitstatus not in _BROKEN_OFF and not config.getoption("collectonly", False)
     record = RunRecord(
         had_path_arguments=config.args_source is pytest.Config.ArgsSource.ARGS,
@@ -36,7 +39,7 @@ def run_record(
         ended=_sorted(census.ended),
         failed=_sorted(census.failed),
         asked=tuple(sorted(asked)),
-        gone=tuple(sorted(file for file in set(others.values()) if not Path(config.rootpath, file).exists())),
+        gone=tuple(sorted(file for file in files if not Path(config.rootpath, file).exists())),
     )
     if not config.getoption("fx_report"):
         judged = judged_files([record])

@@ -16,7 +16,7 @@ from pytest_fxgraph.case_twins import mark_case_twins
 from pytest_fxgraph.collection_census import CollectionCensus, ItemEndings
 from pytest_fxgraph.golden_attempt import attempt_of, start_attempt
 from pytest_fxgraph.golden_folder import golden_root
-from pytest_fxgraph.golden_session import GoldenSession
+from pytest_fxgraph.golden_following import CENSUS, concerns_goldens, follow_goldens, is_worker, use_goldens
 from pytest_fxgraph.pytest_fixtures import (  # fixtures are found in the plugin's namespace
     fx_capture,
     fx_equivalence,
@@ -27,7 +27,7 @@ from pytest_fxgraph.pytest_fixtures import (  # fixtures are found in the plugin
     fx_transform,
 )
 from pytest_fxgraph.report_cargo import hand_over
-from pytest_fxgraph.run_end import RunEnd
+from pytest_fxgraph.section_display import SectionDisplay
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
 
@@ -63,18 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
     census = CollectionCensus(config) if settings.wants_census(config) else None
     if census is not None:
         config.stash[_CENSUS] = census
-        config.pluginmanager.register(census, "fxgraph-census")
+        config.pluginmanager.register(census, CENSUS)
     if not is_worker(config):
-        goldens = GoldenSession(config)
-        config.pluginmanager.register(goldens, "fxgraph-golden-session")
-        config.pluginmanager.register(RunEnd(goldens, census), "fxgraph-run-end")
+        config.pluginmanager.register(SectionDisplay(config), "fxgraph-section-display")
         if census is not None:
             config.pluginmanager.register(ItemEndings(census), "fxgraph-item-endings")
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Tell whether this process is one of pytest-xdist's workers, which read and compare but never write."""
-    return hasattr(config, "workerinput")
+        if concerns_goldens(config):
+            follow_goldens(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -103,6 +98,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
         settings.check_markers(items)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to follow goldens, if a test asks for them."""
+    if use_goldens(session.items):
+        follow_goldens(session.config)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin an attempt; a rerun begins another."""
@@ -115,6 +116,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     __tracebackhide__ = True
     yield
     attempt_of(item).close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test for what `fx_golden.check` found in the teardown of its fixtures, too."""
+    __tracebackhide__ = True
+    attempt = attempt_of(item)
+    attempt.failed_checks.clear()  # a test that failed otherwise has told of those in report sections
+    yield
+    attempt.raise_failed_checks()
 
 
 @pytest.hookimpl(wrapper=True)

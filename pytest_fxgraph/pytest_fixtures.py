@@ -10,15 +10,18 @@ import pytest
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.errors import CaptureError, GateError
+from pytest_fxgraph.golden_following import follow_goldens
 
 if TYPE_CHECKING:
     from pytest_fxgraph.equivalence.equivalence import Equivalence
     from pytest_fxgraph.equivalence.ops import OpsQuery
     from pytest_fxgraph.equivalence.reproduction import ReproductionFolder
     from pytest_fxgraph.equivalence.rewrite import RewriteResult
+    from pytest_fxgraph.equivalence.spare_memory import SpareMemory
     from pytest_fxgraph.equivalence.transform import TransformCheck
     from pytest_fxgraph.golden_fixture import GoldenFixture
 
+_SPARE_MEMORY = pytest.StashKey["SpareMemory"]()
 BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_rewrite")
 
 
@@ -49,6 +52,7 @@ def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
     """
     from pytest_fxgraph.golden_fixture import GoldenFixture
 
+    follow_goldens(request.config)  # of tests that get the fixture by name, nobody knew before
     return GoldenFixture.of_test(request.node)
 
 
@@ -110,10 +114,22 @@ def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
 
 
 def _own_ways(item: pytest.Item) -> dict[str, Any]:
-    """Return how the user's hooks and options want it: what compares two values, adapts a subject, keeps a mismatch."""
+    """Return what is the session's and the user's: how values compare and subjects adapt, where a mismatch is kept."""
     hook = item.ihook.pytest_fxgraph_adapt
     adapt = (lambda obj: hook(obj=obj)) if hook.get_hookimpls() else None
-    return {"compare_outputs": _own_comparison(item), "adapt": adapt, "reproduction": _reproduction_of(item)}
+    return {
+        "compare_outputs": _own_comparison(item),
+        "adapt": adapt,
+        "reproduction": _reproduction_of(item),
+        "spare": _spare_memory_of(item.config),
+    }
+
+
+def _spare_memory_of(config: pytest.Config) -> SpareMemory:
+    """Return the memory for copies of models' states that all tests of a session share."""
+    from pytest_fxgraph.equivalence.spare_memory import SpareMemory
+
+    return config.stash.setdefault(_SPARE_MEMORY, SpareMemory())
 
 
 def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:

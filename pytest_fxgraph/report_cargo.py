@@ -7,11 +7,12 @@ crashes hands over nothing, and nothing is written for it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_fxgraph.report.outcome import Outcome
+if TYPE_CHECKING:
+    from pytest_fxgraph.report.outcome import Outcome
 
 _ATTRIBUTE = "fxgraph_outcomes"
 
@@ -26,4 +27,8 @@ def hand_over(outcomes: Iterable[Outcome], report: pytest.TestReport) -> None:
 def take_over(report: pytest.TestReport) -> list[Outcome]:
     """Return the outcomes that came with a report."""
     plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
+    if not plain:
+        return []
+    from pytest_fxgraph.report.outcome import Outcome  # here: the plugin imports this file in every run
+
     return [Outcome.from_dict(each) for each in plain]

@@ -3,63 +3,67 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import statistics
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest_fxgraph
 from benchmarks.__main__ import write
-from benchmarks.plugin.differences import explained, with_deepdiff
-from benchmarks.plugin.process import cpu_seconds
-from benchmarks.plugin.suite import SUITES, TESTS, Suite
+from benchmarks.plugin.differences import differences
+from benchmarks.plugin.installation import Installation, installed
+from benchmarks.plugin.processes import whole_processes
+from benchmarks.plugin.scaling import scaling
+from benchmarks.plugin.start_up import start_up
 from benchmarks.result import Table
+
+SECTIONS = ("processes", "start-up", "differences", "scaling")
+_START_UP_ROUNDS = 8  # times as many: what is measured there is a hundredth of the process
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.plugin", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="how many processes of each tool (default 3)")
-    parser.add_argument("--nodes", type=int, default=10_000, help="size of the graph that is compared")
+    parser.add_argument("sections", nargs="*", help=f"of {', '.join(SECTIONS)}; all by default")
+    parser.add_argument("--rounds", type=int, default=5, help="how many processes of each tool (default 5)")
+    parser.add_argument("--nodes", type=int, default=10_000, help="size of the graph with an insertion")
+    parser.add_argument("--tree", action="store_true", help="measure the working tree in place of an installed wheel")
     parser.add_argument("--out", type=Path, default=Path("benchmark-results"), help="folder for JSON and markdown")
     options = parser.parse_args(arguments)
-    tables = [whole_processes(options.rounds), differences(options.nodes)]
-    for table in tables:
-        print(table.markdown(), flush=True)
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"there is no section {', '.join(sorted(unknown))}; choose from {', '.join(SECTIONS)}")
+    chosen = options.sections or SECTIONS
+    tables: list[Table] = []
+    if {"processes", "start-up"} & set(chosen):
+        with installed(as_wheel=not options.tree) as installation:
+            print(f"Processes run {installation.description}.\n", flush=True)
+            tables += _of_processes(installation, chosen, options.rounds)
+    if {"differences", "scaling"} & set(chosen):
+        print(f"What follows runs in this process, with the plugin in {Path(pytest_fxgraph.__file__).parent}.\n")
+    if "differences" in chosen:
+        tables += _shown([differences(options.nodes)])
+    if "scaling" in chosen:
+        tables += _shown(scaling())
     write(tables, options.out, "plugin")
 
 
-def whole_processes(rounds: int) -> Table:
-    """Time processes of 200 tests that trace mobilenetv2 and find their golden equal."""
-    table = Table(f"{TESTS} tests that trace mobilenetv2, all matching", ("tool", "ms a test", "over pytest-fxgraph"))
-    seconds: dict[str, float] = {}
-    for suite in SUITES:
-        if importlib.util.find_spec(suite.module) is None:
-            print(f"{suite.tool} is left out: {suite.module} is not installed; pip install 'pytest-fxgraph[bench]'")
-        else:
-            seconds[suite.tool] = _seconds(suite, rounds)
-    idle = seconds.pop("no golden")
-    ours = seconds["pytest-fxgraph"] - idle
-    for tool, taken in seconds.items():
-        table.rows.append([tool, (taken - idle) / TESTS * 1e3, (taken - idle) / ours])
-    return table
+def _of_processes(installation: Installation, chosen: list[str], rounds: int) -> list[Table]:
+    tables: list[Table] = []
+    sections: dict[str, Callable[[], Table]] = {
+        "processes": lambda: whole_processes(installation, rounds),
+        "start-up": lambda: start_up(installation, rounds * _START_UP_ROUNDS),
+    }
+    for name, measure in sections.items():
+        if name in chosen:
+            table = measure()
+            table.title += f" ({installation.description})"
+            tables += _shown([table])
+    return tables
 
 
-def _seconds(suite: Suite, rounds: int) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "test_graphs.py").write_text(suite.source, encoding="utf-8")
-        (place / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        cpu_seconds(place, suite.update, must_pass=False)  # some tools fail the run that writes
-        return statistics.median([cpu_seconds(place, ()) for _ in range(rounds)])
-
-
-def differences(nodes: int) -> Table:
-    """Compare the explanation of one insertion that renumbers all later names."""
-    table = Table(f"One insertion at the front of {nodes:,} nodes", ("tool", "CPU seconds", "answer"))
-    for tool, explain in (("pytest-fxgraph", explained), ("DeepDiff", with_deepdiff)):
-        answer, seconds = explain(nodes)
-        table.rows.append([tool, seconds, answer])
-    return table
+def _shown(tables: list[Table]) -> list[Table]:
+    for table in tables:
+        print(table.markdown(), flush=True)
+    return tables
 
 
 if __name__ == "__main__":

@@ -1,56 +1,80 @@
-"""Explaining one insertion in a large golden, against a bare DeepDiff of the same documents."""
+"""Explaining one insertion that renumbers all later names, against a bare DeepDiff of the same documents."""
 
 from __future__ import annotations
 
-import operator
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
-import fxcore
-from pytest_fxgraph import diff_graphs
+from benchmarks.plugin.large_graphs import chain, documents_of
+from benchmarks.result import Table, verdict
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.report.words import full_section
 
-_PATIENCE = 2_000  # nodes; a bare DeepDiff of more takes minutes, and grows linearly here
-
-
-def _module(nodes: int, *, inserted: bool) -> Any:
-    graph = fxcore.Graph()
-    value = graph.placeholder("x")
-    if inserted:
-        value = graph.call_function(operator.neg, (value,))
-    for index in range(nodes):
-        value = graph.call_function(operator.add, (value, index % 7))
-    graph.output(value)
-    return fxcore.GraphModule({}, graph)
+TARGET = 10.0
 
 
-def _documents(module: Any) -> list[dict[str, Any]]:
-    return [
-        {"name": node.name, "op": node.op, "target": str(node.target), "args": [str(arg) for arg in node.args]}
-        for node in module.graph.nodes
-    ]
+def differences(nodes: int) -> Table:
+    """Measure both from documents that are read already, and from golden file and graph to words."""
+    title = f"One insertion at the front of {nodes:,} nodes"
+    table = Table(
+        title, ("from ... to ...", "pytest-fxgraph, s", "DeepDiff, s", "ratio", f"target {TARGET:.0f}", "answers")
+    )
+    expected, obtained = documents_of(nodes)
+    records = asdict(expected), asdict(obtained)
+    seconds, difference = _timed(lambda: compare_documents(expected, obtained))
+    their_seconds, found = _timed(lambda: _deepdiff(*records))
+    answers = f"{_answer(difference)} / {_their_answer(found)}"
+    table.rows.append(_row("documents to difference", seconds, their_seconds, answers))
+
+    text, module = encode(expected), chain(nodes, inserted=True)
+    ours, _ = _timed(lambda: _words(text, module))
+    theirs, _ = _timed(lambda: _their_words(text, module))
+    table.rows.append(_row("golden file and graph to words", ours, theirs, ""))
+    return table
 
 
-def explained(nodes: int) -> tuple[str, float]:
-    """Return our words for one insertion at the front of a graph, and the CPU seconds that they took."""
-    expected, obtained = _module(nodes, inserted=False), _module(nodes, inserted=True)
+def _row(name: str, ours: float, theirs: float, answers: str) -> list[Any]:
+    return [name, ours, theirs, theirs / ours, verdict(theirs / ours, TARGET), answers]
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
-    difference = diff_graphs(expected, obtained)
-    taken = time.process_time() - start
-    actions = Counter([change.action for change in difference.changes])
-    words = ", ".join([f"{actions.get(action, 0)} {action}" for action in ("added", "removed", "changed")])
-    return f"{words}, {difference.renamed} renamed", taken
+    result = work()
+    return time.process_time() - start, result
 
 
-def with_deepdiff(nodes: int) -> tuple[str, float]:
-    """Return how many changes a bare DeepDiff counts, and the CPU seconds that it took."""
+def _deepdiff(expected: dict[str, Any], obtained: dict[str, Any]) -> Any:
     from deepdiff import DeepDiff
 
-    counted = min(nodes, _PATIENCE)
-    expected, obtained = (_documents(_module(counted, inserted=inserted)) for inserted in (False, True))
-    start = time.process_time()
-    found = DeepDiff(expected, obtained)
-    taken = time.process_time() - start
-    changes = ", ".join([f"{len(items)} {kind}" for kind, items in found.items()])
-    scale = "" if counted == nodes else f" (of {counted:,} nodes)"
-    return changes + scale, taken * nodes / counted
+    return DeepDiff(expected, obtained)
+
+
+def _words(golden: str, module: Any) -> str:
+    expected, obtained = decode(golden, "golden"), build_document(module)
+    return full_section(compare_documents(expected, obtained), expected, obtained, golden="golden", command="")
+
+
+def _their_words(golden: str, module: Any) -> str:
+    """Read with the fast loader of PyYAML, as kind to the other side as can be."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    expected, obtained = yaml.load(golden, Loader=loader), yaml.load(encode(build_document(module)), Loader=loader)
+    return str(_deepdiff(expected, obtained).pretty())
+
+
+def _answer(difference: Difference) -> str:
+    actions = Counter([change.action for change in difference.changes])
+    words = ", ".join([f"{actions.get(action, 0)} {action}" for action in ("added", "removed", "changed")])
+    return f"{words}, {difference.renamed:,} renamed"
+
+
+def _their_answer(found: Any) -> str:
+    return ", ".join([f"{len(items):,} {kind}" for kind, items in found.items()])

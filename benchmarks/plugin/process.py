@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.plugin.installation import Installation
 
-def cpu_seconds(folder: Path, options: Sequence[str], *, must_pass: bool = True) -> float:
-    """Run pytest in a folder and return its CPU seconds, user and system. Raises RuntimeError if tests fail."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *options]
-    root = str(Path(__file__).parents[2])
-    before = _children()
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": root}
-    )
-    if must_pass and done.returncode:
-        raise RuntimeError(f"{' '.join(command)} in {folder} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return _children() - before
+# Byte code is kept, as it is where people run tests every day.
+_NOT_AS_USERS_HAVE_IT = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTEST_ADDOPTS")
+
+
+@dataclass(frozen=True)
+class PytestProcess:
+    """Runs pytest in a folder, with no plugins but those named by their entry points."""
+
+    folder: Path
+    installation: Installation
+    plugins: Collection[str] = ()
+
+    def cpu_seconds(self, options: Sequence[str] = (), *, must_pass: bool = True) -> float:
+        """Run once and return the CPU seconds, user and system. Raises RuntimeError if tests fail."""
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *self._blocked(), *options]
+        environment = {key: value for key, value in os.environ.items() if key not in _NOT_AS_USERS_HAVE_IT}
+        environment["PYTHONPATH"] = os.pathsep.join(self.installation.path)
+        before = _children()
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, env=environment)
+        if must_pass and done.returncode:
+            output = done.stdout[-2000:] + done.stderr[-2000:]
+            raise RuntimeError(f"{' '.join(command)} in {self.folder} failed:\n{output}")
+        return _children() - before
+
+    def _blocked(self) -> list[str]:
+        names = {entry.name for entry in importlib.metadata.entry_points(group="pytest11")} - set(self.plugins)
+        return [word for name in sorted(names) for word in ("-p", f"no:{name}")]
 
 
 def _children() -> float:

@@ -7,7 +7,7 @@ import linecache
 import random
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -20,21 +20,34 @@ from pytest_fxgraph.errors import CaptureError
 MOST_RETRIES = 4
 
 
-def traced_alike(name: str, traced: Callable[[], fxcore.GraphModule]) -> fxcore.GraphModule:
+class Traced(Protocol):
+    """A graph and the module that its paths begin at."""
+
+    @property
+    def graph(self) -> fxcore.Graph: ...
+
+    @property
+    def root(self) -> torch.nn.Module: ...
+
+
+T = TypeVar("T", bound=Traced)
+
+
+def traced_alike(name: str, traced: Callable[[], T]) -> T:
     """Trace once; if that moved a random generator, trace again, and refuse a graph that comes out different.
 
     A draw that leaves nothing in the graph does no harm. The generators end where the first trace left them.
     """
     before = _generator_states()
-    graph_module = traced()
+    first = traced()
     if not _have_moved(before):
-        return graph_module
-    with _generators_kept():
+        return first
+    with generators_kept():
         for _ in range(MOST_RETRIES):
-            node = _first_difference(graph_module, traced())
+            node = _first_difference(first, traced())
             if node is not None:
                 raise CaptureError(_refusal(name, node))
-    return graph_module
+    return first
 
 
 def _generator_states() -> tuple[torch.Tensor, tuple[Any, ...], tuple[Any, ...]]:
@@ -46,12 +59,15 @@ def _have_moved(before: tuple[Any, ...]) -> bool:
     of_torch, of_python, of_numpy = _generator_states()
     if not torch.equal(of_torch, before[0]) or of_python != before[1]:
         return True
+    if not before[2]:
+        return bool(of_numpy)  # imported while tracing; whether anything was drawn since, nobody knows
     # The second item is an array, which changes with the rest only when all of it has been used up.
-    return bool(before[2]) and (of_numpy[2:] != before[2][2:] or bool((of_numpy[1] != before[2][1]).any()))
+    return of_numpy[2:] != before[2][2:] or bool((of_numpy[1] != before[2][1]).any())
 
 
 @contextlib.contextmanager
-def _generators_kept() -> Iterator[None]:
+def generators_kept() -> Iterator[None]:
+    """Put the random generators back to where they were."""
     of_torch, of_python, of_numpy = _generator_states()
     try:
         yield
@@ -62,12 +78,12 @@ def _generators_kept() -> Iterator[None]:
             sys.modules["numpy.random"].set_state(of_numpy)
 
 
-def _first_difference(graph_module: fxcore.GraphModule, again: fxcore.GraphModule) -> fxcore.Node | None:
+def _first_difference(traced: Traced, again: Traced) -> fxcore.Node | None:
     """Give the first node that the second trace has otherwise, or not at all."""
     others = iter(again.graph.nodes)
-    for node in graph_module.graph.nodes:
+    for node in traced.graph.nodes:
         other = next(others, None)
-        if other is None or _text(node) != _text(other) or not _read_the_same(graph_module, again, node):
+        if other is None or _text(node) != _text(other) or not _read_the_same(traced, again, node):
             return node
     return None
 
@@ -77,10 +93,10 @@ def _text(node: fxcore.Node) -> tuple[str, ...]:
     return node.op, target, repr(node.args), repr(node.kwargs)
 
 
-def _read_the_same(graph_module: fxcore.GraphModule, again: fxcore.GraphModule, node: fxcore.Node) -> bool:
+def _read_the_same(traced: Traced, again: Traced, node: fxcore.Node) -> bool:
     if node.op != "get_attr" or not node.meta.get("is_constant"):
         return True
-    value, other = get_attribute(graph_module, node.target), get_attribute(again, node.target)
+    value, other = get_attribute(traced.root, node.target), get_attribute(again.root, node.target)
     if not isinstance(value, torch.Tensor) or value is other:
         return True
     # As texts, in which NaN equals itself.

@@ -10,7 +10,7 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.capture.tracing import trace
+from pytest_fxgraph.capture.tracing import TracedGraph, trace, trace_to_read
 from pytest_fxgraph.errors import SubjectError
 
 # Asks the pytest_fxgraph_adapt hooks; None means that nobody knows the object.
@@ -28,16 +28,28 @@ def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphM
 
     A graph that already is one of fxcore is handed on, not copied; whoever reads it leaves it unchanged.
     """
+    found = _graph_or_model(subject, adapt)
+    return found if isinstance(found, fxcore.GraphModule) else trace(found)
+
+
+def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:
+    """Make a graph of a subject as `to_graph_module` does, for somebody who reads it and does not run it."""
+    found = _graph_or_model(subject, adapt)
+    return TracedGraph(found.graph, found) if isinstance(found, fxcore.GraphModule) else trace_to_read(found)
+
+
+def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
+    """Return the graph module that a subject is, or the module or function that is to be traced."""
     made = _as_graph(subject)
     if made is not None:
         return made
     adapted = adapt(subject) if adapt is not None else None
     if adapted is not None and adapted is not subject:
-        return to_graph_module(adapted)
+        return _graph_or_model(adapted, None)
     if isinstance(subject, type):
         raise SubjectError(f"the class {subject.__qualname__} is no subject; hand over an instance of it")
     if isinstance(subject, nn.Module) or callable(subject):
-        return trace(subject)
+        return subject
     raise SubjectError(_refusal(subject))
 
 

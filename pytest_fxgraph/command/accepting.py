@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.command.pending import Pending, pending_below, pending_that_match
+from pytest_fxgraph.command.printing import print_lines
 from pytest_fxgraph.command.status import DIFFERENT, SAME, TROUBLE
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.clusters import Cluster, chosen_cluster, clustered
+from pytest_fxgraph.report.printable import printable
 
 _SHOWN = 5
 
@@ -49,8 +51,7 @@ def _run(options: argparse.Namespace) -> int:
         return _accept([one for one in pending if _is_refreshing(one)])
     clusters = clustered(one.cause() for one in pending)
     if options.cluster is None:
-        for line in _listing(clusters, folder):
-            print(line)
+        print_lines(_listing(clusters, folder))
         return DIFFERENT if clusters else SAME
     chosen = chosen_cluster(clusters, options.cluster)
     if chosen is None:
@@ -71,16 +72,16 @@ def _accept(pending: list[Pending]) -> int:
     for one in pending:
         try:
             one.accept()
-            print(f"accepted {one.golden.as_posix()}")
+            print_lines([f"accepted {one.golden.as_posix()}"])
         except GateError as error:
-            print(f"fxgraph: {error}", file=sys.stderr)
+            print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
             status = TROUBLE
     return status
 
 
 def _listing(clusters: list[Cluster], folder: Path) -> Iterator[str]:
     if not clusters:
-        yield f"nothing was received below {folder}"
+        yield f"nothing was received below {folder}" if folder.is_dir() else f"there is no folder {folder} here"
         return
     for number, cluster in enumerate(clusters, start=1):
         count = len(cluster.goldens)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_fxgraph.command.golden_files import GoldenFile, GoldenPlace, golden_place
+from pytest_fxgraph.command.printing import add_color, print_lines
 from pytest_fxgraph.command.status import DIFFERENT, SAME
 from pytest_fxgraph.compare.levels import LEVELS, compare_documents, comparison_at
 from pytest_fxgraph.errors import GoldenError
@@ -22,15 +23,13 @@ def add_diff(commands: Any) -> None:
     )
     parser.add_argument("expected", metavar="A", help="a golden file, a folder of them, or either at a git revision")
     parser.add_argument("obtained", metavar="B", help="what to compare with A, of the same sort")
+    add_color(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    status = SAME
-    for line in diff(options.expected, options.obtained, level=options.level):
-        print(line)
-        status = DIFFERENT
-    return status
+    printed = print_lines(diff(options.expected, options.obtained, level=options.level), options.color)
+    return DIFFERENT if printed else SAME
 
 
 def diff(expected: str, obtained: str, *, level: str) -> Iterator[str]:

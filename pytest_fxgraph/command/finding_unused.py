@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_fxgraph.command.printing import print_lines
 from pytest_fxgraph.command.status import DIFFERENT, SAME
 from pytest_fxgraph.document.golden_listing import begins_like_a_golden, file_tested_by, goldens_below
 from pytest_fxgraph.document.received import is_received
-from pytest_fxgraph.errors import GoldenMissingError
+from pytest_fxgraph.errors import GoldenError, GoldenMissingError
 from pytest_fxgraph.report.json_report import read_record
 from pytest_fxgraph.report.run_record import RunRecord
 from pytest_fxgraph.report.unused import unused_goldens
@@ -37,8 +38,7 @@ def add_unused(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     records = [read_record(path) for path in options.reports] or [_record_of_disk(options.golden_dir)]
     unused = [golden for golden in unused_goldens(records) if not is_received(PurePosixPath(golden))]
-    for golden in unused:
-        print(golden)
+    print_lines(unused)
     return DIFFERENT if unused else SAME
 
 
@@ -49,6 +49,11 @@ def _record_of_disk(folder: Path) -> RunRecord:
             f"cannot look for goldens in {folder}: there is no such folder; name it with --golden-dir"
         )
     here = Path()
+    if not folder.resolve().is_relative_to(here.resolve()):
+        raise GoldenError(
+            f"cannot tell which test files {folder} is for: it is not below this folder; change to the folder that is "
+            "pytest's rootdir, or give reports of pytest --fx-report"
+        )
     others = {}
     for golden in goldens_below(folder):
         file = file_tested_by(golden, here)

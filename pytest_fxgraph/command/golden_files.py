@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from pytest_fxgraph.command.git_objects import content_of, files_of, looks_like_a_revision, object_of
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.document.limits import MOST_BYTES
 from pytest_fxgraph.document.location import SUFFIX
 from pytest_fxgraph.document.received import is_received
-from pytest_fxgraph.document.yaml_data import MOST_BYTES
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
 
 

@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import TextIO
 
 from pytest_fxgraph.command.accepting import add_accept
 from pytest_fxgraph.command.diffing import add_diff
@@ -13,6 +15,7 @@ from pytest_fxgraph.command.finding_unused import add_unused
 from pytest_fxgraph.command.showing import add_show
 from pytest_fxgraph.command.status import TROUBLE
 from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.report.printable import printable
 
 BUILT = ("show", "diff", "accept", "unused")
 PLANNED = ("draw",)
@@ -43,6 +46,7 @@ The exit status is that of diff: 0 where nothing differs, 1 where something does
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _never_fail_at_a_character(sys.stdout, sys.stderr)
     parser = _parser()
     try:
         _refuse_unbuilt(given)
@@ -51,12 +55,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except GateError as error:
-        print(f"fxgraph: {error}", file=sys.stderr)
+        print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
         return TROUBLE
     except BrokenPipeError:
         # Whoever read this has seen enough; Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return TROUBLE
+
+
+def _never_fail_at_a_character(*streams: TextIO) -> None:
+    """Have characters that a terminal's encoding lacks written as escapes."""
+    for stream in streams:
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _parser() -> argparse.ArgumentParser:

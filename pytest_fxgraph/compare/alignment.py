@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from pytest_fxgraph.compare.common_subsequence import common_subsequence
+from pytest_fxgraph.compare.anchors import anchors
+from pytest_fxgraph.compare.common_subsequence import common_subsequence, subsequence_between
 from pytest_fxgraph.compare.digests import DigestTable, input_digests, user_digests
 from pytest_fxgraph.compare.side import Side
 
+_MOST_INPUTS = 8  # that are looked at for one guess
 # These pair with their like alone: an input never becomes an operator.
 _FIXED = ("placeholder", "output", "get_attr")
 
@@ -188,12 +190,24 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[Side, int], Hashabl
     obtained_numbers = [table.number(describe(alignment.obtained, n)) for n in obtained_left]
     found = common_subsequence(numbers, obtained_numbers)
     if found is None:
+        # What stands once in a module, on both sides, shows which part is which, layer after layer.
+        marks = _numbers_in_modules(alignment.expected, left, numbers, table)
+        obtained_marks = _numbers_in_modules(alignment.obtained, obtained_left, obtained_numbers, table)
+        cuts = anchors(marks, obtained_marks)
+        found = subsequence_between(cuts, numbers, obtained_numbers) if cuts else None
+    if found is None:
         # Too much differs to go by order, so places come first: one operator after the other may be another one.
         _spread(alignment, _same_sort)
         return _pair_by_count(alignment, describe)
     for ours, theirs in found:
         alignment.pair(left[ours], obtained_left[theirs])
     return [left[ours] for ours, _ in found]
+
+
+def _numbers_in_modules(side: Side, left: Sequence[int], numbers: Sequence[int], table: DigestTable) -> list[int]:
+    """Number nodes by their numbers and the modules that made them."""
+    nodes = side.graph.nodes
+    return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
 
 def _pair_by_count(alignment: Alignment, describe: Callable[[Side, int], Hashable]) -> list[int]:
@@ -220,9 +234,25 @@ def _separate_coincidences(alignment: Alignment, guessed: Sequence[int]) -> None
 
 def _is_supported(alignment: Alignment, ours: int, theirs: int) -> bool:
     graph, obtained_graph = alignment.expected.graph, alignment.obtained.graph
-    inputs, obtained_inputs = graph.inputs[ours], obtained_graph.inputs[theirs]
     readers = {alignment.partner[reader] for reader, _ in graph.users[ours]}
-    if not inputs and not obtained_inputs and not readers:
+    if not graph.inputs[ours] and not obtained_graph.inputs[theirs] and not readers:
         return True
+    inputs = _inputs_behind_lone_ones(alignment.expected, ours, alignment.partner)
+    obtained_inputs = _inputs_behind_lone_ones(alignment.obtained, theirs, alignment.origin)
     shares_input = any(alignment.partner[read] in obtained_inputs for read in inputs)
     return shares_input or any(reader in readers for reader, _ in obtained_graph.users[theirs])
+
+
+def _inputs_behind_lone_ones(side: Side, position: int, paired: Sequence[int]) -> set[int]:
+    """Give the paired inputs of a node; in place of those that were put in between, what they read."""
+    found: set[int] = set()
+    pending = list(side.graph.inputs[position][:_MOST_INPUTS])
+    for _ in range(_MOST_INPUTS):
+        if not pending:
+            break
+        read = pending.pop()
+        if paired[read] >= 0:
+            found.add(read)
+        else:
+            pending.extend(side.graph.inputs[read][:_MOST_INPUTS])
+    return found

@@ -26,6 +26,24 @@ def common_subsequence(
     return head + [(start + ours, start + theirs) for ours, theirs in inner] + tail
 
 
+def subsequence_between(
+    cuts: Sequence[tuple[int, int]], expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
+) -> list[tuple[int, int]]:
+    """Pair the items at the cuts, which are pairs in order, and what is between them, each piece by itself.
+
+    A piece with little in common is left to those who have other evidence.
+    """
+    pairs: list[tuple[int, int]] = []
+    start, obtained_start = 0, 0
+    for ours, theirs in [*cuts, (len(expected), len(obtained))]:
+        piece = common_subsequence(expected[start:ours], obtained[obtained_start:theirs], most_edits)
+        pairs.extend((start + one, obtained_start + other) for one, other in piece or ())
+        if ours < len(expected):
+            pairs.append((ours, theirs))
+        start, obtained_start = ours + 1, theirs + 1
+    return pairs
+
+
 def _common_prefix(expected: Sequence[int], obtained: Sequence[int]) -> int:
     length = 0
     for ours, theirs in zip(expected, obtained, strict=False):

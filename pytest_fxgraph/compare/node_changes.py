@@ -15,6 +15,8 @@ from pytest_fxgraph.document.literals import references, rename_references
 
 # More are counted, not listed: nobody reads them, and each costs a run of deepdiff.
 MOST_CHANGES = 200
+# What came or went costs little, and the same in each of a thousand blocks is told in one line.
+MOST_PRESENCES = 2000
 
 _REMOVED = " (removed)"
 _SUBJECTS = {"placeholder": "input", "output": "output"}
@@ -27,15 +29,29 @@ class NodeChanges:
     changes: list[Change] = field(default_factory=list)
     omitted: int = 0
     followed: int = 0
+    _presences: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether no further node that changed is listed."""
+        return len(self.changes) - self._presences >= MOST_CHANGES
 
     def add(self, changes: Sequence[Change]) -> None:
         """List changes of one node, or count the node once the list is full."""
         if not changes:
             return
-        if len(self.changes) >= MOST_CHANGES:
+        if self.is_full:
             self.omitted += 1
             return
         self.changes.extend(changes)
+
+    def add_presence(self, change: Change) -> None:
+        """List a node that was added or removed, or count it once there are very many."""
+        if self._presences >= MOST_PRESENCES:
+            self.omitted += 1
+            return
+        self._presences += 1
+        self.changes.append(change)
 
 
 def node_changes(alignment: Alignment, changed_paths: Set[str]) -> NodeChanges:
@@ -92,7 +108,7 @@ class _NodeComparison:
     def compare(self, ours: int, theirs: int) -> None:
         changes: list[Change] = []
         is_changed = not self._is_same_call(ours, theirs)
-        if is_changed and len(self.found.changes) >= MOST_CHANGES:
+        if is_changed and self.found.is_full:
             self.found.omitted += 1
         elif is_changed:
             changes = self._call_changes(self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs])
@@ -100,7 +116,7 @@ class _NodeComparison:
 
     def _add_presence(self, action: str, side: Side, position: int, change: Change) -> None:
         kind = "operators" if change.subject == "node" else "signature"
-        self.found.add([replace(change, kind=kind, action=action, operator=side.operator(position))])
+        self.found.add_presence(replace(change, kind=kind, action=action, operator=side.operator(position)))
 
     def _is_same_call(self, ours: int, theirs: int) -> bool:
         graph, obtained_graph = self._expected.graph, self._obtained.graph

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment, align
 from pytest_fxgraph.compare.difference import Change, Difference
-from pytest_fxgraph.compare.node_changes import MOST_CHANGES, NodeChanges, node_changes
+from pytest_fxgraph.compare.node_changes import MOST_CHANGES, MOST_PRESENCES, NodeChanges, node_changes
 from pytest_fxgraph.compare.note_changes import note_changes
 from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
 from pytest_fxgraph.compare.paired_walk import match_graphs
@@ -47,7 +47,7 @@ def structure_and_alignment(expected: Side, obtained: Side) -> tuple[Difference,
 
 
 # Modules and state are few beside nodes; this bounds what a rewritten model of thousands of tensors lists.
-MOST_LISTED = 3 * MOST_CHANGES
+MOST_LISTED = MOST_PRESENCES + 3 * MOST_CHANGES
 
 
 def _graph_changes(alignment: Alignment, changed_paths: set[str]) -> NodeChanges:

@@ -112,7 +112,8 @@ class ArgumentTexts:
         return f"{function}({', '.join(map(self.text, values))})"
 
     def _tuple(self, value: tuple[Any, ...]) -> str:
-        return f"({', '.join(map(self.text, value))}{',' if len(value) == 1 else ''})"
+        text = self.text
+        return f"({', '.join([text(item) for item in value])}{',' if len(value) == 1 else ''})"
 
     def _list(self, value: Any) -> str:
         return f"[{', '.join(map(self.text, value))}]"

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from fxcore.collector import collector_paused
 from pytest_fxgraph.errors import DocumentError
 
 from .argument_texts import ArgumentTexts
@@ -15,8 +16,10 @@ from .attributes import Attributes
 from .constants import LEVELS as CONSTANT_LEVELS
 from .effect_texts import EffectTexts
 from .graph_document import GraphDocument, NodeRecord
+from .module_parts import CalledModule
 from .module_records import module_records
-from .origins import Origins
+from .module_traits import traits_of
+from .origins import Origins, unread_frame
 from .state_records import StateRecords, tensor_attributes
 from .tree_structure import structure_notes
 from .values import value_of
@@ -37,21 +40,52 @@ def build_document(
     of the model's source are left out, which is faster. `own_name` is asked first for the names of functions that
     the graph calls; None leaves the name to us. What has no stable text is a DocumentError.
     """
+    _check_level(constants)
+    with collector_paused():  # none of tens of thousands of fresh records is garbage
+        return _Building(graph_module, constants, sources, own_name, depth=1).document()
+
+
+def build_document_of_graph(
+    graph: Any,
+    root: torch.nn.Module,
+    *,
+    constants: str = "exact",
+    sources: bool = True,
+    own_name: OwnName | None = None,
+) -> GraphDocument:
+    """Describe a graph that has no module of its own; its paths are those of `root`."""
+    _check_level(constants)
+    with collector_paused():
+        return _Building(root, constants, sources, own_name, depth=1, graph=graph).document()
+
+
+def _check_level(constants: str) -> None:
     if constants not in CONSTANT_LEVELS:
         raise DocumentError(f"constants={constants!r} is not known; choose one of {', '.join(CONSTANT_LEVELS)}")
-    return _Building(graph_module, constants, sources, own_name, depth=1).document()
 
 
 def is_graph_module(value: Any) -> bool:
     """Tell whether a module is run by a graph of its own, whoever made it."""
-    return isinstance(value, torch.nn.Module) and hasattr(getattr(value, "graph", None), "nodes")
+    if not isinstance(value, torch.nn.Module):
+        return False
+    if "graph" not in value.__dict__ and traits_of(type(value)).is_layer:
+        return False  # the ordinary case; asking on would be slow
+    return hasattr(getattr(value, "graph", None), "nodes")
 
 
 class _Building:
     """One document in the making."""
 
-    def __init__(self, graph_module: Any, constants: str, sources: bool, own_name: OwnName | None, depth: int) -> None:
-        if not is_graph_module(graph_module):
+    def __init__(
+        self,
+        graph_module: Any,
+        constants: str,
+        sources: bool,
+        own_name: OwnName | None,
+        depth: int,
+        graph: Any = None,
+    ) -> None:
+        if graph is None and not is_graph_module(graph_module):
             raise DocumentError(
                 f"cannot write down an object of type {type(graph_module).__name__}: it has no graph; "
                 "trace it first, or hand over the GraphModule that owns the graph"
@@ -61,54 +95,52 @@ class _Building:
                 f"cannot write down graphs nested deeper than {MOST_NESTED_GRAPHS}; inline the inner ones first"
             )
         self._module = graph_module
+        self._graph = graph_module.graph if graph is None else graph
         self._constants = constants
         self._sources = sources
         self._own_name = own_name
         self._depth = depth
-        self._nodes = list(graph_module.graph.nodes)
+        self._nodes = list(self._graph.nodes)
         node_type = type(self._nodes[0]) if self._nodes else None
         self._texts = ArgumentTexts(node_type, constants, own_name)
-        self._effects = EffectTexts(node_type, self._attribute, self._nested_document)
         self._attributes = Attributes(graph_module)
-        self._nested: dict[str, GraphDocument | None] = {}
+        self._called = self._called_modules()
+        self._effects = EffectTexts(node_type, self._attribute, self._called)
 
     def document(self) -> GraphDocument:
         """Put the parts together."""
-        called = [(path, self._attribute(path)) for path in self._paths_of_modules()]
+        called = self._called.values()
         state = StateRecords(self._attributes, self._constants, self._texts.text)
         for path, is_constant in tensor_attributes(self._nodes):
             self._attribute(path)
             state.add_attribute(path, is_constant)
-        for path, module in called:
-            if self._nested_document(path) is None:
-                state.add_module(path, module)
+        for each in called:
+            if each.graph is None:
+                state.add_module(each.path, each.module)
         nodes = tuple(self._records())
         return GraphDocument(
             nodes=nodes,
-            modules=tuple(module_records(called, self._nested_document, self._texts.text)),
+            modules=tuple(module_records(called, self._texts.text)),
             state=state.records(),
-            code=_tidy(self._module.code),
+            code=_tidy(self._code()),
             torch_version=str(torch.__version__),
-            notes=structure_notes(self._module.graph, self._texts.text),
+            notes=structure_notes(self._graph, self._texts.text),
         )
+
+    def _code(self) -> str:
+        is_of_module = getattr(self._module, "graph", None) is self._graph
+        return str(self._module.code if is_of_module else self._graph.python_code("self").src)
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
         effects = self._effects.of(self._nodes, targets)
         origins = Origins(self._sources)
+        scope_of, source_of = origins.scope, origins.source
         for node, target, arg, kwarg, effect in zip(self._nodes, targets, args, kwargs, effects, strict=True):
-            meta = node.meta
-            yield NodeRecord(
-                node.name,
-                node.op,
-                target,
-                arg,
-                kwarg,
-                value_of(meta) if meta else None,
-                effect,
-                origins.scope(node) if meta else None,
-                origins.source(node) if self._sources else None,
-            )
+            value = None if unread_frame(node) is not None else value_of(node.meta)
+            scope = scope_of(node)
+            source = source_of(node) if self._sources else None
+            yield NodeRecord(node.name, node.op, target, arg, kwarg, value, effect, scope, source)
 
     def _calls(self) -> tuple[list[str], list[tuple[str, ...]], list[tuple[tuple[str, str], ...]]]:
         """Write targets and arguments node by node, so that only earlier nodes can be referred to."""
@@ -116,10 +148,11 @@ class _Building:
         texts, references = self._texts, self._texts.references
         text, name_of, names = texts.text, texts.names.name, set()
         for node in self._nodes:
+            target, values, by_keyword = node.target, node.args, node.kwargs
             try:
-                targets.append(name_of(node.target))
-                args.append(tuple([text(value) for value in node.args]))
-                kwargs.append(tuple([(key, text(value)) for key, value in node.kwargs.items()]) if node.kwargs else ())
+                targets.append(target if type(target) is str else name_of(target))
+                args.append((text(values[0]),) if len(values) == 1 else tuple([text(value) for value in values]))
+                kwargs.append(tuple([(key, text(value)) for key, value in by_keyword.items()]) if by_keyword else ())
             except (DocumentError, RecursionError) as error:
                 raise self._explained(node, error) from None
             name = node.name
@@ -150,26 +183,25 @@ class _Building:
             return True
         return False
 
-    def _paths_of_modules(self) -> list[str]:
-        """List the modules that run as part of this graph: called, or handed to an operator that calls them."""
-        paths: dict[str, None] = {}
+    def _called_modules(self) -> dict[str, CalledModule]:
+        """Find the modules that run as part of this graph: called, or handed to an operator that calls them."""
+        called: dict[str, CalledModule] = {}
         for node in self._nodes:
-            if node.op == "call_module" or (
-                node.op == "get_attr" and isinstance(self._attribute(node.target), torch.nn.Module)
-            ):
-                paths[node.target] = None
-        return list(paths)
+            op = node.op
+            if op != "call_module" and op != "get_attr":
+                continue
+            path = node.target
+            if path not in called:
+                module = self._attribute(path)
+                if op == "call_module" or isinstance(module, torch.nn.Module):
+                    called[path] = CalledModule(path, module, traits_of(type(module)), self._document_of(module))
+        return called
 
-    def _nested_document(self, path: str) -> GraphDocument | None:
+    def _document_of(self, module: Any) -> GraphDocument | None:
         """Document a module that is itself a graph."""
-        if path not in self._nested:
-            module = self._attribute(path)
-            is_graph = is_graph_module(module)
-            self._nested[path] = self._inner(module).document() if is_graph else None
-        return self._nested[path]
-
-    def _inner(self, module: Any) -> _Building:
-        return _Building(module, self._constants, self._sources, self._own_name, self._depth + 1)
+        if not is_graph_module(module):
+            return None
+        return _Building(module, self._constants, self._sources, self._own_name, self._depth + 1).document()
 
     def _attribute(self, path: str) -> Any:
         try:

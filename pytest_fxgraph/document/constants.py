@@ -46,7 +46,15 @@ def digest(tensor: torch.Tensor) -> str:
 
 def _holds_values(tensor: torch.Tensor) -> bool:
     # Fake tensors say "cpu" and hold nothing.
-    return tensor.device.type != "meta" and not hasattr(tensor, "fake_mode")
+    if tensor.device.type == "meta" or hasattr(tensor, "fake_mode"):
+        return False
+    try:
+        tensor.untyped_storage().data_ptr()
+    except NotImplementedError:  # sparse: there are several storages
+        return True
+    except RuntimeError:  # what torch.func makes while it makes a graph functional says "cpu", too
+        return False
+    return True
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:

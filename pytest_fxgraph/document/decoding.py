@@ -9,8 +9,9 @@ from typing import Any, NoReturn, TypeVar
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
 from .graph_document import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from .limits import MOST_BYTES
 from .literals import references
-from .yaml_data import MOST_BYTES, Items, Record, YamlDataError, read_yaml
+from .yaml_data import Items, Record, YamlDataError, read_yaml
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 STATE_KINDS = ("parameter", "buffer", "constant")

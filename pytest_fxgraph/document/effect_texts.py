@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import torch
@@ -10,21 +10,25 @@ import torch
 from .effects import PLAIN, ArgumentPlace, Profile, function_profile, holds, method_profile
 from .graph_document import GraphDocument
 from .module_effects import module_profile
+from .module_parts import CalledModule
 from .operator_effects import FRESH_ATTRIBUTES
 from .storage import SharedStorage
 
 Finder = Callable[[str], Any]
 
+_ENDS = ("placeholder", "output")
+_WITHOUT_PROFILE = (*_ENDS, "get_attr")
+_SEQUENCES = (list, tuple)
+_NOTHING: Set[int] = frozenset()
+
 
 class EffectTexts:
     """Finds the effects of nodes; `attribute` looks up what a path names in the graph's module."""
 
-    def __init__(
-        self, node_type: type | None, attribute: Finder, nested_document: Callable[[str], GraphDocument | None]
-    ) -> None:
+    def __init__(self, node_type: type | None, attribute: Finder, called: Mapping[str, CalledModule]) -> None:
         self._node_type = node_type
         self._attribute = attribute
-        self._nested_document = nested_document
+        self._called = called
         self._profiles: dict[tuple[str, str], Profile] = {}
 
     def of(self, nodes: Sequence[Any], targets: Sequence[str]) -> list[tuple[str, ...]]:
@@ -33,8 +37,11 @@ class EffectTexts:
         kinds: list[tuple[str, ...]] = []
         written: dict[int, list[Any]] = {}
         for position, (node, profile) in enumerate(zip(nodes, profiles, strict=True)):
-            kinds.append(() if profile.is_plain else _kinds(node, profile))
-            if (profile is not PLAIN or node.kwargs) and (places := self._written(node, profile)):
+            if profile.is_plain and not node.kwargs:
+                kinds.append(())
+                continue
+            kinds.append(_kinds(node, profile))
+            if places := self._written(node, profile):
                 written[position] = places
         if not written and not any("state" in each for each in kinds) and not any(each.is_ambient for each in profiles):
             return kinds
@@ -42,7 +49,7 @@ class EffectTexts:
 
     def _profile(self, node: Any, target: str) -> Profile:
         op = node.op
-        if op in ("placeholder", "output", "get_attr"):
+        if op in _WITHOUT_PROFILE:
             return PLAIN
         key = (op, target)
         profile = self._profiles.get(key)
@@ -55,8 +62,8 @@ class EffectTexts:
             return function_profile(target, name)
         if op == "call_method":
             return method_profile(name)
-        nested = self._nested_document(name)
-        return module_profile(self._attribute(name)) if nested is None else _graph_profile(nested)
+        called = self._called[name]
+        return module_profile(called.module, called.traits) if called.graph is None else _graph_profile(called.graph)
 
     def _written(self, node: Any, profile: Profile) -> list[Any]:
         """List the nodes whose storage a call writes."""
@@ -70,13 +77,13 @@ class EffectTexts:
         return written
 
     def _nodes_in(self, value: Any) -> list[Any]:
-        if isinstance(value, self._node_type or ()):
+        if type(value) is self._node_type or isinstance(value, self._node_type or ()):
             return [value]
         if isinstance(value, dict):
             value = list(value.values())
         elif isinstance(value, slice):
             value = [value.start, value.stop, value.step]
-        return [node for item in value for node in self._nodes_in(item)] if isinstance(value, list | tuple) else []
+        return [node for item in value for node in self._nodes_in(item)] if isinstance(value, _SEQUENCES) else []
 
 
 class _StorageEffects:
@@ -92,77 +99,89 @@ class _StorageEffects:
         self._position = {node: position for position, node in enumerate(nodes)}
         self._storage = SharedStorage(len(nodes))
         self._holders: dict[Any, int] = {}  # storage of a tensor -> first get_attr node that reads it
+        self._roots: list[int] = []  # of each node the first that shares storage with it, once all are joined
 
     def added_to(self, kinds: list[tuple[str, ...]], written: dict[int, list[Any]]) -> list[tuple[str, ...]]:
         """Give the effects with the reads and writes of everything that is written somewhere."""
-        for position in range(len(self._nodes)):
-            self._join(position)
-        module_reads = [self._state_positions(position) for position in range(len(self._nodes))]
-        writes: dict[int, set[int]] = {}
-        for position, nodes in written.items():
-            writes[position] = {self._storage.first(self._position[node]) for node in nodes}
-        for position, kind in enumerate(kinds):
-            if "state" in kind and module_reads[position]:
-                writes.setdefault(position, set()).update(module_reads[position])
+        for position, (node, profile) in enumerate(zip(self._nodes, self._profiles, strict=True)):
+            self._join(position, node, profile)
+        self._roots = roots = [self._storage.first(position) for position in range(len(self._nodes))]
+        module_reads = self._module_reads()
+        writes = {position: {roots[self._position[node]] for node in nodes} for position, nodes in written.items()}
+        for position, read in module_reads.items():
+            if "state" in kinds[position]:
+                writes.setdefault(position, set()).update(read)
         touched = set().union(*writes.values())
         result = []
         ambient: int | None = None
         for position, kind in enumerate(kinds):
-            reads = self._reads(position, module_reads[position]) & touched
+            reads = self._reads(position, touched)
+            if position in module_reads:
+                reads |= module_reads[position] & touched
             if ambient is None and self._profiles[position].is_ambient:
                 ambient = position
-            result.append(kind + self._texts(position, writes.get(position, set()), reads, ambient))
+            wrote = writes.get(position, _NOTHING)
+            is_told = reads or wrote or ambient is not None
+            result.append(kind + self._texts(position, wrote, reads, ambient) if is_told else kind)
         return result
 
-    def _join(self, position: int) -> None:
-        node = self._nodes[position]
-        if node.op == "get_attr":
+    def _join(self, position: int, node: Any, profile: Profile) -> None:
+        op, args = node.op, node.args
+        if profile.shares == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
+            return  # the ordinary case of what follows
+        if op == "get_attr":
             for key in _storages([self._attribute(node.target)]):
                 self._storage.join(position, self._holders.setdefault(key, position))
-        elif node.op not in ("placeholder", "output"):
-            for shared in self._shared(node, self._profiles[position]):
+        elif op not in _ENDS:
+            for shared in self._shared(node, profile):
                 self._storage.join(position, self._position[shared])
 
     def _shared(self, node: Any, profile: Profile) -> list[Any]:
         """List the nodes whose storage a result may share."""
-        args = node.args
-        if _is_true(profile.inplace and _argument(profile.inplace, args, node.kwargs)):
-            return self._nodes_in(args[0] if args else node.kwargs.get("input"))
-        if "out" in node.kwargs:
-            return self._nodes_in(node.kwargs["out"])
+        args, kwargs = node.args, node.kwargs
+        if profile.inplace and _is_true(_argument(profile.inplace, args, kwargs)):
+            return self._nodes_in(args[0] if args else kwargs.get("input"))
+        if "out" in kwargs:
+            return self._nodes_in(kwargs["out"])
         if profile.shares == "all":
-            return self._nodes_in(args) + self._nodes_in(node.kwargs)
+            return self._nodes_in(args) + self._nodes_in(kwargs)
         if profile.shares == "none":
             # Adding lists keeps their items.
-            return [shared for each in args if isinstance(each, list | tuple) for shared in self._nodes_in(each)]
+            return [shared for each in args if isinstance(each, _SEQUENCES) for shared in self._nodes_in(each)]
         if node.target is getattr and len(args) > 1 and args[1] in FRESH_ATTRIBUTES:
             return []
         positions = (0,) if profile.shares == "first" else profile.shares
-        named = [] if args else list(node.kwargs.values())
+        named = [] if args else list(kwargs.values())
         return self._nodes_in([args[index] for index in positions if index < len(args)] + named)  # type: ignore[operator]  # "first" and positions are left
 
-    def _state_positions(self, position: int) -> set[int]:
-        """Give the get_attr nodes that read what a called module holds, by the first of each storage."""
-        node = self._nodes[position]
-        if node.op != "call_module" or not self._holders:
-            return set()
-        module = self._attribute(node.target)
-        keys = _storages([*module.parameters(), *module.buffers()])
-        return {self._storage.first(self._holders[key]) for key in keys if key in self._holders}
+    def _module_reads(self) -> dict[int, set[int]]:
+        """Give for calls of modules the get_attr nodes that read what they hold, by the first of each storage."""
+        found: dict[int, set[int]] = {}
+        for position, node in enumerate(self._nodes if self._holders else ()):
+            if node.op == "call_module":
+                module = self._attribute(node.target)
+                keys = _storages([*module.parameters(), *module.buffers()])
+                held = {self._roots[self._holders[key]] for key in keys if key in self._holders}
+                if held:
+                    found[position] = held
+        return found
 
-    def _reads(self, position: int, module_reads: set[int]) -> set[int]:
-        node = self._nodes[position]
+    def _reads(self, position: int, touched: set[int]) -> set[int]:
+        """Give the written storages that a node reads, or that its result shares."""
+        node, roots, own = self._nodes[position], self._roots, self._position
         if node.op == "placeholder":
             return set()
-        reads = {self._storage.first(self._position[each]) for each in node.all_input_nodes} | module_reads
-        first = self._storage.first(position)
-        return reads if first == position else reads | {first}
+        reads = {root for each in node.all_input_nodes if (root := roots[own[each]]) in touched}
+        first = roots[position]
+        if first != position and first in touched:
+            reads.add(first)
+        return reads
 
-    def _texts(self, position: int, writes: set[int], reads: set[int], ambient: int | None) -> tuple[str, ...]:
+    def _texts(self, position: int, writes: Set[int], reads: Set[int], ambient: int | None) -> tuple[str, ...]:
         names = self._nodes
         texts = [f"write %{names[first].name}" for first in sorted(writes)]
         texts += [f"read %{names[first].name}" for first in sorted(reads - writes)]
-        if ambient is not None and self._nodes[position].op not in ("placeholder", "output"):
+        if ambient is not None and self._nodes[position].op not in _ENDS:
             verb = "write" if self._profiles[position].is_ambient else "read"
             texts.append(f"{verb} %{names[ambient].name}")
         return tuple(texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch._ops import OpOverload
@@ -29,7 +30,7 @@ class Profile:
     shares: tuple[int, ...] | str = "all"  # arguments that the result may alias: "none", "first", "all", or positions
     is_ambient: bool = False  # changes how all that follows computes
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Tell whether no call of this target has an effect, except by `out=` or `inplace=`."""
         return not (self.kinds or self.writes or self.inplace or self.is_ambient)

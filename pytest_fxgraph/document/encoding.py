@@ -6,18 +6,17 @@ a node on its line.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pytest_fxgraph.errors import DocumentError
 
 from .graph_document import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
 
-Quote = Callable[[str], str]
-
 # YAML reads these words as truth values or as nothing, if not all versions of it do.
 _WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])
-_PLAIN = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./]| (?=[%A-Za-z0-9_]))*(?:%\w+)?\Z", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./]*(?: (?=[%A-Za-z0-9_])[A-Za-z0-9_./]*)*(?:%\w+)?\Z", re.ASCII)
 # Text that a literal block can hold, less what editors and hooks change and what nobody can see: tabs, blanks at the
 # ends of lines, odd spaces, marks of direction, private and unassigned areas.
 _SEEN = r"!-~\u00a1-\u00ac\u00ae-\u1fff\u2070-\u2fff\u3001-\ud7ff"
@@ -25,6 +24,8 @@ _SEEN_CHARACTER = re.compile(f"[{_SEEN}]")
 _LOST_IN_A_BLOCK = re.compile(rf"[^\n {_SEEN}]|\A[ \n]| (?:\n|\Z)|\n\Z")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _LONGEST_SIMPLE_KEY = 120  # YAML allows 1,024 characters for a key without a mark of its own
+# Names, operators and literals come again in the next golden; more texts than this would be memory for nothing.
+_MOST_REMEMBERED = 16_384
 
 
 def encode(document: GraphDocument) -> str:
@@ -32,7 +33,7 @@ def encode(document: GraphDocument) -> str:
 
     The text ends with one line feed, and no line ends with a blank. Text that UTF-8 cannot hold is a DocumentError.
     """
-    text = "\n".join([f"format: {FORMAT}", *_document_lines(document, _quoter()), ""])
+    text = "\n".join([f"format: {FORMAT}", *_document_lines(document), ""])
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -43,105 +44,99 @@ def encode(document: GraphDocument) -> str:
     return text
 
 
-def _document_lines(document: GraphDocument, quote: Quote) -> list[str]:
+def _document_lines(document: GraphDocument) -> list[str]:
     lines = ["nodes:" if document.nodes else "nodes: []"]
-    lines += [_node_line(node, quote) for node in document.nodes]
+    lines += [_node_line(node) for node in document.nodes]
     if document.modules:
         lines.append("modules:")
         for module in document.modules:
-            lines += _module_lines(module, quote)
+            lines += _module_lines(module)
     if document.state:
         lines.append("state:")
-        lines += [_state_line(state, quote) for state in document.state]
+        lines += [_state_line(state) for state in document.state]
     if document.notes:
         lines.append("notes:")
-        lines += [f"- {quote(note)}" for note in document.notes]
-    return lines + _code_lines(document.code, quote)
+        lines += [f"- {_quoted(note)}" for note in document.notes]
+    return lines + _code_lines(document.code)
 
 
-def _node_line(node: NodeRecord, quote: Quote) -> str:
+def _node_line(node: NodeRecord) -> str:
+    quote = _quoted
     line = f"- {{name: {quote(node.name)}, op: {quote(node.op)}, target: {quote(node.target)}"
     if node.args:
-        line += f", args: {_sequence(node.args, quote)}"
+        line += f", args: {_sequence(node.args)}"
     if node.kwargs:
-        line += f", kwargs: {_mapping(node.kwargs, quote)}"
+        line += f", kwargs: {_mapping(node.kwargs)}"
     if node.value is not None:
         line += f", value: {quote(node.value)}"
     if node.effects:
-        line += f", effects: {_sequence(node.effects, quote)}"
+        line += f", effects: {_sequence(node.effects)}"
     if node.scope is not None:
         line += f", scope: {quote(node.scope)}"
     return line + "}"
 
 
-def _module_lines(module: ModuleRecord, quote: Quote) -> list[str]:
-    fields = [f"path: {quote(module.path)}", f"kind: {quote(module.kind)}"]
+def _module_lines(module: ModuleRecord) -> list[str]:
+    fields = [f"path: {_quoted(module.path)}", f"kind: {_quoted(module.kind)}"]
     if module.config:
-        fields.append(f"config: {_mapping(module.config, quote)}")
+        fields.append(f"config: {_mapping(module.config)}")
     if module.training is not None:
-        fields.append(f"training: {_truth(module.training)}")
+        fields.append("training: true" if module.training else "training: false")
     if module.same_as is not None:
-        fields.append(f"same_as: {quote(module.same_as)}")
+        fields.append(f"same_as: {_quoted(module.same_as)}")
     if module.graph is None:
         return [f"- {{{', '.join(fields)}}}"]
     # A graph does not fit on a line: the record becomes a block.
-    inner = [f"    {line}" if line else "" for line in _document_lines(module.graph, quote)]
+    inner = [f"    {line}" if line else "" for line in _document_lines(module.graph)]
     return [f"- {fields[0]}", *(f"  {field}" for field in fields[1:]), "  graph:", *inner]
 
 
-def _state_line(state: StateRecord, quote: Quote) -> str:
-    line = f"- {{path: {quote(state.path)}, kind: {quote(state.kind)}, value: {quote(state.value)}"
+def _state_line(state: StateRecord) -> str:
+    line = f"- {{path: {_quoted(state.path)}, kind: {_quoted(state.kind)}, value: {_quoted(state.value)}"
     if state.requires_grad:
         line += ", requires_grad: true"
     if not state.persistent:
         line += ", persistent: false"
     if state.same_as is not None:
-        line += f", same_as: {quote(state.same_as)}"
+        line += f", same_as: {_quoted(state.same_as)}"
     if state.content is not None:
-        line += f", content: {quote(state.content)}"
+        line += f", content: {_quoted(state.content)}"
     return line + "}"
 
 
-def _code_lines(code: str, quote: Quote) -> list[str]:
+def _code_lines(code: str) -> list[str]:
     if not code:
         return ["code: ''"]
-    if not _LOST_IN_A_BLOCK.search(code):
-        return ["code: |-", *(f"  {line}" if line else "" for line in code.split("\n"))]
+    if _fits_in_a_block(code):
+        return ["code: |-", *[f"  {line}" if line else "" for line in code.split("\n")]]
     # What a literal block would lose or hide is kept line by line.
-    return ["code:", *(f"- {quote(line)}" for line in code.split("\n"))]
+    return ["code:", *(f"- {_quoted(line)}" for line in code.split("\n"))]
 
 
-def _sequence(texts: Sequence[str], quote: Quote) -> str:
-    return f"[{', '.join(map(quote, texts))}]"
+def _fits_in_a_block(code: str) -> bool:
+    if code.isascii():  # the ordinary case: the same question, asked at the speed of C
+        is_seen = code.replace("\n", "").isprintable()
+        return is_seen and " \n" not in code and code[0] not in " \n" and code[-1] not in " \n"
+    return not _LOST_IN_A_BLOCK.search(code)
 
 
-def _mapping(pairs: Sequence[tuple[str, str]], quote: Quote) -> str:
-    return "{" + ", ".join(f"{_key(name, quote)}: {quote(value)}" for name, value in pairs) + "}"
+def _sequence(texts: Sequence[str]) -> str:
+    return f"[{_quoted(texts[0]) if len(texts) == 1 else ', '.join(map(_quoted, texts))}]"
 
 
-def _key(name: str, quote: Quote) -> str:
-    quoted = quote(name)
+@functools.lru_cache(maxsize=_MOST_REMEMBERED)
+def _mapping(pairs: tuple[tuple[str, str], ...]) -> str:
+    return "{" + ", ".join([f"{_key(name)}: {_quoted(value)}" for name, value in pairs]) + "}"
+
+
+def _key(name: str) -> str:
+    quoted = _quoted(name)
     return quoted if len(quoted) <= _LONGEST_SIMPLE_KEY else f"? {quoted}"
 
 
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _quoter() -> Quote:
-    """Give a function that quotes where YAML would not read the text as this text; it remembers what it has seen."""
-    known: dict[str, str] = {}
-
-    def quote(text: str) -> str:
-        quoted = known.get(text)
-        if quoted is None:
-            quoted = known[text] = _quoted(text)
-        return quoted
-
-    return quote
-
-
+@functools.lru_cache(maxsize=_MOST_REMEMBERED)
 def _quoted(text: str) -> str:
+    """Quote a text where YAML would not read it as this text."""
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text
     if text.isascii() and text.isprintable():

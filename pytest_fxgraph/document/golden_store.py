@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import stat
@@ -11,8 +12,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
 
+from .limits import MOST_BYTES
 from .received import golden_digest
-from .yaml_data import MOST_BYTES
 
 # What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
 TEMPORARY_SUFFIX = ".fxgraph-tmp"
@@ -25,6 +26,10 @@ class GoldenStore:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
 
+    @functools.cached_property
+    def _real_root(self) -> str:
+        return os.path.realpath(self.root)
+
     def path(self, relative: PurePosixPath | str) -> Path:
         """Give the path of a golden; one that leaves the folder, by its name or by links, is a GoldenNameError."""
         text = str(relative)
@@ -35,7 +40,7 @@ class GoldenStore:
                 f"cannot use {text!r} as a golden file: it is not a path below {self.root}; choose another name"
             )
         path = self.root.joinpath(*parts)
-        real_root, real_path = os.path.realpath(self.root), os.path.realpath(path)
+        real_root, real_path = self._real_root, os.path.realpath(path)
         if os.path.commonpath([real_root, real_path]) != real_root or real_path == real_root:
             raise GoldenNameError(
                 f"cannot use {text!r} as a golden file: links lead it to {real_path}, outside {self.root}; remove them"

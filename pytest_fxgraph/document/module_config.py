@@ -3,110 +3,103 @@
 from __future__ import annotations
 
 import enum
-import inspect
-from collections.abc import Callable, Iterable
+import functools
+import marshal
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from pytest_fxgraph.errors import DocumentError
 
-from .module_effects import is_of_torch, training_matters
+from .argument_texts import ArgumentTexts
+from .module_effects import training_matters
+from .module_traits import ModuleTraits, traits_of
 from .target_names import class_name
 
 TextOf = Callable[[Any], str]
 
-# Parameters of constructors that say where and in which precision the state is made; the state itself says the second.
-_NOT_CONFIGURATION = frozenset({"self", "device", "dtype"})
 # What torch.nn.Module itself keeps in public attributes.
 _NOT_ATTRIBUTES = frozenset({"training", "call_super_init", "dump_patches"})
+_DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
+_PLAIN = frozenset({int, bool, float, str, type(None)})
+_INTEGER = frozenset({int})
 _MISSING = object()
-# In place of a default that no value equals.
-_NEVER = object()
+_WITHOUT_SHARING = 2  # version of the format; in later ones, equal values may have different forms
 
 
-class ModuleConfigs:
-    """Describes modules by class and configuration; what classes have in common is looked up once."""
+def module_config(
+    module: torch.nn.Module, text: TextOf, traits: ModuleTraits | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Describe a module: by its constructor for torch.nn, by its public attributes for the user's."""
+    traits = traits or traits_of(type(module))
+    known = _layer_config(module, traits) if traits.is_layer else None
+    if known is not None:
+        return known
+    values = _constructor_values(module, traits.parameters) if traits.is_of_torch else _attribute_values(module)
+    return tuple([(name, _text_or_type(value, text)) for name, value in values])
 
-    def __init__(self, text: TextOf) -> None:
-        self._text = text
-        self._kinds: dict[type, str] = {}
-        self._parameters: dict[type, list[tuple[str, Any]]] = {}
 
-    def kind(self, module: torch.nn.Module) -> str:
-        """Give the qualified name of a module's class."""
-        cls = type(module)
-        if cls not in self._kinds:
-            self._kinds[cls] = class_name(cls)
-        return self._kinds[cls]
+def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> tuple[tuple[str, str], ...] | None:
+    """Describe a layer of plain values as the last one with these values was; None for any other."""
+    attributes, parameters = module.__dict__, module._parameters
+    values = []
+    for name, _ in traits.parameters:
+        if name == "bias":
+            if name not in parameters:
+                return None
+            values.append(parameters[name] is not None)
+            continue
+        value = attributes.get(name, _MISSING)
+        kind = type(value)
+        if kind not in _PLAIN and not (kind is tuple and _INTEGER.issuperset(map(type, value))):
+            return None
+        values.append(value)
+    # As a key, the marshalled form tells 1, True, 1.0 and the bits of floats apart.
+    cls: Any = type(module)  # metaclass and all, a class is hashable
+    return _config_of_values(cls, marshal.dumps(values, _WITHOUT_SHARING))
 
-    def config(self, module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
-        """Describe a module: by its constructor for torch.nn, by its public attributes for the user's."""
-        values = self._constructor_values(module) if is_of_torch(module) else _attribute_values(module)
-        return tuple([(name, self._value_text(value)) for name, value in values])
 
-    def _value_text(self, value: Any) -> str:
-        try:
-            return self._text(value)
-        except DocumentError:
-            # Neither number nor name: the type is all that is the same in every run.
-            return class_name(type(value))
+@functools.lru_cache(maxsize=4096)
+def _config_of_values(cls: Any, packed: bytes) -> tuple[tuple[str, str], ...]:
+    text = ArgumentTexts(None).text
+    pairs = zip(traits_of(cls).parameters, marshal.loads(packed), strict=True)
+    return tuple([(name, text(value)) for (name, unsaid), value in pairs if not _goes_unsaid(value, unsaid)])
 
-    def _constructor_values(self, module: torch.nn.Module) -> Iterable[tuple[str, Any]]:
-        cls = type(module)
-        parameters = self._parameters.get(cls)
-        if parameters is None:
-            parameters = self._parameters[cls] = [
-                (name, _unsaid_value(parameter)) for name, parameter in _constructor_parameters(cls).items()
-            ]
-        for name, unsaid in parameters:
-            value = _value_of_parameter(module, name)
-            if value is not _MISSING and not (type(value) is type(unsaid) and value == unsaid):
-                yield name, value
+
+def _goes_unsaid(value: Any, unsaid: Any) -> bool:
+    return type(value) is type(unsaid) and bool(value == unsaid)
 
 
 def training_flag(module: torch.nn.Module) -> bool | None:
     """Give a module's training flag where it changes, or in a user's module may change, what is computed."""
-    if is_of_torch(module) and not training_matters(module):
+    if traits_of(type(module)).is_of_torch and not training_matters(module):
         return None
     return bool(module.training)
 
 
-def _constructor_parameters(cls: type) -> dict[str, inspect.Parameter]:
-    """List a constructor's parameters; where it only hands on `*args`, those of its bases too."""
-    found: dict[str, inspect.Parameter] = {}
-    for base in cls.__mro__:
-        if base is torch.nn.Module:
-            break
-        if "__init__" not in vars(base):
+def _text_or_type(value: Any, text: TextOf) -> str:
+    try:
+        return text(value)
+    except DocumentError:
+        # Neither number nor name: the type is all that is the same in every run.
+        return class_name(type(value))
+
+
+def _constructor_values(module: torch.nn.Module, parameters: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    values = []
+    attributes = module.__dict__
+    for name, unsaid in parameters:
+        if name == "bias":
+            value = _has_bias(module)
+        else:
+            value = attributes[name] if name in attributes else getattr(module, name, _MISSING)
+        # Tensors are state, and modules within have a record of their own.
+        if value is _MISSING or isinstance(value, _DESCRIBED_ELSEWHERE):
             continue
-        parameters = inspect.signature(base.__init__).parameters  # type: ignore[misc]  # of the class, not an instance
-        for name, parameter in parameters.items():
-            if not _takes_any(parameter) and not name.startswith("_"):
-                found.setdefault(name, parameter)
-        if not any(map(_takes_any, parameters.values())):
-            break
-    return {name: parameter for name, parameter in found.items() if name not in _NOT_CONFIGURATION}
-
-
-def _takes_any(parameter: inspect.Parameter) -> bool:
-    return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-
-
-def _unsaid_value(parameter: inspect.Parameter) -> Any:
-    """Give the default that goes unsaid, so that a parameter that a new torch adds does not change every golden."""
-    default = parameter.default
-    return default if default is None or default is False or parameter.kind is parameter.KEYWORD_ONLY else _NEVER
-
-
-def _value_of_parameter(module: torch.nn.Module, name: str) -> Any:
-    if name == "bias":
-        return _has_bias(module)
-    value = vars(module).get(name, _MISSING)
-    if value is _MISSING:
-        value = getattr(module, name, _MISSING)
-    # Tensors are state, and modules within have a record of their own.
-    return _MISSING if isinstance(value, torch.Tensor | torch.nn.Module) else value
+        if not _goes_unsaid(value, unsaid):
+            values.append((name, value))
+    return values
 
 
 def _has_bias(module: torch.nn.Module) -> Any:
@@ -117,13 +110,11 @@ def _has_bias(module: torch.nn.Module) -> Any:
     return _MISSING
 
 
-def _attribute_values(module: torch.nn.Module) -> Iterable[tuple[str, Any]]:
+def _attribute_values(module: torch.nn.Module) -> list[tuple[str, Any]]:
     names = {name for name, value in vars(module).items() if not name.startswith("_") and _is_plain(value)}
     names |= {name for name in getattr(type(module), "__constants__", ()) if hasattr(module, name)}
-    for name in sorted(names - _NOT_ATTRIBUTES):
-        value = getattr(module, name)
-        if not isinstance(value, torch.Tensor | torch.nn.Module):
-            yield name, value
+    values = [(name, getattr(module, name)) for name in sorted(names - _NOT_ATTRIBUTES)]
+    return [(name, value) for name, value in values if not isinstance(value, _DESCRIBED_ELSEWHERE)]
 
 
 def _is_plain(value: Any) -> bool:

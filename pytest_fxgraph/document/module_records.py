@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 
 from .graph_document import GraphDocument, ModuleRecord
-from .module_config import ModuleConfigs, TextOf, training_flag
+from .module_config import TextOf, module_config, training_flag
+from .module_parts import CalledModule, parts_of
+from .module_traits import ModuleTraits, traits_of
 
 GRAPH_MODULE = "GraphModule"  # whoever's: torch.fx makes a class for each graph
 
 
-def module_records(
-    called: Iterable[tuple[str, torch.nn.Module]],
-    nested_document: Callable[[str], GraphDocument | None],
-    text: TextOf,
-) -> list[ModuleRecord]:
+def module_records(called: Iterable[CalledModule], text: TextOf) -> list[ModuleRecord]:
     """Describe called modules and the modules inside them, in the order of the calls."""
-    configs = ModuleConfigs(text)
     records: dict[str, ModuleRecord] = {}
     first_paths: dict[int, str] = {}
-    for called_path, called_module in called:
-        graph = nested_document(called_path)
+    for called_path, called_module, traits, graph in called:
+        first = first_paths.setdefault(id(called_module), called_path)
         if graph is not None:
-            first = first_paths.setdefault(id(called_module), called_path)
             records[called_path] = _graph_record(called_path, first, graph)
             continue
-        for path, module in called_module.named_modules(prefix=called_path, remove_duplicate=False):
+        if called_path not in records:
+            records[called_path] = _record(called_path, called_module, traits, first, text)
+        for path, module in parts_of(called_path, called_module) if called_module._modules else ():
             if path not in records:
-                records[path] = _record(path, module, first_paths.setdefault(id(module), path), configs)
+                first = first_paths.setdefault(id(module), path)
+                records[path] = _record(path, module, traits_of(type(module)), first, text)
     return list(records.values())
 
 
-def _record(path: str, module: torch.nn.Module, first: str, configs: ModuleConfigs) -> ModuleRecord:
+def _record(path: str, module: torch.nn.Module, traits: ModuleTraits, first: str, text: TextOf) -> ModuleRecord:
+    training = None if traits.is_inert else training_flag(module)
     return ModuleRecord(
-        path=path,
-        kind=configs.kind(module),
-        config=configs.config(module),
-        training=training_flag(module),
-        same_as=None if first == path else first,
+        path, traits.kind, module_config(module, text, traits), training, None if first == path else first
     )
 
 

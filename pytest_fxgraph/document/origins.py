@@ -8,10 +8,21 @@ import re
 import sys
 from typing import Any
 
+from fxcore.module_frame import ModuleFrame
+
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)[^\n]*(?:\n[ \t]+([^\n]*))?')
 _EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
 # Packages that stand between the user's line and the operator.
 _NOT_THE_USERS = ("torch", "fxcore", "pytest_fxgraph")
+
+
+def unread_frame(node: Any) -> ModuleFrame | None:
+    """Return the call of a module that a node was made in, if its meta is that alone and nobody has read it yet.
+
+    Reading it would write the whole stack of calls out.
+    """
+    frame = getattr(node, "_meta", None)
+    return frame if type(frame) is ModuleFrame else None
 
 
 class Origins:
@@ -22,17 +33,35 @@ class Origins:
         self._folder = os.path.join(os.getcwd(), "") if sources else ""
         self._foreign = _package_folders() if sources else ()
         self._lines: dict[str, str | None] = {}
+        self._paths: dict[str, str] = {}
 
     def scope(self, node: Any) -> str | None:
         """Give the path of the module whose forward made a node; None for the outermost."""
+        frame = unread_frame(node)
+        if frame is not None:
+            is_own = node.op == "call_module" and frame.place[0] == node.target
+            frame = frame.outer if is_own else frame
+            return None if frame is None else self._plain(str(frame.place[0])) or None
         stack = node.meta.get("nn_module_stack")
         if not stack:
             return None
-        paths = [_path_in_stack(key, entry) for key, entry in _last_two(stack)]
+        keys = reversed(stack)
+        path = self._path(stack, next(keys))
         # A called module stands on its own stack; its caller is the one before.
-        if node.op == "call_module" and paths[-1] == node.target:
-            paths.pop()
-        return (paths[-1] or None) if paths else None
+        if path == node.target and node.op == "call_module":
+            outer = next(keys, None)
+            path = "" if outer is None else self._path(stack, outer)
+        return path or None
+
+    def _path(self, stack: Any, key: Any) -> str:
+        entry = stack[key]
+        return self._plain(entry[0] if isinstance(entry, tuple) and entry and isinstance(entry[0], str) else str(key))
+
+    def _plain(self, path: str) -> str:
+        plain = self._paths.get(path)
+        if plain is None:
+            plain = self._paths[path] = _EXPORT_ROOT.sub("", path)
+        return plain
 
     def source(self, node: Any) -> str | None:
         """Give the innermost line of the user's source, `model.py:12: x = x + 1`, where tracing kept it."""
@@ -40,7 +69,8 @@ class Origins:
             return None
         place = node.meta.get("source")
         if isinstance(place, tuple):
-            return self._told(*place)
+            # An input is made by nobody's line; what stands there is ours.
+            return None if self._is_foreign(place[0]) else self._told(*place)
         trace = node.meta.get("stack_trace") or getattr(node, "stack_trace", None)
         if not isinstance(trace, str):
             return None
@@ -66,17 +96,3 @@ def _package_folders() -> tuple[str, ...]:
     files = [getattr(sys.modules.get(name), "__file__", None) for name in _NOT_THE_USERS]
     # Generated code has no file: its path begins with a bracket.
     return ("<", *(os.path.join(os.path.dirname(file), "") for file in files if file))
-
-
-def _last_two(stack: Any) -> list[tuple[Any, Any]]:
-    last = []
-    for key in reversed(stack):
-        last.append((key, stack[key]))
-        if len(last) == 2:
-            break
-    return last[::-1]
-
-
-def _path_in_stack(key: Any, entry: Any) -> str:
-    path = entry[0] if isinstance(entry, tuple) and entry and isinstance(entry[0], str) else key
-    return _EXPORT_ROOT.sub("", str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,6 +14,7 @@ from pytest_fxgraph.errors import DocumentError
 from .attributes import Attributes
 from .constants import constant_text
 from .graph_document import StateRecord
+from .module_parts import parts_of
 from .target_names import class_name
 from .values import tensor_text
 
@@ -49,27 +51,29 @@ class StateRecords:
 
     def add_module(self, path: str, module: torch.nn.Module) -> None:
         """Record the state of a called module and of the modules in it."""
-        for inner, owner in module.named_modules(prefix=path, remove_duplicate=False):
-            for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
-                inner_path = f"{inner}.{name}" if inner else name
-                if tensor is not None and inner_path not in self._records:
-                    self._add(inner_path, owner, name, tensor, False)
+        records = self._records
+        for inner, owner in parts_of(path, module):
+            for holder in (owner._parameters, owner._buffers):
+                for name, tensor in holder.items():
+                    inner_path = f"{inner}.{name}" if inner else name
+                    if tensor is not None and inner_path not in records:
+                        self._add(inner_path, owner, name, tensor, False)
 
     def records(self) -> tuple[StateRecord, ...]:
         """Give what was collected."""
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
-        kind = "constant" if is_constant or _MADE_BY_TRACING.match(name) else _kind(owner, name, tensor)
+        kind = "constant" if is_constant or _is_made_by_tracing(name) else _kind(owner, name, tensor)
         first = self._first_paths.setdefault(id(tensor), path)
         self._records[path] = StateRecord(
-            path=path,
-            kind=kind,
-            value=tensor_text(tensor),
-            requires_grad=tensor.requires_grad,
-            persistent=kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
-            same_as=None if first == path else first,
-            content=constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
+            path,
+            kind,
+            tensor_text(tensor),
+            tensor.requires_grad,
+            kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
+            None if first == path else first,
+            constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
         )
 
 
@@ -80,7 +84,13 @@ def tensor_attributes(nodes: Iterable[Any]) -> Iterable[tuple[str, bool]]:
             yield node.target, bool(node.meta.get("is_constant", False))
 
 
+@functools.lru_cache(maxsize=1024)
+def _is_made_by_tracing(name: str) -> bool:
+    return _MADE_BY_TRACING.match(name) is not None
+
+
 def _kind(owner: Any, name: str, tensor: torch.Tensor) -> str:
-    if isinstance(tensor, torch.nn.Parameter):
+    # By type first: asking a plain tensor whether it is a parameter runs Python of torch's.
+    if type(tensor) is not torch.Tensor and isinstance(tensor, torch.nn.Parameter):
         return "parameter"
     return "buffer" if name in getattr(owner, "_buffers", ()) else "constant"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,19 @@ META_KEYS = ("tensor_meta", "val", "example_value")
 
 def tensor_text(tensor: Any) -> str:
     """Write dtype and shape: `float32[2, 3]`; for anything that has both, such as TensorMetadata."""
-    return f"{dtype_name(tensor.dtype)}[{', '.join(map(str, tensor.shape))}]"
+    dtype, shape = tensor.dtype, tensor.shape
+    try:
+        return _known_text(dtype, shape)
+    except TypeError:  # symbolic sizes are no keys
+        return _text(dtype, shape)
+
+
+def _text(dtype: torch.dtype, shape: Any) -> str:
+    return f"{dtype_name(dtype)}[{', '.join(map(str, shape))}]"
+
+
+# A model has few shapes, and a test suite hardly more.
+_known_text = functools.lru_cache(maxsize=4096)(_text)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import yaml
 
-MOST_BYTES = 256 * 1024 * 1024
 MOST_DEPTH = 256  # a graph nested in a graph takes four
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one is missing where PyYAML was built without C

@@ -3,43 +3,159 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.report.place_ranges import place_ranges
+
+_MOST_COMPARED = 8
+_NUMBER = re.compile(r"\d{1,9}")
+_COUNTED = re.compile(r"_\d{1,9}\Z")
 
 
 @dataclass(frozen=True)
 class FoldedChange:
-    """A change and the further places at which the same one is found."""
+    """A change and the further ones that are the same at other places."""
 
     change: Change
-    others: tuple[str, ...] = ()
+    further: tuple[Change, ...] = ()
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Name the further places."""
+        return tuple(change.where for change in self.further)
 
     def other_places(self) -> str:
-        """Say where else: all places if they are few, else the first and the last."""
-        if not self.others:
+        """Say where else: in which modules, and at which places of theirs."""
+        if not self.further:
             return ""
-        places = ", ".join(self.others) if len(self.others) <= 3 else f"{self.others[0]} .. {self.others[-1]}"
-        return f"same change at {len(self.others)} more place{'s' if len(self.others) > 1 else ''}: {places}"
+        words = f"same change at {len(self.further)} more place{'s' if len(self.further) > 1 else ''}: "
+        scopes = list(dict.fromkeys(change.scope for change in self.further if change.scope))
+        is_told = not scopes or all(change.subject in ("module", "state") for change in self.further)
+        return words + place_ranges(self.others) + ("" if is_told else f", in {place_ranges(scopes)}")
+
+
+@dataclass(frozen=True)
+class FoldedBlock:
+    """Changes that are found together in each of several blocks of a model; without blocks, a change by itself."""
+
+    changes: tuple[FoldedChange, ...]
+    blocks: tuple[str, ...] = ()  # module paths
 
 
 def folded(changes: Sequence[Change]) -> list[FoldedChange]:
-    """Group changes that differ by numbers in names alone, in the order of their first."""
-    groups: dict[tuple[str, ...], list[Change]] = {}
+    """Group changes that differ by numbers in names alone, in the order of their first.
+
+    Where names of nodes are part of a change, its numbers have to count along: a wire that goes elsewhere in one block
+    than it does in the others is another change.
+    """
+    groups: dict[tuple[str, ...], list[_Group]] = {}
+    order: list[_Group] = []
     for change in changes:
-        groups.setdefault(_key(change), []).append(change)
-    return [FoldedChange(group[0], tuple(change.where for change in group[1:])) for group in groups.values()]
+        alike = groups.setdefault(_key(change), [])
+        numbers = _numbers(change)
+        # The latest are enough to look at; in a graph where each block differs, there would be many.
+        if not any(group.takes(change, numbers) for group in alike[-_MOST_COMPARED:]):
+            alike.append(_Group([change], numbers))
+            order.append(alike[-1])
+    return [FoldedChange(group.changes[0], tuple(group.changes[1:])) for group in order]
+
+
+@dataclass
+class _Group:
+    """Changes that are alike, and the numbers in the first of them."""
+
+    changes: list[Change]
+    numbers: tuple[int, ...]
+    direction: tuple[int, ...] = ()
+
+    def takes(self, change: Change, numbers: tuple[int, ...]) -> bool:
+        """Add a change whose numbers are further along the line that those of the first two began; refuse others."""
+        steps = tuple(number - first for number, first in zip(numbers, self.numbers, strict=True))
+        direction = self.direction or steps
+        if min(steps, default=0) < 0 or not _are_parallel(steps, direction):
+            return False
+        self.changes.append(change)
+        self.direction = direction
+        return True
+
+
+def _are_parallel(steps: tuple[int, ...], direction: tuple[int, ...]) -> bool:
+    leading = next((place for place, step in enumerate(direction) if step), None)
+    if leading is None:
+        return not any(steps)
+    pairs = zip(steps, direction, strict=True)
+    return all(step * direction[leading] == other * steps[leading] for step, other in pairs)
+
+
+def folded_blocks(changes: Sequence[Change]) -> list[FoldedBlock]:
+    """Group changes as `folded` does, and those that the same blocks have in common with each other."""
+    together: dict[tuple[str, ...], list[FoldedChange]] = {}
+    order: list[tuple[str, ...]] = []
+    for number, group in enumerate(folded(changes)):
+        blocks = blocks_of([change_path(change) for change in (group.change, *group.further)])
+        key = blocks or (f"\0{number}",)
+        if key not in together:
+            order.append(key)
+        together.setdefault(key, []).append(group)
+    return [FoldedBlock(tuple(together[key]), key if len(key) > 1 else ()) for key in order]
+
+
+def change_path(change: Change) -> str:
+    """Give the path of the module that a change is in, or about."""
+    if change.subject in ("module", "state"):
+        return change.where
+    return change.scope or ""
+
+
+def blocks_of(paths: Sequence[str]) -> tuple[str, ...]:
+    """Name the repeated modules that the paths lie in, one for each path; nothing where there is no telling."""
+    for blocks in zip(*map(numbered_prefixes, paths), strict=False):
+        if 1 < len(blocks) == len(set(blocks)):
+            return blocks
+    return ()
+
+
+def numbered_prefixes(path: str) -> Iterator[str]:
+    """Yield what ends in a number, the outermost first: `stages.1`, then `stages.1.blocks.0`."""
+    for match in re.finditer(r"\d(?=\.|\Z)", path):
+        yield path[: match.end()]
 
 
 def _key(change: Change) -> tuple[str, ...]:
-    place = re.sub(r"_\d+$|\d+", "#", change.where).removesuffix("#")
-    texts = [_without_names(text) for text in (change.expected, change.obtained)]
     if change.field in ("name", "order") or change.subject in ("code", "note"):
-        return (change.kind, change.subject, change.field, change.where, *texts)
-    return (change.kind, change.action, change.subject, change.field, place, change.operator, *texts)
+        return (change.kind, change.subject, change.field, change.where, change.expected, change.obtained)
+    texts = [_with_patterns(text) for text in (change.expected, change.obtained)]
+    place = _pattern(change.where)
+    return (change.kind, change.action, change.subject, change.field, place, _path_pattern(change.operator), *texts)
 
 
-def _without_names(text: str) -> str:
-    return rename_references(text, dict.fromkeys(references(text), ""))
+def _numbers(change: Change) -> tuple[int, ...]:
+    """Give the numbers in the names of nodes, where a change has any in its texts."""
+    names = [*references(change.expected), *references(change.obtained)]
+    if not names:
+        return ()
+    return tuple(number for name in (change.where, *names) for number in _numbers_in(name))
+
+
+def _numbers_in(name: str) -> list[int]:
+    return [int(digits) for digits in _NUMBER.findall(name if _COUNTED.search(name) else f"{name}_0")]
+
+
+def _pattern(name: str) -> str:
+    """Give a name without its numbers; the first of a name has none, `add`, and the second is `add_1`."""
+    return _NUMBER.sub("#", _COUNTED.sub("", name))
+
+
+def _with_patterns(text: str) -> str:
+    names = references(text)
+    patterns = {name: _pattern(name) for name in names}
+    called, opening, rest = rename_references(text, patterns).partition("(")
+    # What an added or removed node calls is a path where it is a module.
+    return _path_pattern(called) + opening + rest if names and opening else called + opening + rest
+
+
+def _path_pattern(path: str) -> str:
+    return re.sub(r"(?<=\.)\d{1,9}(?=\.|\Z)", "#", path)

@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
 from pytest_fxgraph.document.graph_document import GraphDocument
 from pytest_fxgraph.report.change_words import change_words, clipped, place_words
-from pytest_fxgraph.report.folding import folded
+from pytest_fxgraph.report.document_lines import document_lines
+from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.headline import headline, leading_changes
+from pytest_fxgraph.report.place_ranges import place_ranges
+from pytest_fxgraph.report.printable import printable
 from pytest_fxgraph.report.surroundings import surroundings
 
-__all__ = ["full_section", "headline", "short_lines"]
+__all__ = ["full_section", "graph_section", "headline", "short_lines"]
 
 MOST_LINES = 200
 _MOST_PER_CLASS = 40
 _MOST_SURROUNDINGS = 3
+_MOST_LOOKED_AT = 20  # each is searched for in the whole graph
 
 
 def short_lines(difference: Difference, *, golden: str = "", command: str = "") -> list[str]:
@@ -35,7 +39,7 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "") 
         f"  compared at level {difference.level}{'; if the new graph is right, accept it with' * bool(command)}"
     )
     lines.extend([f"    {command}"] if command else [])
-    return lines
+    return [printable(line) for line in lines]
 
 
 def full_section(
@@ -52,21 +56,42 @@ def full_section(
     room = MOST_LINES - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], f"... and {len(body) - room + 1} more lines"]
-    return "\n".join([*head, *body, *tail])
+    return printable("\n".join([*head, *body, *tail]))
+
+
+def graph_section(document: GraphDocument, *, golden: str) -> str:
+    """Show a graph that nobody has looked at yet, as far as there is room."""
+    lines = list(document_lines(document))
+    room = MOST_LINES - 2
+    if len(lines) > room:
+        left_out = len(lines) - room + 1
+        lines = [*lines[: room - 1], f"... and {left_out} more lines; all of them: fxgraph show, once it is written"]
+    return printable("\n".join([f"{golden} would be", *lines]))
 
 
 def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
     if not changes:
         return []
     lines = ["", f"{kind} ({len(changes)})"]
-    groups = folded(changes)
-    for group in groups[:_MOST_PER_CLASS]:
-        lines.append(f"  {change_words(group.change)}")
-        place = place_words(group.change)
-        lines.extend(f"      {clipped(remark)}" for remark in (place, group.other_places()) if remark)
-    if len(groups) > _MOST_PER_CLASS:
-        lines.append(f"  and {len(groups) - _MOST_PER_CLASS} more")
+    left = _MOST_PER_CLASS
+    found = folded_blocks(changes)
+    for block in found:
+        if block.blocks:
+            lines.append(f"  block x{len(block.blocks)}: {place_ranges(block.blocks)}")
+        indent = "    " if block.blocks else "  "
+        for group in block.changes[:left]:
+            lines.extend(f"{indent}{line}" for line in _change_lines(group, is_in_block=bool(block.blocks)))
+        left -= len(block.changes)
+        if left < 0:
+            break
+    if left < 0:
+        lines.append(f"  and {sum(len(block.changes) for block in found) - _MOST_PER_CLASS} more")
     return lines
+
+
+def _change_lines(group: FoldedChange, *, is_in_block: bool) -> list[str]:
+    remarks = [place_words(group.change), "" if is_in_block else group.other_places()]
+    return [change_words(group.change), *(f"    {clipped(remark)}" for remark in remarks if remark)]
 
 
 def _remarks(difference: Difference) -> list[str]:
@@ -84,12 +109,14 @@ def _surroundings_lines(difference: Difference, expected: GraphDocument, obtaine
     lines: list[str] = []
     leading = leading_changes(difference)
     shown = 0
-    for change in (group.change for group in folded(leading)):
+    for change in (group.change for group in folded(leading)[:_MOST_LOOKED_AT]):
         around = surroundings(change, expected, obtained, leading)
         # A neighbour of what was shown before was marked there.
-        if shown < _MOST_SURROUNDINGS and not {f"  {line}" for line in around if line[0] != " "} <= set(lines):
+        if not {f"  {line}" for line in around if line[0] != " "} <= set(lines):
             lines.extend(["", f"around {clipped(change.where)}", *(f"  {line}" for line in around)])
             shown += 1
+        if shown == _MOST_SURROUNDINGS:
+            break
     return lines
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import copy
+import linecache
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.capture.tracing import trace
+from pytest_fxgraph.capture.tracing import trace, trace_to_read, traced_again_with_sources
 from pytest_fxgraph.errors import CaptureError, InputsError
 
 
@@ -212,3 +213,73 @@ def test_a_failure_in_a_library_names_the_models_line_not_the_librarys():
 
     with pytest.raises(CaptureError, match=r"test_tracing\.py:\d+, in through_a_library: return fractions\.Fraction"):
         trace(through_a_library)
+
+
+class CountsTraces(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.traces = 0
+
+    def forward(self, x):
+        self.traces += 1
+        return self.linear(x).relu()
+
+
+def test_a_graph_that_is_only_read_is_the_same_without_a_module_and_without_lines():
+    model = CountsTraces()
+
+    traced = trace_to_read(model)
+
+    assert str(traced.graph) == str(trace(model).graph)
+    assert traced.root is model
+    assert all("source" not in node.meta for node in traced.graph.nodes)
+
+
+def test_the_lines_of_a_graph_that_was_only_read_are_had_by_tracing_again():
+    traced = trace_to_read(CountsTraces())
+
+    again = traced_again_with_sources(traced)
+
+    assert traced.model.traces == 2
+    assert [node.name for node in again.graph.nodes] == [node.name for node in traced.graph.nodes]
+    assert "self.linear(x).relu()" in linecache.getline(*again.graph.find_nodes(op="call_module")[0].meta["source"])
+    assert traced_again_with_sources(again) is None
+
+
+def test_tracing_again_leaves_the_random_generators_alone():
+    class Draws(nn.Module):
+        def forward(self, x):
+            torch.randn(3)
+            return x + 1
+
+    traced = trace_to_read(Draws())
+    before = torch.random.get_rng_state()
+
+    traced_again_with_sources(traced)
+
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_model_that_cannot_be_traced_twice_has_no_lines():
+    class Once(CountsTraces):
+        def forward(self, x):
+            if self.traces:
+                raise RuntimeError("not again")
+            return super().forward(x)
+
+    assert traced_again_with_sources(trace_to_read(Once())) is None
+
+
+def test_constants_of_a_graph_that_is_only_read_are_kept_apart_from_the_model():
+    class MakesConstant(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(2)
+
+    model = MakesConstant()
+
+    traced = trace_to_read(model)
+
+    path = traced.graph.find_nodes(op="get_attr")[0].target
+    assert torch.equal(getattr(traced.root, path), torch.ones(2))
+    assert not hasattr(model, path)

@@ -43,6 +43,8 @@ def received_files() -> list[str]:
 
 
 def test_nothing_received_is_said_and_exits_with_0(capsys):
+    Path("golden").mkdir()
+
     assert run(capsys) == (0, ["nothing was received below golden"], "")
 
 
@@ -203,3 +205,18 @@ def test_two_ways_to_choose_exclude_each_other(capsys):
 
     assert exit_info.value.code == 2
     assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_what_a_killed_command_had_accepted_already_is_cleared_up(capsys):
+    golden = receive("test_a", NEW)
+    golden.write_text(encode(document(NEW)), encoding="utf-8")
+
+    status, out, _ = run(capsys, str(golden))
+
+    assert (status, out) == (0, [f"accepted {golden.as_posix()}"])
+    assert received_files() == []
+    assert golden.read_text(encoding="utf-8") == encode(document(NEW))
+
+
+def test_a_folder_that_is_not_there_is_said(capsys):
+    assert run(capsys, "--golden-dir", "elsewhere") == (0, ["there is no folder elsewhere here"], "")

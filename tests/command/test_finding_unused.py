@@ -108,3 +108,14 @@ def test_a_report_of_another_form_is_refused(capsys, here, key, value):
     here.joinpath("bad.json").write_text(json.dumps(data))
 
     assert run(capsys, "bad.json")[0] == 2
+
+
+def test_a_folder_elsewhere_is_refused_because_its_test_files_are_not_here(tmp_path, monkeypatch, capsys):
+    (tmp_path / "golden/test_net").mkdir(parents=True)
+    (tmp_path / "golden/test_net/test_a.yaml").write_text("format: 1\n")
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+
+    assert main(["unused", "--golden-dir", "../golden"]) == 2
+
+    assert "change to the folder that is pytest's rootdir" in capsys.readouterr().err

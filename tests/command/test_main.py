@@ -198,7 +198,9 @@ def test_the_command_imports_neither_torch_nor_fxcore(goldens):
         "assert not {'torch', 'fxcore', 'pytest'} & set(sys.modules)\n"
     )
 
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=goldens, capture_output=True, text=True, timeout=60, check=False
+    )
 
     assert result.returncode == 0, result.stderr
 
@@ -209,3 +211,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(goldens):
     result = subprocess.run(["sh", "-c", program], capture_output=True, text=True, timeout=60, check=False)
 
     assert result.stderr == ""
+
+
+def test_show_folds_layers_and_full_shows_them_all(capsys, tmp_path):
+    lines = [f"%n_{i} = torch.relu(%{f'n_{i - 1}' if i else 'x'}) @ layers.{i}" for i in range(32)]
+    golden = tmp_path / "deep.yaml"
+    golden.write_text(encode(document("\n".join(["%x = input x", *lines, "return %n_31"]))), encoding="utf-8")
+
+    _, folded, _ = run(capsys, "show", golden)
+    _, full, _ = run(capsys, "show", "--full", golden)
+
+    assert "block x32: layers.0 .. layers.31\n" in folded
+    assert folded.count("torch.relu") == 1
+    assert full.count("torch.relu") == 32
+    assert "block" not in full

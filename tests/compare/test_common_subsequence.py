@@ -5,7 +5,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_fxgraph.compare.common_subsequence import common_subsequence
+from pytest_fxgraph.compare.anchors import anchors
+from pytest_fxgraph.compare.common_subsequence import common_subsequence, subsequence_between
 
 numbers = st.lists(st.integers(0, 3), max_size=12)
 
@@ -47,3 +48,24 @@ def test_sequences_with_little_in_common_are_given_up():
 def test_nothing_pairs_with_nothing():
     assert common_subsequence([], []) == []
     assert common_subsequence([1], []) == []
+
+
+def test_many_edits_between_known_pairs_are_found():
+    expected = [item for layer in range(100) for item in (1000 + layer, 1, 2, 3)]
+    obtained = [item for layer in range(100) for item in (1000 + layer, 1, 7, 7, 7, 2, 3, 8)]
+
+    found = subsequence_between(anchors(expected, obtained), expected, obtained)
+
+    assert common_subsequence(expected, obtained) is None
+    assert len(found) == len(expected)
+    assert all(expected[ours] == obtained[theirs] for ours, theirs in found)
+    assert all(one[0] < other[0] and one[1] < other[1] for one, other in pairwise(found))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 9), max_size=20), st.lists(st.integers(0, 9), max_size=20))
+def test_what_is_found_piece_by_piece_is_equal_and_in_order(expected, obtained):
+    found = subsequence_between(anchors(expected, obtained), expected, obtained, most_edits=1)
+
+    assert all(expected[ours] == obtained[theirs] for ours, theirs in found)
+    assert all(one[0] < other[0] and one[1] < other[1] for one, other in pairwise(found))

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from pytest_fxgraph.document.constants import constant_text, digest, inline_tensor_text
+
+
+@dataclasses.dataclass
+class Kept:
+    """No container that torch knows, so that a graph keeps what is in it."""
+
+    value: torch.Tensor
 
 
 def test_small_tensors_are_written_value_by_value():
@@ -95,3 +104,11 @@ def test_other_layouts_and_quantized_tensors_are_described_by_what_they_hold():
 def test_tensors_that_are_arguments_say_what_they_are():
     assert inline_tensor_text(torch.tensor([1.5]), "exact") == "tensor(float32[1], [1.5])"
     assert inline_tensor_text(torch.nn.Parameter(torch.tensor(2.0)), "shape") == "parameter(float32[])"
+
+
+def test_a_tensor_that_a_functional_graph_holds_in_place_of_a_result_has_no_content():
+    graph_module = make_fx(torch.func.functionalize(lambda x: Kept(torch.neg(x))))(torch.ones(2))
+    (kept,) = graph_module._buffers.values()
+
+    assert constant_text(kept, "exact") is None
+    assert constant_text(kept.detach(), "exact") is None

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 import yaml
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from pytest_fxgraph.document.decoding import OPS, STATE_KINDS, decode
+from fixtures.document_strategies import documents, texts
+from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.graph_document import GraphDocument, ModuleRecord, NodeRecord, StateRecord
-from pytest_fxgraph.document.literals import string_text
 from pytest_fxgraph.errors import DocumentError
 
 EXAMPLE = GraphDocument(
@@ -49,52 +48,6 @@ code: |-
       return x
 """
 
-names = st.from_regex(r"[a-z_]\w{0,5}", fullmatch=True)
-texts = st.text(max_size=12) | st.sampled_from(
-    ["y", "null", "1e-05", "1_0", ".inf", "2026-01-01", "~", "=", "<<", "- a"]
-)
-# A percent sign outside of quotes would refer to a node.
-literals = texts.map(string_text) | st.sampled_from(["1", "True", "None", "-0.0", "nan", "[1, (2,)]"])
-optional = st.none() | texts
-pairs = st.dictionaries(texts | st.text("ab", min_size=100, max_size=1100), literals, max_size=3).map(
-    lambda mapping: tuple(mapping.items())
-)
-
-
-@st.composite
-def node_records(draw):
-    records = []
-    for name in draw(st.lists(names, unique=True, max_size=5)):
-        known = st.sampled_from([f"%{record.name}" for record in records]) if records else st.nothing()
-        args = draw(st.lists(literals | known, max_size=3))
-        record = NodeRecord(
-            name,
-            draw(st.sampled_from(OPS)),
-            draw(texts),
-            tuple(args),
-            draw(pairs),
-            draw(optional),
-            scope=draw(optional),
-        )
-        records.append(replace(record, effects=tuple(draw(st.lists(texts, max_size=2)))))
-    return tuple(records)
-
-
-def documents(graphs):
-    modules = st.builds(ModuleRecord, texts, texts, pairs, st.none() | st.booleans(), optional, st.none() | graphs)
-    state = st.builds(
-        StateRecord, texts, st.sampled_from(STATE_KINDS), texts, st.booleans(), st.booleans(), optional, optional
-    )
-    codes = st.text(max_size=20) | st.text(st.sampled_from("ab \n\t#'\"\u00e9"), max_size=20)
-    return st.builds(
-        GraphDocument,
-        nodes=node_records(),
-        modules=st.lists(modules, max_size=2).map(tuple),
-        state=st.lists(state, max_size=2).map(tuple),
-        code=codes,
-        notes=st.lists(texts, max_size=2).map(tuple),
-    )
-
 
 def test_a_document_is_written_one_node_a_line_with_the_code_at_the_end():
     assert encode(EXAMPLE) == TEXT
@@ -106,7 +59,7 @@ def test_what_is_written_is_read_back_without_what_changes_between_runs():
     assert decode(TEXT, "g.yaml") == replace(EXAMPLE, nodes=nodes)
 
 
-@given(documents(documents(st.nothing())))
+@given(documents())
 @settings(max_examples=50, deadline=None)
 def test_any_document_comes_back(document):
     text = encode(document)
@@ -115,7 +68,7 @@ def test_any_document_comes_back(document):
     assert decode(text.replace("\n", "\r\n").encode("utf-8-sig"), "g.yaml") == document
 
 
-@given(documents(documents(st.nothing())))
+@given(documents())
 @settings(max_examples=50, deadline=None)
 def test_no_line_ends_with_a_blank_and_the_text_with_one_line_feed(document):
     text = encode(document)

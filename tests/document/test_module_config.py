@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
-from pytest_fxgraph.document.module_config import ModuleConfigs, training_flag
+from pytest_fxgraph.document.module_config import module_config, training_flag
 
 
 class Mode(enum.Enum):
@@ -33,7 +33,7 @@ class OfTheUser(nn.Module):
 
 
 def config_of(module):
-    return dict(ModuleConfigs(ArgumentTexts(None).text).config(module))
+    return dict(module_config(module, ArgumentTexts(None).text))
 
 
 def test_a_layer_is_described_by_its_constructor_without_device_and_dtype():

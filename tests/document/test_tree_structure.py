@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import dataclasses
+from collections import OrderedDict, defaultdict, deque
 from types import SimpleNamespace
+from typing import NamedTuple
 
+import pytest
+import torch
 from torch.utils import _pytree as pytree
 
 from pytest_fxgraph.document.tree_structure import structure_notes
@@ -26,6 +31,41 @@ def test_nested_inputs_and_outputs_are_noted():
 
 def test_a_graph_that_takes_its_values_as_they_are_has_no_notes():
     assert structure_notes(SimpleNamespace(_codegen=SimpleNamespace()), repr) == ()
+
+
+class Moments(NamedTuple):
+    mean: int
+    variance: int
+
+
+@dataclasses.dataclass
+class Scores:
+    logits: object
+    loss: object = None
+
+
+torch.export.register_dataclass(Scores)
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (Moments(1, 2), "test_tree_structure.Moments(mean=*, variance=*)"),
+        (Scores(1, 2), "test_tree_structure.Scores(logits=*, loss=*)"),
+        (Scores(1), "test_tree_structure.Scores(logits=*, loss=None)"),
+        (OrderedDict(a=1), "collections.OrderedDict({'a': *})"),
+        (defaultdict(list, {"a": 1}), "collections.defaultdict(builtins.list, {'a': *})"),
+        (deque([1], maxlen=3), "collections.deque(*, maxlen=3)"),
+        (deque([1]), "collections.deque(*)"),
+        (torch.Size([1]), "torch.Size(*)"),
+        ({}, "{}"),
+    ],
+    ids=str,
+)
+def test_every_container_that_torch_knows_is_told_by_its_class_and_its_names(output, words):
+    (*_, note) = structure_notes(graph_with((1,), output), repr)
+
+    assert note.removeprefix("output structure: ").endswith(words)
 
 
 def _none_is_leaf():

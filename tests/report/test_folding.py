@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.report.folding import folded
+from pytest_fxgraph.report.folding import blocks_of, folded
 
 
 def eps(where: str, obtained: str = "1e-06") -> Change:
@@ -35,6 +37,67 @@ def test_references_do_not_keep_changes_apart():
     (group,) = folded(changes)
 
     assert group.others == ("add_1", "add_2")
+
+
+def rewired(number: int, expected: str, obtained: str) -> Change:
+    return Change("wiring", "changed", "node", f"add_{number}", "args[0]", expected, obtained)
+
+
+def test_a_wire_that_goes_elsewhere_in_one_block_stays_apart():
+    changes = [rewired(n, f"%norm_{n}", f"%skip_{n}") for n in range(1, 9)]
+    changes[4] = rewired(5, "%norm_5", "%skip_2")
+
+    assert [len(group.others) for group in folded(changes)] == [6, 0]
+
+
+def test_a_wire_to_another_name_stays_apart():
+    changes = [rewired(1, "%a_1", "%b_1"), rewired(2, "%a_2", "%c_2"), rewired(3, "%a_3", "%b_3")]
+
+    assert [len(group.others) for group in folded(changes)] == [1, 0]
+
+
+def test_a_wire_to_one_node_in_all_blocks_is_one_change():
+    changes = [rewired(n, f"%norm_{n}", "%mask") for n in range(1, 9)]
+
+    (group,) = folded(changes)
+
+    assert len(group.others) == 7
+
+
+def test_the_first_of_a_name_counts_as_its_zeroth():
+    first = Change("operators", "added", "node", "mul", obtained="f(%x)", operator="f")
+    others = [Change("operators", "added", "node", f"mul_{n}", obtained=f"f(%x_{n})", operator="f") for n in (1, 2)]
+
+    (group,) = folded([first, *others])
+
+    assert group.others == ("mul_1", "mul_2")
+
+
+def test_modules_of_the_further_places_are_named():
+    changes = [
+        Change("operators", "added", "node", f"mul_{n}", obtained="f(1)", operator="f", scope=f"layers.{n}.attn.out")
+        for n in (1, 1, 2, 2, 3, 3)
+    ]
+
+    (group,) = folded(changes)
+
+    assert group.other_places().endswith(", in layers.1.attn.out, layers.2.attn.out, layers.3.attn.out")
+
+
+@pytest.mark.parametrize(
+    ("paths", "blocks"),
+    [
+        (["layers.0.norm", "layers.1.norm"], ("layers.0", "layers.1")),
+        (["a.0.b.0.c", "a.0.b.1.c", "a.1.b.0.c"], ("a.0.b.0", "a.0.b.1", "a.1.b.0")),
+        (["layer1.norm", "layer2.norm"], ("layer1", "layer2")),
+        (["layers.0", "layers.0"], ()),
+        (["layers.0", "head"], ()),
+        (["layers.0"], ()),
+        ([], ()),
+    ],
+)
+def test_blocks_are_the_outermost_numbered_modules_that_are_all_different(paths, blocks):
+    assert blocks_of(paths) == blocks
 
 
 def test_a_lone_change_has_no_other_places():

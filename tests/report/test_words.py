@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.report.words import MOST_LINES, full_section, short_lines
+from pytest_fxgraph.report.words import MOST_LINES, full_section, graph_section, short_lines
 
 GOLDEN, COMMAND = "golden/test_net/test_net.yaml", "pytest --fx-update-golden test_net.py"
 
@@ -84,7 +84,49 @@ def test_the_same_change_in_every_layer_is_told_once():
     section = full(stack("1e-05"), stack("1e-06"))
 
     assert section.count("eps 1e-05 -> 1e-06") == 2  # the headline, and the list
-    assert "      same change at 11 more places: norm_1 .. norm_11" in section
+    assert "  block x12: layers.0 .. layers.11\n    norm_0: eps 1e-05 -> 1e-06\n        in layers.0\n" in section
+    assert "norm_1:" not in section
+
+
+def test_all_that_differs_in_a_block_is_told_together():
+    section = full(stack("1e-05"), stack("1e-05", operator="f"))
+    lines = section.split("\n")
+    place = lines.index("  block x12: layers.0 .. layers.11")
+
+    assert lines[place - 1] == "operators (12)"
+    assert lines[place + 1] == "    norm_0: torch.layer_norm -> f"
+
+
+def test_blocks_that_do_not_differ_are_not_among_those_that_do():
+    changed = stack("1e-06")
+    pairs = zip(stack("1e-05").nodes, changed.nodes, strict=True)
+    nodes = tuple(before if "5" in before.name else after for before, after in pairs)
+
+    section = full(stack("1e-05"), replace(changed, nodes=nodes))
+
+    assert "  block x11: layers.0 .. layers.4, layers.6 .. layers.11\n" in section
+
+
+def test_a_thousand_blocks_are_told_in_as_many_lines_as_ten():
+    def with_copies(layers: int):
+        lines = ["%x = input x"]
+        for layer in range(layers):
+            lines.append(f"%n_{layer} = torch.relu(%{f'c_{layer - 1}' if layer else 'x'}) @ layers.{layer}")
+            lines.append(f"%c_{layer} = torch.clone(%n_{layer}) @ layers.{layer}")
+        return document("\n".join([*lines, f"return %c_{layers - 1}"]))
+
+    def without_copies(layers: int):
+        lines = ["%x = input x"]
+        for layer in range(layers):
+            lines.append(f"%n_{layer} = torch.relu(%{f'n_{layer - 1}' if layer else 'x'}) @ layers.{layer}")
+        return document("\n".join([*lines, f"return %n_{layers - 1}"]))
+
+    few = full(without_copies(10), with_copies(10)).split("\n")
+    many = full(without_copies(1000), with_copies(1000)).split("\n")
+
+    assert "  block x10: layers.0 .. layers.9" in few
+    assert "  block x1000: layers.0 .. layers.999" in many
+    assert len(many) == len(few)
 
 
 def test_the_nodes_around_the_change_are_shown():
@@ -136,3 +178,19 @@ def test_neighbours_are_shown_once_with_all_of_them_marked():
 
     assert section.count("\naround ") == 1
     assert "  - %a = f(%x)\n  - %b = g(%a)\n" in section
+
+
+def test_a_graph_without_a_golden_is_shown_with_its_blocks_folded():
+    lines = graph_section(stack("1e-05"), golden=GOLDEN).split("\n")
+
+    assert lines[0] == f"{GOLDEN} would be"
+    assert "block x11: layers.1 .. layers.11" in lines or "block x12: layers.0 .. layers.11" in lines
+
+
+def test_a_graph_without_a_golden_is_shown_as_far_as_there_is_room():
+    large = document("\n".join(["%n0 = input x", *(f"%n{i + 1} = f{i}(%n{i})" for i in range(2000)), "return %n2000"]))
+
+    lines = graph_section(large, golden=GOLDEN).split("\n")
+
+    assert len(lines) <= MOST_LINES
+    assert lines[-1].endswith("more lines; all of them: fxgraph show, once it is written")

@@ -9,9 +9,12 @@ import pytest
 
 # Runs within this process forget the modules that they import. Those that torch cannot stand to be imported twice,
 # and those that are slow to import, are here before the first run.
+import pytest_fxgraph.compare.levels
+import pytest_fxgraph.document.decoding
 import pytest_fxgraph.equivalence.equivalence
 import pytest_fxgraph.equivalence.transform
-import pytest_fxgraph.golden_fixture  # noqa: F401
+import pytest_fxgraph.golden_fixture
+import pytest_fxgraph.report.words  # noqa: F401
 
 MODEL = """
 import torch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 THREE = """
 import torch
 from model import Net
@@ -155,3 +157,68 @@ def test_not_equal_is_refused(project):
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E*`!=` with fx_golden is refused*"])
+
+
+LATE = """
+import pytest
+import torch
+
+
+@pytest.fixture
+def resource(fx_golden):
+    yield
+    {compare}
+
+
+def test_net(resource, fx_golden):
+    assert (lambda x: torch.neg(x)) == fx_golden
+"""
+
+
+@pytest.mark.parametrize(
+    "compare",
+    [
+        "fx_golden.check(lambda x: torch.{function}(x), name='late')",
+        "assert (lambda x: torch.{function}(x)) == fx_golden(name='late')",
+    ],
+)
+def test_what_differs_in_a_teardown_fails_the_test_too(project, compare):
+    project.test(LATE.format(compare=compare.format(function="abs")))
+    project.update().assert_outcomes(passed=1)
+    assert sorted(project.goldens()) == ["test_net/test_net.late.yaml", "test_net/test_net.yaml"]
+    project.test(LATE.format(compare=compare.format(function="exp")))
+
+    result = project.run()
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E*test_net.late.yaml does not match: *torch.abs -> torch.exp",
+            "*- fx golden golden/test_net/test_net.late.yaml -*",
+        ]
+    )
+    project.update().assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)
+
+
+def test_a_check_that_failed_before_another_error_is_told_once(project):
+    body = "    fx_golden.check(Net())\n    raise RuntimeError('other')\n"
+    project.test(f"from model import Net\n\ndef test_net(fx_golden):\n{body}")
+
+    result = project.run()
+
+    result.assert_outcomes(failed=1)
+    assert result.stdout.str().count("fx golden golden/test_net/test_net.yaml -") == 1
+
+
+@pytest.mark.parametrize("claim", ["fx_golden", "fx_golden(name='other')"])
+def test_a_golden_by_itself_is_no_claim(project, claim):
+    project.test(
+        f"from model import Net\n\ndef test_net(fx_golden):\n    assert Net() == fx_golden\n    assert {claim}\n"
+    )
+
+    result = project.update()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*GateError: fx_golden is neither true nor false*assert subject == fx_golden*"])
+    assert project.goldens() == {}

@@ -241,3 +241,20 @@ def test_what_cannot_be_removed_fails_the_run(stale, monkeypatch):
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["fx: cannot remove *test_two.yaml: permission denied; *"])
+
+
+def test_a_folder_that_several_projects_share_is_judged_by_none_of_them(project, monkeypatch):
+    (project.path / "test_net.py").unlink()
+    for name in ("one", "two"):
+        project.write(f"{name}/pytest.ini", "[pytest]\nfx_golden_dir = ../golden\n")
+        project.test(
+            "import torch\n\ndef test_net(fx_golden):\n    assert (lambda x: torch.neg(x)) == fx_golden\n",
+            f"{name}/test_{name}.py",
+        )
+        monkeypatch.chdir(project.path / name)
+        project.update().assert_outcomes(passed=1)
+
+    result = project.run("--fx-prune-golden", "--fx-unused=fail")
+
+    assert result.ret == 0
+    assert sorted(project.goldens()) == ["test_one/test_net.yaml", "test_two/test_net.yaml"]

@@ -85,3 +85,19 @@ def test_a_run_without_the_fixtures_says_nothing_about_goldens(project):
 
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("fx:*")
+
+
+def test_a_graph_without_a_golden_can_be_looked_at_before_it_is_written(project):
+    result = project.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E*there is no golden golden/test_net/test_net.yaml",
+            "E*look at the graph below, then write it: pytest --fx-update-golden test_net.py::test_net",
+            "*- fx golden golden/test_net/test_net.yaml -*",
+            "golden/test_net/test_net.yaml would be",
+            "*%linear = self.linear(%x)*",
+            "*%relu = torch.relu(%linear)*",
+        ]
+    )

@@ -1,0 +1,114 @@
+"""What all modules of one class have in common, found out once in a process for each class of torch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from .operator_effects import FRESH_MODULES
+from .target_names import class_name
+
+_BATCH_NORMS = (torch.nn.modules.batchnorm._NormBase,)
+_DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
+_EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+_ALWAYS_RANDOM = (torch.nn.FractionalMaxPool2d, torch.nn.FractionalMaxPool3d)
+
+# Parameters of constructors that say where and in which precision the state is made; the state itself says the second.
+_NOT_CONFIGURATION = frozenset({"self", "device", "dtype"})
+# In place of a default that no value equals.
+_NEVER = object()
+
+
+@dataclass(frozen=True)
+class ModuleTraits:
+    """Facts about a class of modules; the parameters of its constructor come with the value that goes unsaid."""
+
+    kind: str  # qualified name
+    is_of_torch: bool
+    is_layer: bool  # of torch.nn: has what its constructor puts there, and finds attributes as all modules do
+    is_batch_norm: bool
+    drops_p: bool  # draws with probability `p`
+    drops_dropout: bool  # draws with probability `dropout`
+    is_rrelu: bool
+    is_embedding: bool
+    is_always_random: bool
+    observes: bool  # counts what it sees, training or not
+    may_write_buffers: bool  # while it is training
+    is_fresh: bool  # its result never shares storage with what it is given, unless it works in place
+    parameters: tuple[tuple[str, Any], ...]
+
+    @cached_property
+    def is_inert(self) -> bool:
+        """Tell whether a layer of torch.nn does nothing but compute, unless it works in place."""
+        may_act = self.is_batch_norm or self.drops_p or self.drops_dropout or self.is_rrelu or self.is_embedding
+        return self.is_layer and not (may_act or self.is_always_random or self.may_write_buffers)
+
+
+def traits_of(cls: type) -> ModuleTraits:
+    """Give the traits of a class of modules."""
+    # A class of the user's is not kept: it may be one of many that a test makes, and stay alive for nothing.
+    return _traits_of_torch(cls) if cls.__module__.startswith("torch.") else _traits(cls)
+
+
+@functools.lru_cache(maxsize=512)
+def _traits_of_torch(cls: type) -> ModuleTraits:
+    return _traits(cls)
+
+
+def _traits(cls: type) -> ModuleTraits:
+    module = cls.__module__
+    is_of_torch = module.startswith("torch.")
+    return ModuleTraits(
+        kind=class_name(cls),
+        is_of_torch=is_of_torch,
+        is_layer=module.startswith("torch.nn.modules.") and _is_ordinary(cls),
+        is_batch_norm=issubclass(cls, _BATCH_NORMS),
+        drops_p=issubclass(cls, _DROPOUTS),
+        drops_dropout=issubclass(cls, torch.nn.MultiheadAttention | torch.nn.RNNBase),
+        is_rrelu=issubclass(cls, torch.nn.RReLU),
+        is_embedding=issubclass(cls, _EMBEDDINGS),
+        is_always_random=issubclass(cls, _ALWAYS_RANDOM),
+        observes=module.startswith("torch.ao."),
+        may_write_buffers=not module.startswith("torch.nn.") or cls.__name__.endswith("SpectralNorm"),
+        is_fresh=is_of_torch and cls.__name__ in FRESH_MODULES,
+        parameters=_constructor_parameters(cls) if is_of_torch else (),
+    )
+
+
+def _is_ordinary(cls: type) -> bool:
+    """Tell whether a class is torch's own, not one derived at run time, and finds attributes as all modules do."""
+    is_known = getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
+    return is_known and getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
+
+
+def _constructor_parameters(cls: type) -> tuple[tuple[str, Any], ...]:
+    """List a constructor's parameters; where it only hands on `*args`, those of its bases too."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if base is torch.nn.Module:
+            break
+        if "__init__" not in vars(base):
+            continue
+        parameters = inspect.signature(base.__init__).parameters  # type: ignore[misc]  # of the class, not an instance
+        for name, parameter in parameters.items():
+            if not _takes_any(parameter) and not name.startswith("_"):
+                found.setdefault(name, parameter)
+        if not any(map(_takes_any, parameters.values())):
+            break
+    return tuple((name, _unsaid_value(found[name])) for name in found if name not in _NOT_CONFIGURATION)
+
+
+def _takes_any(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+
+
+def _unsaid_value(parameter: inspect.Parameter) -> Any:
+    """Give the default that goes unsaid, so that a parameter that a new torch adds does not change every golden."""
+    default = parameter.default
+    return default if default is None or default is False or parameter.kind is parameter.KEYWORD_ONLY else _NEVER

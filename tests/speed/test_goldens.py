@@ -1,0 +1,141 @@
+"""A golden that matches costs no parsing, no source lines and few steps a node; counted, not timed."""
+
+from __future__ import annotations
+
+import operator
+import sys
+
+import pytest
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.capture.subjects import to_readable_graph
+from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+
+CONFTEST = """
+import yaml
+
+calls, parse = [], yaml.parse
+
+def counted(*args, **kwargs):
+    calls.append(1)
+    return parse(*args, **kwargs)
+
+yaml.parse = counted
+
+def pytest_terminal_summary(terminalreporter):
+    yaml.parse = parse
+    terminalreporter.write_line(f"parsed {len(calls)} times")
+"""
+
+TEST = """
+from torch import nn
+
+def test_net(fx_golden):
+    assert nn.Sequential(nn.Linear(2, 3), nn.ReLU()) == fx_golden
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Run a project with one golden, which has been written, in this process."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_net=TEST)
+    options = ("-p", "no:randomly", "-p", "no:hypothesispytest")
+    pytester.runpytest_inprocess(*options, "--fx-update-golden").assert_outcomes(passed=1)
+    return lambda: pytester.runpytest_inprocess(*options)
+
+
+def chain(length):
+    graph = fxcore.Graph()
+    value = graph.placeholder("x")
+    for index in range(length):
+        value = graph.call_function(operator.add, (value, index % 7))
+    graph.output(value)
+    return fxcore.GraphModule({}, graph)
+
+
+def layers(count):
+    return nn.Sequential(*[nn.Linear(2, 2) for _ in range(count)])
+
+
+def calls_in(work):
+    """Count the Python functions that run while `work` does; the same in every run, as a time is not."""
+    count = 0
+
+    def note(frame, event, arg):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def added_calls(make, work):
+    """Count the calls that a node more costs, between a small and a large graph."""
+    small, large = make(200), make(1_200)
+    work(small), work(large)
+    return (calls_in(lambda: work(large)) - calls_in(lambda: work(small))) / 1_000
+
+
+def test_a_golden_that_matches_to_the_byte_is_never_parsed(run):
+    result = run()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["parsed 0 times"])
+
+
+def test_a_golden_that_matches_by_structure_is_parsed_once(run, pytester):
+    golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
+    golden.write_text(golden.read_text().replace("{name: _0,", "{name: first,").replace("'%_0'", "'%first'"))
+
+    result = run()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["parsed 1 times"])
+
+
+def test_a_golden_that_differs_is_parsed_once(run, pytester):
+    golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
+    golden.write_text(golden.read_text().replace("out_features: '3'", "out_features: '4'"))
+
+    result = run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["parsed 1 times"])
+
+
+def test_a_node_is_written_down_in_few_calls():
+    assert added_calls(chain, build_document) < 36
+
+
+def test_a_layer_is_written_down_in_few_calls():
+    def work(traced):
+        build_document_of_graph(traced.graph, traced.root, sources=False)
+
+    assert added_calls(lambda count: to_readable_graph(layers(count)), work) < 56
+
+
+def test_a_node_is_encoded_in_few_calls():
+    assert added_calls(lambda length: build_document(chain(length)), encode) < 4
+
+
+def test_a_node_is_decoded_in_a_bounded_number_of_calls():
+    assert added_calls(lambda length: encode(build_document(chain(length))), lambda text: decode(text, "golden")) < 110
+
+
+def test_a_class_of_layers_is_looked_at_once_in_a_process(monkeypatch):
+    build_document(fxcore.symbolic_trace(layers(1)))
+    looks = []
+    monkeypatch.setattr("inspect.signature", lambda function: looks.append(function))
+
+    build_document(fxcore.symbolic_trace(layers(3)))
+
+    assert nn.Linear.__init__ not in looks
