@@ -86,8 +86,8 @@ class CodeGen:
         additional_meta: list[str] | None = None,
     ) -> PythonCode:
         style = VerboseStyle(
-            stride=include_stride or _is_asked_for("STRIDE"),
-            device=include_device or _is_asked_for("DEVICE"),
+            stride=include_stride or (verbose and _is_asked_for("STRIDE")),  # nothing else shows it
+            device=include_device or (verbose and _is_asked_for("DEVICE")),
             meta=_is_asked_for("META"),
             colored=colored,
             expanded_def=expanded_def,

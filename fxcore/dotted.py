@@ -66,7 +66,7 @@ def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[s
         if place is None:
             continue
         theirs, ours = place
-        value = _attribute_of(theirs, name)
+        value = attribute_of(theirs, name)
         if isinstance(value, nn.Module):
             _install_module(ours, name, value)
             places[path] = None
@@ -88,7 +88,7 @@ def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
 
 def _step_down(place: _Place, name: str) -> _Place | None:
     theirs, ours = place[0], place[1]
-    their_child = _attribute_of(theirs, name)
+    their_child = attribute_of(theirs, name)
     our_child = ours._modules.get(name)
     if our_child is None:
         our_child = getattr(ours, name, None)
@@ -100,7 +100,8 @@ def _step_down(place: _Place, name: str) -> _Place | None:
     return their_child, our_child
 
 
-def _attribute_of(module: Any, name: str) -> Any:
+def attribute_of(module: Any, name: str) -> Any:
+    """Return an attribute of a module, or of anything else. Raises AttributeError if there is none."""
     # What nn.Module.__getattr__ would find last it asks for first: attributes of modules are mostly modules.
     children = getattr(module, "_modules", None)
     child = children.get(name) if isinstance(children, dict) else None  # a ScriptModule's is no dict

@@ -59,9 +59,7 @@ class GeneratedGlobals:
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
-        self.table: dict[str, Any] = {}
-        for name, builtin in CUSTOM_BUILTINS.items():
-            self.table[namespace.create_name(name, builtin.obj)] = builtin.obj
+        self.table = namespace.create_reserved_names({name: builtin.obj for name, builtin in CUSTOM_BUILTINS.items()})
 
     def add(self, name_hint: str, obj: Any) -> str:
         """Make `obj` reachable from the code and return the name to write."""

@@ -98,7 +98,7 @@ class Interpreter:
 
     def run_node(self, n: Node) -> Any:
         """Run one node on values from `env` and return what it gives."""
-        if type(self)._set_current_node is _ANNOUNCEMENT and not (n.meta and traceback.has_preserved_node_meta()):
+        if type(self)._set_current_node is _ANNOUNCEMENT and not (traceback.has_preserved_node_meta() and n.meta):
             # Nobody would hear of the node.
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n._op)(n._target, args, kwargs)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
+from fxcore.dotted import attribute_of
 from fxcore.errors import GraphError, NodeTargetError
 from fxcore.node import OPCODES, Node
 
@@ -25,7 +26,8 @@ def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) ->
     for node in nodes:
         if node._op not in OPCODES or node.graph is not graph:
             _refuse_node(node)
-        if not defined.issuperset(node._input_nodes):
+        inputs = node._input_nodes
+        if inputs and not defined.issuperset(inputs):
             value = next(value for value in node._input_nodes if value not in defined)
             raise GraphError(_explain_undefined(graph, value, node))
         defined.add(node)
@@ -79,14 +81,21 @@ def _check_targets(nodes: list[Node], module: nn.Module) -> None:
     # Paths share their parents, and asking a module for a child is slow: what a path names is looked up once.
     known: dict[str, dict[str, Any]] = {"call_module": {}, "get_attr": {}}
     for node in nodes:
-        target: Any = node._target
-        wanted = "Callable" if node._op == "call_function" else "str"
-        if not (callable(target) if wanted == "Callable" else isinstance(target, str)):
-            raise NodeTargetError(
-                f"Node {node._name} target {target!r} has type {torch.typename(target)} but a {wanted} is expected"
-            )
-        if node._op in known and target not in known[node._op]:
-            _look_up(node, target, module, known[node._op])
+        op, target = node._op, node._target
+        if op == "call_function":
+            if not callable(target):
+                _refuse_target(node, "Callable")
+        elif not isinstance(target, str):
+            _refuse_target(node, "str")
+        elif op in known and target not in known[op]:
+            _look_up(node, target, module, known[op])
+
+
+def _refuse_target(node: Node, wanted: str) -> NoReturn:
+    target: Any = node._target
+    raise NodeTargetError(
+        f"Node {node._name} target {target!r} has type {torch.typename(target)} but a {wanted} is expected"
+    )
 
 
 def _look_up(node: Node, path: str, module: nn.Module, known: dict[str, Any]) -> Any:
@@ -94,7 +103,10 @@ def _look_up(node: Node, path: str, module: nn.Module, known: dict[str, Any]) ->
     if path in known:
         return known[path]
     parent_path, dot, atom = path.rpartition(".")
-    found = getattr(_look_up(node, parent_path, module, known) if dot else module, atom, None)
+    try:
+        found = attribute_of(_look_up(node, parent_path, module, known) if dot else module, atom)
+    except AttributeError:
+        found = None
     place = parent_path or type(module).__name__
     if found is None:
         raise GraphError(

@@ -6,6 +6,8 @@ import builtins
 import functools
 import keyword
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _VALID = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 _ILLEGAL_CHARACTERS = re.compile(r"[^0-9a-zA-Z_]+")
@@ -75,6 +77,10 @@ class Namespace:
             self._name_of[obj] = candidate
         return candidate
 
+    def create_reserved_names(self, objects: Mapping[str, Any]) -> dict[str, Any]:
+        """Hand out names that are reserved for these objects; return what has which name."""
+        return {self.create_name(name, obj): obj for name, obj in objects.items()}
+
     def associate_name_with_obj(self, name: str, obj: object) -> None:
         """Keep a name made without an object for `obj`, which must have none yet."""
         assert self._name_of.setdefault(obj, name) is name, f"{obj!r} has a name already"
@@ -108,7 +114,7 @@ class UncontestedNames(Namespace):
         """Return a namespace for values of these names; None if one is used twice, reserved, or not legal."""
         taken = set(names)
         is_legal = all(map(str.isidentifier, taken)) and "".join(names).isascii()
-        if len(taken) != len(names) or not is_legal or not taken.isdisjoint(_RESERVED):
+        if len(taken) != len(names) or not is_legal or not _RESERVED.keys().isdisjoint(taken):
             return None
         namespace = cls()
         namespace._used = taken
@@ -125,3 +131,12 @@ class UncontestedNames(Namespace):
         if obj is not None:
             self._name_of[obj] = name
         return name
+
+    def create_reserved_names(self, objects: Mapping[str, Any]) -> dict[str, Any]:
+        """Hand out names that are reserved for these objects; no value has one of them."""
+        names = {obj: name for name, obj in objects.items()}
+        if len(names) < len(objects):  # one under two names
+            return super().create_reserved_names(objects)
+        self._used.update(objects)
+        self._name_of.update(names)
+        return dict(objects)

@@ -30,14 +30,21 @@ def append_copies(nodes: Iterable[Node], graph: GrowingGraph, copies: dict[Any, 
 
 
 def _copy_of(node: Node, graph: Any, copies: dict[Any, Any]) -> Node:
-    args = tuple(
-        [
-            copies[arg] if type(arg) is Node else arg if type(arg) in PLAIN else map_values(arg, copies.__getitem__)
-            for arg in node._args
-        ]
-    )
-    kwargs = map_values(node._kwargs, copies.__getitem__) if node._kwargs else node._kwargs
-    copied = assemble(graph, node._op, node._target, args, kwargs, {copies[value]: None for value in node._input_nodes})
+    args, kwargs = node._args, node._kwargs
+    if len(args) == 1 and type(args[0]) is Node and not kwargs:  # as most: no list to go through
+        value = copies[args[0]]
+        copied = assemble(graph, node._op, node._target, (value,), kwargs, {value: None})
+    else:
+        args = tuple(
+            [
+                copies[arg] if type(arg) is Node else arg if type(arg) in PLAIN else map_values(arg, copies.__getitem__)
+                for arg in args
+            ]
+        )
+        if kwargs:
+            kwargs = map_values(kwargs, copies.__getitem__)
+        inputs = {copies[value]: None for value in node._input_nodes}
+        copied = assemble(graph, node._op, node._target, args, kwargs, inputs)
     copied._type = node._type
     meta = node._meta
     copied._meta = copy.copy(meta) if isinstance(meta, dict) else meta

@@ -31,21 +31,28 @@ class PlainBody:
 
         `at_edge` writes inputs and the output, as no text where there is nothing to do; `annotation` writes types.
         """
-        names, statement, arguments, root = writer.names, writer.statement, writer.arguments, writer.root
+        names, arguments, root = writer.names, writer.arguments, writer.root
+        statement, call_function, call_method = writer.statement, writer.call_function, writer.call_method
         emit, note = self._statements.append, self._indices.append
         freed_after = values_freed_after(nodes).get
         for index, node in enumerate(nodes):
             op = node._op
-            if op == "call_module" and node._type is None:
-                text = f"{names[node]} = {path_of_root(root, node._target)}({arguments(node._args, node._kwargs)})"
-            elif op == "placeholder" or op == "output":
+            if op == "placeholder" or op == "output":
                 text = at_edge(node)
                 if text:
                     emit(text)
                     note(index)
                 continue
+            if node._type is not None:
+                text = statement(node, f" : {annotation(node._type)}")
+            elif op == "call_module":
+                text = f"{names[node]} = {path_of_root(root, node._target)}({arguments(node._args, node._kwargs)})"
+            elif op == "call_function":
+                text = call_function(node, "")
+            elif op == "call_method":
+                text = call_method(node, "")
             else:
-                text = statement(node, "" if node._type is None else f" : {annotation(node._type)}")
+                text = statement(node, "")
             freed = freed_after(node)
             if freed is None:
                 if not node.users:  # kept for its effect alone; its value need not wait for the function's end

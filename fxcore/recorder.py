@@ -35,15 +35,13 @@ class Recorder:
         self._insert = tracer.graph._insert
 
     def can_record(self) -> bool:
-        """Tell whether the next node goes to the end of the graph, nobody hears of it, and no extras are wanted."""
-        graph, tracer = self._graph, self._tracer
+        """Tell whether the next node goes to the end of the graph, and nobody hears of it."""
+        graph = self._graph
         return (
-            tracer.graph is graph
-            and not (tracer.record_stack_traces or tracer.check_mutable_operations)
-            and graph._insert is self._insert
-            and graph._index is None
-            and graph._unsettled is None
+            self._tracer.graph is graph
             and graph._owning_module is None
+            and graph._index is None
+            and graph._insert is self._insert
         )
 
     def record(
@@ -74,11 +72,14 @@ class Recorder:
         node = assemble(graph, op, target, tuple(node_args), node_kwargs, inputs)
         unique = append(graph, node, graph._target_to_str(target) if name is None else name)
         if frame is None:
-            scope = tracer.scope
-            tracer.node_name_to_scope[unique] = (scope.module_path, scope.module_type)
-            frame = tracer._frame_now()
+            frame, scope = tracer._frame_now(), tracer.scope
+            # The frame's own tuple, if it says the same: each object less is less for the garbage collector.
+            place = None if frame is None else frame.place
+            if place is None or place[0] is not scope.module_path or place[1] is not scope.module_type:
+                place = scope.module_path, scope.module_type
         else:
-            tracer.node_name_to_scope[unique] = frame.place
+            place = frame.place
+        tracer.node_name_to_scope[unique] = place
         if traceback.has_preserved_node_meta():
             node.meta.update(traceback.meta_for_new_node())
         else:
@@ -91,10 +92,6 @@ class Recorder:
         proxy.tracer = tracer
         proxy.node = node
         return proxy
-
-    def record_leaf(self, frame: ModuleFrame, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-        """Record the call of a module that `frame` is of, a leaf."""
-        return self.record("call_module", frame.place[0], args, kwargs, None, frame)
 
 
 def overrides_none(tracer: TracerBase, own: type[TracerBase], hooks: tuple[str, ...]) -> bool:

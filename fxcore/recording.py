@@ -135,7 +135,7 @@ class TracerBase:
         stack, frame = self.module_stack, self._module_frame
         if not stack:
             return None
-        if frame is None or len(stack) != frame.depth or stack.get(frame.key) is not frame.place:
+        if frame is None or len(stack) != frame[3] or stack.get(frame[1]) is not frame[2]:  # depth, key, place
             frame = self._module_frame = frame_of(stack)  # a tracer of the user's changed it
         return frame
 

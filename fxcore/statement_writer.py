@@ -104,9 +104,9 @@ class StatementWriter:
         if op == "call_module":
             return self._call_module(node, annotation)
         if op == "call_function":
-            return self._call_function(node, annotation)
+            return self.call_function(node, annotation)
         if op == "call_method":
-            return self._call_method(node, annotation)
+            return self.call_method(node, annotation)
         if op == "get_attr":
             return self._get_attr(node, annotation)
         raise UnknownOpcodeError(
@@ -204,7 +204,8 @@ class StatementWriter:
 
     # Statements. The order in which names are asked for decides who gets a number, so it is torch.fx's.
 
-    def _call_method(self, node: Node, annotation: str) -> str:
+    def call_method(self, node: Node, annotation: str) -> str:
+        """Return the statement of a node that calls a method."""
         name = self.names[node]
         args, target = node._args, node._target
         value = self.names[args[0]] if type(args[0]) is Node else self.value(args[0])
@@ -219,7 +220,8 @@ class StatementWriter:
     def _get_attr(self, node: Node, annotation: str) -> str:
         return f"{self.names[node]}{annotation} = {path_of_root(self.root, node._target)}"
 
-    def _call_function(self, node: Node, annotation: str) -> str:
+    def call_function(self, node: Node, annotation: str) -> str:
+        """Return the statement of a node that calls a function."""
         target: Any = node._target
         call = self._calls.get(target)
         if call is None:

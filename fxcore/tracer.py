@@ -105,8 +105,9 @@ class Tracer(TracerBase):
 
     def _frame_of_call(self, path: str, kind: type) -> ModuleFrame:
         """Return the frame of one more call of the module at `path`, within the one that runs."""
-        calls = self.num_calls.get(path, 0)
-        self.num_calls[path] = calls + 1
+        numbers = self.num_calls
+        calls = numbers.get(path, 0)
+        numbers[path] = calls + 1
         return frame_within(self._frame_now(), f"{path}@{calls}" if calls else path, (path, kind))
 
     def _run_within(
@@ -282,7 +283,9 @@ class Tracer(TracerBase):
         self._parameter_proxies = {}
         self._seen_kinds: set[type] = set()  # classes of modules whose forward's globals have been looked through
         self._leaf_kinds: dict[type, bool] = {}
-        self._recorder = recorder = Recorder(self) if overrides_none(self, Tracer, RECORDING_HOOKS) else None
+        wants_more = self.record_stack_traces or self.check_mutable_operations
+        is_plain = overrides_none(self, Tracer, RECORDING_HOOKS) and not wants_more
+        self._recorder = recorder = Recorder(self) if is_plain else None
         self._leaf_recorder = recorder if overrides_none(self, Tracer, _CALL_HOOKS) else None
         return function, module
 
@@ -307,22 +310,19 @@ class Tracer(TracerBase):
             if names is not None:
                 record_known(self._patcher, names, self._autowrap_function_ids)
         recorder = self._leaf_recorder
-        if recorder is None or not recorder.can_record():
+        if recorder is None:
             return self.call_module(module, functools.partial(run, module), args, kwargs)
         # The same, but for what nobody overrides.
         path = self.path_of_module(module)
-        frame = self._frame_of_call(path, kind)
-        if self._is_leaf_kind(module, path):
+        is_leaf = self._leaf_kinds.get(kind)
+        if is_leaf is None:
+            is_leaf = self._leaf_kinds[kind] = self.is_leaf_module(module, path)
+        if not is_leaf:
+            return self._run_within(self._frame_of_call(path, kind), run, (module, *args), kwargs)
+        if recorder.can_record():
             # Nothing of the user's runs inside: the call need not be entered and left.
-            return recorder.record_leaf(frame, args, kwargs)
-        return self._run_within(frame, run, (module, *args), kwargs)
-
-    def _is_leaf_kind(self, module: nn.Module, path: str) -> bool:
-        kind = type(module)
-        known = self._leaf_kinds.get(kind)
-        if known is None:
-            known = self._leaf_kinds[kind] = self.is_leaf_module(module, path)
-        return known
+            return recorder.record("call_module", path, args, kwargs, None, self._frame_of_call(path, kind))
+        return self.call_module(module, functools.partial(run, module), args, kwargs)
 
     def attribute_read(self, name: str, value: Any) -> Any:
         """Hand the reading of a module's attribute to `getattr`."""
