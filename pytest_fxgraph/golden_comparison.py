@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxcore.collector import collector_paused
 from pytest_fxgraph import settings
 from pytest_fxgraph.accepting_command import accepting_command
 from pytest_fxgraph.capture.shapes import shapes_recorded
@@ -69,9 +70,7 @@ class GoldenComparison:
         self._attempt.compared = True
         level = settings.value_of(settings.LEVEL, self._item, request.level)
         base = self._locate(request.name)
-        traced = self._traced(subject, request)
-        document = self._document(traced, request)
-        obtained = encode(document)
+        traced, document, obtained = self._written_down(subject, request)
         path = self._serving(base)
         outcome = Outcome(str(self._item.nodeid), self._shown(path), level, "matched")
         try:
@@ -114,6 +113,16 @@ class GoldenComparison:
             position=self._attempt.unnamed,
             has_case_twin=has_case_twin(item),
         )
+
+    def _written_down(self, subject: object, request: GoldenRequest) -> tuple[TracedGraph, GraphDocument, str]:
+        """Make the text of a subject; of a graph that was only traced for it nothing is left but the way to it."""
+        runs_examples = request.example_inputs is not None or request.example_kwargs
+        with nullcontext() if runs_examples else collector_paused():
+            traced = self._traced(subject, request)
+            document = self._document(traced, request)
+            obtained = encode(document)
+            traced.free()
+        return traced, document, obtained
 
     def _traced(self, subject: object, request: GoldenRequest) -> TracedGraph:
         if request.example_inputs is None and not request.example_kwargs:

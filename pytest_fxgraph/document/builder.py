@@ -42,7 +42,7 @@ def build_document(
     """
     _check_level(constants)
     with collector_paused():  # none of tens of thousands of fresh records is garbage
-        return _Building(graph_module, constants, sources, own_name, depth=1).document()
+        return _Building(graph_module, constants, sources, own_name, depth=1).only_document()
 
 
 def build_document_of_graph(
@@ -56,7 +56,7 @@ def build_document_of_graph(
     """Describe a graph that has no module of its own; its paths are those of `root`."""
     _check_level(constants)
     with collector_paused():
-        return _Building(root, constants, sources, own_name, depth=1, graph=graph).document()
+        return _Building(root, constants, sources, own_name, depth=1, graph=graph).only_document()
 
 
 def _check_level(constants: str) -> None:
@@ -106,6 +106,15 @@ class _Building:
         self._attributes = Attributes(graph_module)
         self._called = self._called_modules()
         self._effects = EffectTexts(node_type, self._attribute, self._called)
+
+    def only_document(self) -> GraphDocument:
+        """Put the parts together, and keep nothing of the graph: here are cycles that the garbage collector breaks."""
+        try:
+            return self.document()
+        finally:
+            del self._effects
+            self._texts.references.clear()
+            self._nodes, self._called = [], {}
 
     def document(self) -> GraphDocument:
         """Put the parts together."""
