@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-import sys
 
 import torch
 
 import fxcore
+from fixtures.call_counts import added_calls, calls_in
 from fxcore import statement_writer
 
 
@@ -18,29 +18,6 @@ def chain(length):
         value = graph.call_function(torch.relu, (value,))
     graph.output(value)
     return graph
-
-
-def calls_in(work):
-    """Count the Python functions that run while `work` does; the same in every run, as a time is not."""
-    count = 0
-
-    def note(frame, event, arg):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-def added_calls(make, work):
-    """Count the calls that a node more costs, between a small and a large graph."""
-    small, large = make(200), make(1_200)
-    work(small), work(large)
-    return (calls_in(lambda: work(large)) - calls_in(lambda: work(small))) / 1_000
 
 
 def test_code_of_a_node_takes_few_calls():

@@ -9,6 +9,7 @@ import pytest
 from torch import nn
 
 import fxcore
+from fixtures.call_counts import added_calls
 from pytest_fxgraph.capture.subjects import to_readable_graph
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
@@ -60,29 +61,6 @@ def chain(length):
 
 def layers(count):
     return nn.Sequential(*[nn.Linear(2, 2) for _ in range(count)])
-
-
-def calls_in(work):
-    """Count the Python functions that run while `work` does; the same in every run, as a time is not."""
-    count = 0
-
-    def note(frame, event, arg):
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-def added_calls(make, work):
-    """Count the calls that a node more costs, between a small and a large graph."""
-    small, large = make(200), make(1_200)
-    work(small), work(large)
-    return (calls_in(lambda: work(large)) - calls_in(lambda: work(small))) / 1_000
 
 
 def test_a_golden_that_matches_to_the_byte_is_never_parsed(run):
