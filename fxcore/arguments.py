@@ -62,13 +62,14 @@ def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 def replace_value(a: Any, old: Value, new: Any) -> Any:
     """Return `a` with `new` wherever the value `old` stands."""
-    if type(a) is tuple:
-        return tuple(
+    kind = type(a)
+    if kind is tuple or kind is immutable_list:
+        return kind(
             [
                 new
                 if item is old
                 else item
-                if type(item) in PLAIN or isinstance(item, Value)
+                if isinstance(item, Value) or type(item) in PLAIN
                 else replace_value(item, old, new)
                 for item in a
             ]

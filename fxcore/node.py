@@ -255,10 +255,12 @@ class Node(LinkedNode):
             return
         self._input_nodes = inputs = {new_input if value is old_input else value: None for value in before}
         # As in _set_arguments: the reader moves to the end of every list that it is in.
-        for value in before:
-            value.users.pop(self, None)
+        old_input.users.pop(self, None)
         for value in inputs:
-            value.users[self] = None
+            users = value.users
+            if len(users) != 1 or self not in users:
+                users.pop(self, None)
+                users[self] = None
 
     def replace_all_uses_with(
         self,
