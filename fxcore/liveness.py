@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fxcore.node import Node
 
 
 def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
     """Map each node to the values that nobody reads once it has run. `nodes` come in order of execution."""
+    nodes = list(nodes)
+    freed = zip(nodes, values_freed_in_order(nodes), strict=True)
+    pairs = [(node, [values] if isinstance(values, Node) else values) for node, values in freed if values is not None]
+    return dict(reversed(pairs))
+
+
+def values_freed_in_order(nodes: Sequence[Node]) -> list[Node | list[Node] | None]:
+    """Say for each node which values nobody reads once it has run: None, the one value, or a list of several."""
     read_later: set[Node] = set()
-    freed: dict[Node, list[Node]] = {}
-    for node in reversed(nodes if isinstance(nodes, list) else list(nodes)):
+    freed: list[Node | list[Node] | None] = []
+    for node in reversed(nodes):
         inputs = node._input_nodes
-        if len(inputs) == 1:  # as most: no list to go through
+        if len(inputs) == 1:  # as most; and a list for each would be work for the garbage collector
             (value,) = inputs
-            if value not in read_later:
+            if value in read_later:
+                freed.append(None)
+            else:
                 read_later.add(value)
-                freed[node] = [value]
+                freed.append(value)
             continue
         last_reads = [value for value in inputs if value not in read_later]
-        if last_reads:
-            read_later.update(last_reads)
-            freed[node] = last_reads
+        read_later.update(last_reads)
+        freed.append((last_reads if len(last_reads) > 1 else last_reads[0]) if last_reads else None)
+    freed.reverse()
     return freed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fxcore.liveness import values_freed_after
+from fxcore.liveness import values_freed_in_order
 from fxcore.node import Node
 from fxcore.statement_writer import StatementWriter, path_of_root
 
@@ -34,7 +34,7 @@ class PlainBody:
         names, arguments, root = writer.names, writer.arguments, writer.root
         statement, call_function, call_method = writer.statement, writer.call_function, writer.call_method
         emit, note = self._statements.append, self._indices.append
-        freed_after = values_freed_after(nodes).get
+        freed_after = values_freed_in_order(nodes)
         for index, node in enumerate(nodes):
             op = node._op
             if op == "placeholder" or op == "output":
@@ -53,14 +53,15 @@ class PlainBody:
                 text = call_method(node, "")
             else:
                 text = statement(node, "")
-            freed = freed_after(node)
-            if freed is None:
-                if not node.users:  # kept for its effect alone; its value need not wait for the function's end
-                    text = f"{text};  {names[node]} = None"
-            elif len(freed) == 1 and node.users:
-                text = f"{text};  {names[freed[0]]} = None"
-            else:
-                unread = freed if node.users else [*freed, node]
+            freed = freed_after[index]
+            if isinstance(freed, Node):
+                if node.users:
+                    text = f"{text};  {names[freed]} = None"
+                else:
+                    text = f"{text};  {names[freed]} = {names[node]} = None"
+            elif freed is not None or not node.users:
+                # A node without readers is kept for its effect alone; its value need not wait for the function's end.
+                unread = [*(freed or ()), *(() if node.users else (node,))]
                 text = f"{text};  {' = '.join([names[value] for value in unread])} = None"
             emit(text)
             note(index)
