@@ -57,7 +57,7 @@ def test_the_functions_of_math_are_looked_up_once(monkeypatch):
     plain = wrapping.recorded_function
     monkeypatch.setattr(wrapping, "recorded_function", lambda function: looked.append(function) or plain(function))
 
-    graph = fxcore.Tracer().trace(lambda x: math.sqrt(x))
+    graph = fxcore.Tracer().trace(lambda x: math.cosh(x))
 
-    assert math.sqrt not in looked
-    assert [node.target for node in graph.nodes if node.op == "call_function"] == [math.sqrt]
+    assert math.cosh not in looked  # those that other tests wrapped by name are
+    assert [node.target for node in graph.nodes if node.op == "call_function"] == [math.cosh]
