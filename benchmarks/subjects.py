@@ -26,7 +26,8 @@ class Chain(nn.Module):
         super().__init__()
         self.length = length
 
-    def forward(self, x: Any) -> Any:
+    # No annotations: here they are text, and torch.fx cannot pickle a graph with one.
+    def forward(self, x):  # type: ignore[no-untyped-def]
         for _ in range(self.length // 2):
             x = torch.relu(x + 1)
         return x
