@@ -94,7 +94,7 @@ class Recorder:
         return proxy
 
 
-def overrides_none(tracer: TracerBase, own: type[TracerBase], hooks: tuple[str, ...]) -> bool:
-    """Tell whether a tracer has the methods of `own`, a class of ours."""
-    cls = type(tracer)
-    return all(getattr(cls, hook) is getattr(own, hook) for hook in hooks) and vars(tracer).keys().isdisjoint(hooks)
+def overrides_none(obj: object, own: type, hooks: tuple[str, ...]) -> bool:
+    """Tell whether an object has the methods `hooks` of `own`, a class of ours; neither class nor object has others."""
+    cls = type(obj)
+    return all(getattr(cls, hook) is getattr(own, hook) for hook in hooks) and vars(obj).keys().isdisjoint(hooks)

@@ -18,6 +18,7 @@ from fxcore.interpretation import Interpreter
 from fxcore.node import Argument, Node, Target
 from fxcore.plain_transform import PlainTransform
 from fxcore.proxy import Attribute, Proxy
+from fxcore.recorder import overrides_none
 from fxcore.tensor_constants import PathsByIdentity
 from fxcore.tracer import Tracer
 
@@ -123,16 +124,15 @@ class Transformer(Interpreter):
 
     def _overrides_none(self) -> bool:
         """Tell whether each node would be run, and its call recorded, as this class does it."""
-        kind, tracer, graph = type(self), self.tracer, self.new_graph
-        if not all(getattr(kind, hook) is getattr(Transformer, hook) for hook in _RUNNING_HOOKS):
+        tracer, graph = self.tracer, self.new_graph
+        if not overrides_none(self, Transformer, _RUNNING_HOOKS):
             return False
         if type(tracer) is not TransformerTracer or tracer.graph is not graph or tracer.root is not self.module:
             return False
         if type(graph) is not Graph or len(graph.nodes) or not isinstance(self.graph, Graph):
             return False
         wants_more = tracer.record_stack_traces or tracer.record_sources or tracer.check_mutable_operations
-        settings = vars(self).keys() | vars(tracer).keys()
-        return not wants_more and settings.isdisjoint(_RUNNING_HOOKS) and settings.isdisjoint(_RECORDING_HOOKS)
+        return not wants_more and overrides_none(tracer, TransformerTracer, _RECORDING_HOOKS)
 
     def _run_plainly(self) -> Any:
         """Do what `run` does, from node to node as far as that goes; return what the graph returns."""
