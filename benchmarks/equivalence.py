@@ -13,7 +13,7 @@ import fxcore
 from benchmarks.library import Library
 from benchmarks.result import Table
 from fixtures.catalog import CATALOG
-from pytest_fxgraph.equivalence.equivalence import Equivalence
+from pytest_fxgraph.equivalence.fixture import Equivalence
 
 # By the name in the zoo, or of a file and function of pytorchcv, and by batch.
 SUBJECTS = (

@@ -34,5 +34,5 @@ def _library(package: str, forget_code: Callable[[], object] = nothing) -> Libra
 
 def both() -> tuple[Library, Library]:
     """Return fxcore and torch.fx."""
-    cache = importlib.import_module("fxcore.source_cache").SOURCES
+    cache = importlib.import_module("fxcore.codegen.source_cache").SOURCES
     return _library("fxcore", cache.forget_compiled), _library("torch.fx")

@@ -1,7 +1,7 @@
 """fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
 
-from fxcore import code_retracing as _  # noqa: F401 - graph_module's functions for old pickles need a tracer
 from fxcore import immutable_collections
+from fxcore import tracer as _  # noqa: F401 - graph_module's functions for old pickles need a tracer
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
@@ -9,11 +9,10 @@ from fxcore.interpreter import Interpreter, Transformer
 from fxcore.lazy_submodules import on_demand
 from fxcore.node import Node, has_side_effect, map_arg
 from fxcore.proxy import Proxy
-from fxcore.proxyable_class import ProxyableClassMeta
-from fxcore.root_arguments import PH
 from fxcore.subgraph_rewriter import replace_pattern
 from fxcore.tracer import Tracer, symbolic_trace
-from fxcore.wrapping import wrap
+from fxcore.tracing.placeholders import PH
+from fxcore.tracing.wrap import ProxyableClassMeta, wrap
 
 __all__ = [
     "PH",

@@ -17,16 +17,22 @@ import torch
 from torch import nn
 from torch._C import ScriptObject
 
-from fxcore import torch_state
+from fxcore import torch_fx_registry
 from fxcore._compatibility import compatibility
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.patching import Patcher
 from fxcore.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
-from fxcore.proxyable_class import ProxyableClassMeta
-from fxcore.root_arguments import PH, PHBase, PHWithMeta, _assert_is_none
 from fxcore.tracer import Tracer, symbolic_trace
-from fxcore.wrapping import find_symbolic, record_known, record_registered, recorded_function, wrap
+from fxcore.tracing.patching import Patcher
+from fxcore.tracing.placeholders import PH, PHBase, PHWithMeta, _assert_is_none
+from fxcore.tracing.wrap import (
+    ProxyableClassMeta,
+    find_symbolic,
+    record_known,
+    record_registered,
+    recorded_function,
+    wrap,
+)
 
 __all__ = [
     "PH",
@@ -65,12 +71,12 @@ _autowrap_check = record_known
 
 def is_fx_tracing() -> bool:
     """Tell whether this thread is tracing."""
-    return torch_state.is_tracing()
+    return torch_fx_registry.is_tracing()
 
 
 def is_fx_symbolic_tracing() -> bool:
     """Tell whether this thread is tracing, and not compiling."""
-    return torch_state.is_tracing() and not torch.compiler.is_compiling()
+    return torch_fx_registry.is_tracing() and not torch.compiler.is_compiling()
 
 
 class _Patcher(Patcher):

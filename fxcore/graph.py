@@ -3,28 +3,126 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
 
-from fxcore import lint, purity
-from fxcore.arguments import map_values
-from fxcore.calling_convention import PyTreeCodeGen, PyTreeInfo
-from fxcore.codegen import CodeGen, TransformCodeFunc
-from fxcore.dead_code import is_needed_unread, remove_unread
+from fxcore.codegen.codegen import CodeGen, PythonCode, TransformCodeFunc
+from fxcore.codegen.globals import register_custom_builtin
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.generated_globals import register_custom_builtin
-from fxcore.insert_point import InsertPoint
-from fxcore.namespace import Namespace, snake_case
 from fxcore.node import Argument, Node, Target
-from fxcore.node_copies import append_copies
-from fxcore.node_factory import NodeFactory
-from fxcore.node_list import GAP, NodeList, label_between, walk
-from fxcore.operator_index import OperatorIndex
-from fxcore.operators import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
-from fxcore.printer import graph_text, print_table
-from fxcore.python_code import PythonCode
+from fxcore.node_data import purity
+from fxcore.node_data.arguments import map_values
+from fxcore.node_data.attribute_paths import has_attribute
+from fxcore.node_data.namespace import Namespace, snake_case
+from fxcore.node_data.printing import graph_text, print_table
+from fxcore.nodes import lint
+from fxcore.nodes.builder import append_copies
+from fxcore.nodes.dead_code import is_needed_unread, remove_unread
+from fxcore.nodes.node_list import GAP, NodeList, label_between, walk
+from fxcore.nodes.operator_index import OperatorIndex
+from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
+
+
+class _Graph(Protocol):
+    _insert: Callable[[Node], None]
+
+
+class InsertPoint:
+    """The place where a graph puts new nodes; leaving the `with` block restores the place before."""
+
+    def __init__(self, graph: _Graph, insert: Callable[[Node], None]) -> None:
+        self._graph = graph
+        self._before = graph._insert
+        graph._insert = insert
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._graph._insert = self._before
+
+
+_NO_REFERENCE = (
+    "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
+    "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
+    "Parameter, or nn.Module.register_buffer to add the necessary buffer"
+)
+
+
+class NodeFactory:
+    """Makes nodes through `create_node`, which the graph defines."""
+
+    _owning_module: Any | None
+
+    def create_node(
+        self,
+        op: str,
+        target: Target,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        name: str | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Make a node and return it."""
+        raise TypeError(f"{type(self).__name__} does not say how nodes are made")
+
+    def placeholder(
+        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
+        """Add an input named `name`, with a default value unless that is `inspect.Signature.empty`."""
+        args = () if default_value is inspect.Signature.empty else (default_value,)
+        return self.create_node("placeholder", name, args=args, type_expr=type_expr)
+
+    def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
+        """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
+        if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
+            warnings.warn(_NO_REFERENCE, stacklevel=2)
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+
+    def call_module(
+        self,
+        module_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a call of the submodule at a dotted path; `args` are without `self`."""
+        if self._owning_module is not None:
+            self._owning_module.get_submodule(module_name)  # raises AttributeError if there is none
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def call_method(
+        self,
+        method_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a call of a method of `args[0]`; the other arguments are the method's."""
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
+
+    def call_function(
+        self,
+        the_function: Callable[..., Any],
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """Add a call of a function."""
+        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
+
+    def output(self, result: Argument, type_expr: Any | None = None) -> Node:
+        """Add the return of `result`, which may nest values in tuples, lists and dicts."""
+        return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
+
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
@@ -395,3 +493,22 @@ class Graph(NodeFactory):
     def is_impure(self, node: Node, impure_random: bool) -> bool:
         """Tell whether `node` does more than compute its value, as far as the owning module tells."""
         return purity.is_impure(node, self._owning_module, impure_random)
+
+
+def break_cycles(graph: Graph) -> None:
+    """Cut the cycles in a graph that nobody uses any more: its memory is free as soon as the last name of it is gone.
+
+    The graph and its nodes are of no use afterwards.
+    """
+    root = graph._root
+    node = root._next
+    while node is not root:
+        following = node._next
+        node.users.clear()
+        del node._next, node._prev
+        node = following
+    root.users.clear()
+    root._next = root._prev = root
+    graph._len = 0
+    graph._index = None
+    graph._graph_namespace._name_of.clear()

@@ -3,34 +3,110 @@
 from __future__ import annotations
 
 import copy
+import linecache
 import os
-from collections.abc import Callable, Iterator
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
 from typing_extensions import Self
 
-from fxcore.calling_convention import PyTreeCodeGen
-from fxcore.code_pickle import CodeOnlyModule, reduce_graph_module, reduce_package_graph_module
-from fxcore.dotted import copy_attributes, delete_attribute, get_attribute, has_attribute, set_attribute
+from fxcore.codegen.codegen import PythonCode
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.forward_failure import explain_failure
 from fxcore.graph import Graph
-from fxcore.module_folder import write_module_folder
-from fxcore.pending_forward import (
-    ForwardDescriptor,
-    PendingForward,
-    PromisedCode,
-    any_outdated,
-    make_ready,
-    run_by_python,
+from fxcore.lazy_forward import ForwardDescriptor, LazyForward, LazyPythonCode, any_outdated, make_ready, run_by_python
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import (
+    copy_attributes,
+    delete_attribute,
+    get_attribute,
+    has_attribute,
+    set_attribute,
 )
-from fxcore.pickled_graph import GraphTable, graph_from_table, is_importable, table_of
-from fxcore.python_code import PythonCode
-from fxcore.readable_module import readable_module
-from fxcore.unused_modules import unused_module_paths
+from fxcore.serialization.pickling import (
+    CodeOnlyModule,
+    GraphTable,
+    graph_from_table,
+    is_importable,
+    reduce_graph_module,
+    reduce_package_graph_module,
+    table_of,
+)
+from fxcore.serialization.to_folder import write_module_folder
+
+
+def print_generated_code_error(error: Exception) -> None:
+    """Print to stderr where in the generated code `error` arose, if it arose there itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or "eval_with_key" not in frames[-1].filename:
+        return
+    place = frames[-1]
+    line_number = place.lineno or 1
+    lines = linecache.getlines(place.filename)
+    print(
+        "\n".join(
+            [
+                traceback.format_exc(),
+                f"Call using an FX-traced Module, line {line_number} of the traced Module's "
+                "generated forward function:",
+                "".join(lines[max(line_number - 2, 0) : line_number]),
+                "~" * len(place.line or "") + "~~~ <--- HERE",
+                "\n".join(lines[line_number : line_number + 2]),
+            ]
+        ),
+        file=sys.stderr,
+    )
+
+
+def unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
+    """Return the paths of submodules that no node calls, reads from, or needs as part of one that it does."""
+    used: set[str] = set()
+    called: set[str] = set()
+    for node in nodes:
+        if node.op in ("call_module", "get_attr") and isinstance(node.target, str):
+            used.update(accumulate(node.target.split("."), lambda path, name: f"{path}.{name}"))
+            if node.op == "call_module":
+                called.add(node.target)
+    unused = []
+    for path, _ in module.named_modules():
+        if path in used:
+            continue
+        parents = accumulate(path.split("."), lambda above, name: f"{above}.{name}")
+        if path and not any(parent in called for parent in parents):
+            unused.append(path)
+    return unused
+
+
+class _WithGraph(Protocol):
+    @property
+    def graph(self) -> Graph: ...
+    def named_children(self) -> Any: ...
+
+
+def readable_module(module: _WithGraph, name: str, **options: Any) -> str:
+    """Return the source of a class that does what `module` does; `options` are those of `Graph.python_code`."""
+    forward = module.graph.python_code(root_module="self", verbose=True, **options).src.lstrip("\n")
+    source = _indented(f"class {name}(torch.nn.Module):\n{forward}")
+    options = {key: value for key, value in options.items() if key != "expanded_def"}
+    children = [
+        readable_module(child, child_name, **options)
+        for child_name, child in module.named_children()
+        if isinstance(getattr(child, "graph", None), Graph)
+    ]
+    return source + _indented("\n".join(["", *children]))
+
+
+def _indented(text: str) -> str:
+    """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
+    first, *others = text.split("\n")
+    return "\n".join([first, *[f"    {line}" if line.strip() else "" for line in others]])
+
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -138,9 +214,9 @@ class GraphModule(nn.Module):
             for child in self.children():
                 if isinstance(child, GraphModule):
                     child.recompile()
-        return PromisedCode(pending)
+        return LazyPythonCode(pending)
 
-    def _renew_forward(self) -> PendingForward:
+    def _renew_forward(self) -> LazyForward:
         codegen = self._graph._codegen
         if isinstance(codegen, PyTreeCodeGen):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
@@ -148,7 +224,7 @@ class GraphModule(nn.Module):
         current = vars(own).get("_generated")
         if current is not None and current.is_waiting_for(self._graph):
             return current  # type: ignore[no-any-return]  # nothing has changed since the last time
-        pending = PendingForward(self._graph)
+        pending = LazyForward(self._graph)
         if current is not None:
             current.is_replaced()
         own._generated = pending
@@ -162,7 +238,7 @@ class GraphModule(nn.Module):
 
     @property
     def _code(self) -> str:
-        generated: PendingForward = type(self)._generated  # type: ignore[attr-defined]  # set by recompile()
+        generated: LazyForward = type(self)._generated  # type: ignore[attr-defined]  # set by recompile()
         return generated.python_code.src
 
     @property
@@ -182,7 +258,7 @@ class GraphModule(nn.Module):
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
-            explain_failure(error)
+            print_generated_code_error(error)
             raise
 
     def print_readable(

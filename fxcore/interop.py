@@ -16,13 +16,13 @@ import torch.fx
 import torch.fx.graph
 from torch import nn
 
-from fxcore.arguments import map_aggregate
-from fxcore.calling_convention import PyTreeCodeGen, PyTreeInfo
-from fxcore.codegen import CodeGen
+from fxcore.codegen.codegen import CodeGen
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import InteropError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.node_data.arguments import map_aggregate
 
 # What a graph module keeps about its own graph and code, which the other's constructor makes anew.
 _OF_THE_GRAPH = frozenset({"_graph", "_code", "_lineno_map", "_prologue_start", "_tracer_cls", "_tracer_extras"})

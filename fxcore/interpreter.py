@@ -2,7 +2,346 @@
 
 from __future__ import annotations
 
-from fxcore.interpretation import Interpreter
-from fxcore.transformer import Transformer
+import functools
+import inspect
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from torch import nn
+
+from fxcore import traceback
+from fxcore.errors import GraphArgumentError, InterpreterError
+from fxcore.gc_pause import gc_paused
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.node import Argument, Node, Target
+from fxcore.node_data.arguments import map_aggregate, map_values
+from fxcore.nodes.liveness import values_freed_after
+from fxcore.proxy import Attribute, Proxy
+from fxcore.tracer import Tracer
+from fxcore.tracing.module_attributes import PathsByIdentity
+
+
+class Interpreter:
+    """Runs a graph node by node; subclasses override what happens at each.
+
+    `run` calls `run_node` for every node, which calls the method that bears the name of the node's opcode:
+    `placeholder`, `get_attr`, `call_function`, `call_method`, `call_module` or `output`.
+    """
+
+    def __init__(self, module: nn.Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
+        """Prepare to run `module.graph`, or `graph` with the submodules and attributes of `module`.
+
+        With `garbage_collect_values`, a value is dropped from `env` once nobody reads it any more.
+        """
+        self.module = module
+        self.graph: Graph = module.graph if graph is None else graph  # type: ignore[assignment]  # a GraphModule's
+        self.env: dict[Node, Any] = {}
+        self.name = "Interpreter"
+        self.garbage_collect_values = garbage_collect_values
+        self.extra_traceback = True
+
+    @functools.cached_property
+    def submodules(self) -> dict[str, nn.Module]:
+        """The modules by path, the root among them."""
+        return dict(self.module.named_modules())
+
+    @functools.cached_property
+    def user_to_last_uses(self) -> dict[Node, list[Node]]:
+        """The values that nobody reads any more after a node has run; not there without `garbage_collect_values`."""
+        if not self.garbage_collect_values:
+            raise AttributeError("user_to_last_uses: values stay, garbage_collect_values is False")
+        return values_freed_after(self.graph.nodes)
+
+    # Running.
+
+    def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
+        """Run the graph on positional arguments and return its result.
+
+        `initial_env` holds values that are known already: those nodes are not run. Without `enable_io_processing`,
+        the arguments are those of the placeholders and the result is the output node's, however nested the inputs
+        and outputs of the traced function were. What a node raises gets a note of the node and its stack trace,
+        unless `extra_traceback` is False; a KeyError becomes a RuntimeError.
+        """
+        self.env = {} if initial_env is None else initial_env
+        if enable_io_processing:
+            args = self.graph.process_inputs(*args)
+        self.args_iter: Iterator[Any] = iter(args)
+        for node in self.graph.nodes:
+            if node in self.env:
+                continue
+            try:
+                value = self.env[node] = self.run_node(node)
+            except Exception as error:
+                if self.extra_traceback:
+                    _note_node(error, node)
+                raise
+            if self.garbage_collect_values:
+                for unread in self.user_to_last_uses.get(node, ()):
+                    del self.env[unread]
+            if node._op == "output":
+                return self.graph.process_outputs(value) if enable_io_processing else value
+        return None
+
+    def boxed_run(self, args_list: list[Any]) -> Any:
+        """Run the graph on the arguments in a list, which is emptied so that each can be freed after its last use.
+
+        The arguments are those of the placeholders. Raises InterpreterError (a RuntimeError) if there are more or
+        fewer.
+        """
+        placeholders = self.graph.find_nodes(op="placeholder")
+        if len(args_list) != len(placeholders):
+            kind = "extra arguments" if len(args_list) > len(placeholders) else "missing arguments"
+            names = ", ".join([node._name for node in placeholders])
+            raise InterpreterError(
+                f"Interpreter.boxed_run expected {len(placeholders)} arguments for placeholders but received "
+                f"{len(args_list)} ({kind}): the graph takes {names or 'none'}"
+            )
+        env = dict(zip(placeholders, args_list, strict=True))
+        args_list.clear()
+        return self.run(initial_env=env)
+
+    def run_node(self, n: Node) -> Any:
+        """Run one node on values from `env` and return what it gives."""
+        if type(self)._set_current_node is _ANNOUNCEMENT and not (traceback.has_preserved_node_meta() and n.meta):
+            # Nobody would hear of the node.
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            return getattr(self, n._op)(n._target, args, kwargs)
+        with self._set_current_node(n):
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            return getattr(self, n._op)(n._target, args, kwargs)
+
+    def _set_current_node(self, node: Node) -> AbstractContextManager[None]:
+        return traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}")
+
+    # What a node of each opcode does. `args` and `kwargs` are values.
+
+    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the next argument of `run`, all that are left for a `*` parameter, or the default in `args`.
+
+        Raises InterpreterError (a RuntimeError) if none is left and there is no default.
+        """
+        name = _path("placeholder", target)
+        if name.startswith("*"):
+            return list(self.args_iter)
+        try:
+            return next(self.args_iter)
+        except StopIteration:
+            if args:
+                return args[0]
+        raise InterpreterError(
+            f"Expected positional argument for parameter {name}, but one was not passed in! "
+            "run() takes the arguments of all placeholders by position"
+        )
+
+    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the attribute at the path `target`."""
+        return self.fetch_attr(_path("get_attr", target))
+
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function `target` and return its result."""
+        if isinstance(target, str):
+            raise GraphArgumentError(f"target should not be a string for call_function, got {target!r}")
+        return target(*args, **kwargs)
+
+    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the method named `target` of `args[0]` and return its result."""
+        return getattr(args[0], _path("call_method", target))(*args[1:], **kwargs)
+
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the submodule at the path `target` and return its result."""
+        return self.fetch_attr(_path("call_module", target))(*args, **kwargs)
+
+    def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the graph returns."""
+        return args[0]
+
+    # Finding values.
+
+    def fetch_attr(self, target: str) -> Any:
+        """Return what a dotted path names below the module. Raises InterpreterError (a RuntimeError) if nothing."""
+        found: Any = self.module
+        atoms = target.split(".")
+        for depth, atom in enumerate(atoms):
+            try:
+                found = getattr(found, atom)
+            except AttributeError as error:
+                raise InterpreterError(
+                    f"Node referenced nonexistent target {'.'.join(atoms[: depth + 1])}: "
+                    f"{type(self.module).__name__} has nothing there"
+                ) from error
+        return found
+
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a node with values in place of the nodes that they refer to."""
+        args = self.map_nodes_to_values(n._args, n)
+        kwargs = self.map_nodes_to_values(n._kwargs, n) if n._kwargs else n._kwargs
+        if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+            raise GraphArgumentError(
+                f"Expected args to be tuple and kwargs to be dict, got {type(args)} and {type(kwargs)}: "
+                f"{type(self).__name__}.map_nodes_to_values() must return containers of the kind that it is given"
+            )
+        return args, kwargs
+
+    def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
+        """Return `args`, arguments of the node `n`, with values in place of nodes.
+
+        Raises InterpreterError (a RuntimeError) if a value is not there (yet, or any more).
+        """
+        env = self.env
+        try:
+            if type(args) is tuple:
+                return tuple(
+                    [
+                        env[item] if type(item) is Node else item if type(item) in _PLAIN else _load(item, env)
+                        for item in args
+                    ]
+                )
+            return _load(args, env)
+        except KeyError as error:
+            missing = next((value for value in n._input_nodes if value not in env), None)
+            if missing is None:
+                raise
+            raise InterpreterError(
+                f"Node {n} referenced nonexistent value {missing}! Run Graph.lint() to diagnose such issues"
+            ) from error
+
+
+_ANNOUNCEMENT = Interpreter._set_current_node
+
+# Arguments that refer to no node, by exact type.
+_PLAIN = frozenset({int, float, bool, str, type(None)})
+
+
+def _load(argument: Any, env: dict[Node, Any]) -> Any:
+    return map_values(argument, env.__getitem__)
+
+
+def _path(op: str, target: Target) -> str:
+    if not isinstance(target, str):
+        raise GraphArgumentError(f"Expected target to be str, got {type(target)}: a {op} node names what it reads")
+    return target
+
+
+def _note_node(error: Exception, node: Node) -> None:
+    """Say in the message of `error` which node was running and where it comes from."""
+    place = f"While executing {node.format_node()}\nOriginal traceback:\n{node.stack_trace}"
+    message = f"{error.args[0]}\n\n{place}" if error.args else place
+    error.args = (message, *error.args[1:])
+    if isinstance(error, KeyError):
+        # A KeyError shows the repr of its message, on one line.
+        raise InterpreterError(*error.args) from error
+
+
+class TransformerTracer(Tracer):
+    """Records onto the graph that a Transformer makes; every module is a leaf."""
+
+    def __init__(self, graph: Graph, root: nn.Module) -> None:
+        super().__init__()
+        self.graph = graph
+        self.root = root
+        self.tensor_attrs = {}
+        self._paths = PathsByIdentity(root)
+        self._next_number = {}
+        self._parameter_proxies = {}
+
+    @functools.cached_property
+    def _path_by_module(self) -> dict[nn.Module, str]:
+        # Looked up once: asking the hierarchy at every call takes time that grows with the square of the modules.
+        return {module: path for path, module in self.root.named_modules()}
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Say that every module becomes one node."""
+        return True
+
+    def path_of_module(self, mod: nn.Module) -> str:
+        """Return the path of a module below the root. Raises ModuleLookupError (a NameError) if it is not there."""
+        path = self._path_by_module.get(mod)
+        return path if path is not None else super().path_of_module(mod)
+
+
+class Transformer(Interpreter):
+    """Runs a graph on stand-ins and so makes a new module; subclasses override what becomes of each node.
+
+    The methods are those of `Interpreter`; what they do with the stand-ins that they get, and what they return in
+    place of a node's value, is recorded onto `new_graph`.
+    """
+
+    def __init__(self, module: GraphModule) -> None:
+        """Prepare to transform `module`, which stays as it is; the new module will share its submodules."""
+        super().__init__(module)
+        graph = self.graph
+        self.new_graph = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
+        self.new_graph._co_fields = dict(graph._co_fields)
+        self.new_graph.set_codegen(graph._codegen)
+        self.tracer: Tracer = TransformerTracer(self.new_graph, module)
+        self._keep_types = False
+
+    def run_node(self, n: Node) -> Any:
+        """Run one node and return a stand-in; a node that comes out as it went in keeps all its metadata."""
+        before = self.new_graph._root._prev
+        result = super().run_node(n)
+        # An attribute makes its node when asked for it; nobody may ask yet.
+        if isinstance(result, Proxy) and not isinstance(result, Attribute):
+            made = result.node
+            if made is not before and made._op == n._op and made._target == n._target:
+                self._carry_over(n, made)
+        return result
+
+    def _carry_over(self, node: Node, made: Node) -> None:
+        if made is not self.new_graph._root._prev:
+            return
+        for key, value in node.meta.items():
+            made.meta.setdefault(key, value)
+        if self._keep_types and made._type is None:
+            made.type = node._type
+
+    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Add an input to the new graph, with the default value in `args` if there is one."""
+        default = args[0] if args else inspect.Signature.empty
+        return self.tracer.proxy(self.new_graph.placeholder(_path_of_target(target), default_value=default))
+
+    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Add the reading of an attribute to the new graph."""
+        return self.tracer.create_proxy("get_attr", _path_of_target(target), args, kwargs)
+
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Record a call of a submodule, or its inside, as `self.tracer` has it."""
+        module = self.fetch_attr(_path_of_target(target))
+        return self.tracer.call_module(module, module.forward, args, kwargs)
+
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        """Record a call of a function."""
+        # Not by calling it: a function that tracing wrapped would run through.
+        return self.tracer.create_proxy("call_function", target, args, kwargs)
+
+    def transform(self, *, keep_types: bool = False) -> GraphModule:
+        """Run the graph on stand-ins and return the new module.
+
+        With `keep_types`, type annotations of inputs, values and the result are kept; torch.fx drops them.
+        """
+        self._keep_types = keep_types
+        with gc_paused():
+            with traceback.preserve_node_meta():
+                result = self.run(enable_io_processing=False)
+            if result is not None:
+                output = self.graph.output_node()
+                made = self.new_graph.output(map_aggregate(result, _without_proxy))
+                made.meta.update(output.meta)
+                if keep_types:
+                    made.type = output._type
+            return GraphModule(self.module, self.new_graph)
+
+
+def _without_proxy(value: Any) -> Any:
+    return value.node if isinstance(value, Proxy) else value
+
+
+def _path_of_target(target: Target) -> str:
+    if not isinstance(target, str):
+        raise GraphArgumentError(f"Expected target to be str, got {type(target)}: {target!r} is no name and no path")
+    return target
+
 
 __all__ = ["Interpreter", "Transformer"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
+import numbers
 import types
+import typing
+import warnings
 from collections.abc import Callable, Sequence
 from inspect import Parameter
 from typing import Any, NamedTuple
@@ -15,8 +19,158 @@ from torch._jit_internal import boolean_dispatched
 from torch._ops import OpOverload, OpOverloadPacket
 
 from fxcore.errors import GraphError
-from fxcore.operator_signatures import signature_of_schema
-from fxcore.type_matching import create_type_hint, type_matches
+
+_UNIONS = (typing.Union, types.UnionType)
+
+
+def create_type_hint(x: object) -> object:
+    """Return `list[T]` or `tuple[T, ...]` for a list or tuple of types, T being the widest of them or Any.
+
+    Anything else comes back as it is; so does a list with items that are no types, with a warning.
+    """
+    if not isinstance(x, (list, tuple)):
+        return x
+    try:
+        widest = _widest(x)
+    except TypeError:
+        warnings.warn(f"We were not able to successfully create type hint from the type {x}", stacklevel=2)
+        return x
+    return list[widest] if isinstance(x, list) else tuple[widest, ...]  # type: ignore[valid-type]  # made at run time
+
+
+def _widest(kinds: Sequence[Any]) -> Any:
+    if not kinds:
+        return Any
+    widest = kinds[0]
+    for kind in kinds:
+        if issubclass(widest, kind):
+            widest = kind
+        elif not issubclass(kind, widest):
+            return Any
+    return widest
+
+
+def type_matches(signature_type: Any, argument_type: Any) -> bool:
+    """Tell whether an argument of `argument_type` can be given for a parameter annotated `signature_type`."""
+    if signature_type is argument_type or signature_type == argument_type:
+        return True
+    origin = typing.get_origin(signature_type)
+    if origin in _UNIONS:
+        return any(type_matches(member, argument_type) for member in typing.get_args(signature_type))
+    if origin is list:
+        return _fits_list(signature_type, argument_type)
+    if signature_type is int and argument_type is torch.dtype:
+        return True  # schemas say int where they mean a dtype
+    if signature_type is numbers.Number and argument_type in (int, float):
+        return True
+    return inspect.isclass(argument_type) and inspect.isclass(signature_type) and _is_sub(argument_type, signature_type)
+
+
+def _fits_list(signature_type: Any, argument_type: Any) -> bool:
+    wanted = typing.get_args(signature_type)[0]
+    if wanted is int and argument_type is int:
+        return True  # a lone int stands for a list of equal ones
+    if not inspect.isclass(wanted):
+        warnings.warn(f"Does not support nested parametric types, got {signature_type}", stacklevel=3)
+        return False
+    items = typing.get_args(argument_type)
+    if typing.get_origin(argument_type) is list:
+        return _is_sub(items[0], wanted)
+    if typing.get_origin(argument_type) is tuple:
+        return all(item is ... or _is_sub(item, wanted) for item in items)
+    return False
+
+
+def _is_sub(kind: Any, wanted: type) -> bool:
+    try:
+        return issubclass(kind, wanted)
+    except TypeError:  # Any, list[int] and others that are no classes
+        return False
+
+
+# What the names in TorchScript's type annotations stand for in Python.
+_TYPES: dict[str, Any] = {
+    "Any": Any,
+    "AnyEnumType": enum.Enum,
+    "Device": torch.device,
+    "Dict": typing.Dict,  # noqa: UP006 - annotations are written with these
+    "Future": torch.jit.Future,
+    "Generator": torch.Generator,
+    "Layout": torch.layout,
+    "List": typing.List,  # noqa: UP006
+    "NoneType": type(None),
+    "Optional": typing.Optional,
+    "PyObject": Any,
+    "QScheme": torch.qscheme,
+    "Storage": torch.UntypedStorage,
+    "Stream": torch.Stream,
+    "Tensor": torch.Tensor,
+    "Tuple": typing.Tuple,  # noqa: UP006
+    "Union": typing.Union,
+    "bool": bool,
+    "complex": complex,
+    "float": float,
+    "int": int,
+    "number": numbers.Number,
+    "str": str,
+    "t": typing.TypeVar("t"),
+}
+
+_signatures: dict[tuple[str, str], inspect.Signature] = {}
+
+
+def signature_of_schema(schema: Any) -> inspect.Signature:
+    """Return the signature of a registered operator; `self` is called `input`, as Python's functions call it."""
+    key = schema.name, schema.overload_name
+    signature = _signatures.get(key)
+    if signature is None:
+        signature = _signatures[key] = _make_signature(schema)
+    return signature
+
+
+def python_type(script_type: Any) -> Any:
+    """Return the Python type for a TorchScript type; `Any` for one that Python does not know."""
+    try:
+        return eval(script_type.annotation_str, {"__builtins__": {}}, _TYPES)
+    except Exception:  # classes of extensions, type variables
+        return Any
+
+
+def _make_signature(schema: Any) -> inspect.Signature:
+    names = [argument.name for argument in schema.arguments]
+    parameters = [_parameter(argument, is_renamed="input" not in names) for argument in schema.arguments]
+    if "from" in names:
+        # A keyword of Python, so it can only be given by position, and then so must all before it.
+        last = names.index("from")
+        parameters[: last + 1] = [
+            Parameter(before.name, Parameter.POSITIONAL_ONLY, default=before.default, annotation=before.annotation)
+            for before in parameters[: last + 1]
+        ]
+    return inspect.Signature(parameters, return_annotation=_return_type(schema.returns))
+
+
+def _parameter(argument: Any, *, is_renamed: bool) -> Parameter:
+    name = argument.name
+    return Parameter(
+        "input" if name == "self" and is_renamed else name,
+        _kind(argument),
+        default=argument.default_value if argument.has_default_value() else Parameter.empty,
+        annotation=python_type(argument.type),
+    )
+
+
+def _return_type(returns: Sequence[Any]) -> Any:
+    types = [python_type(returned.type) for returned in returns]
+    if len(types) > 1:
+        return tuple(types)
+    return types[0] if types else None
+
+
+def _kind(argument: Any) -> Any:
+    if argument.kwarg_only:
+        return Parameter.KEYWORD_ONLY
+    return Parameter.POSITIONAL_ONLY if argument.name == "from" else Parameter.POSITIONAL_OR_KEYWORD
+
 
 __all__ = [
     "ArgsKwargsPair",

@@ -15,13 +15,19 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import is_tensor_method_or_property
 from torch.utils import _pytree as pytree
 
-from fxcore import bytecode
 from fxcore.errors import GraphArgumentError, TraceError, TraceLengthError, TracerMismatchError
-from fxcore.namespace import snake_case
 from fxcore.node import Node
-from fxcore.operators import OPERATORS, REFLECTABLE_OPERATORS
-from fxcore.recording import CONSTANT_TYPES, GraphAppendingTracer, SymbolicValue, TracerBase
-from fxcore.scope import Scope, ScopeContextManager
+from fxcore.node_data.namespace import snake_case
+from fxcore.operators.syntax import OPERATORS, REFLECTABLE_OPERATORS
+from fxcore.tracing import call_site
+from fxcore.tracing.tracer_base import (
+    CONSTANT_TYPES,
+    GraphAppendingTracer,
+    Scope,
+    ScopeContextManager,
+    SymbolicValue,
+    TracerBase,
+)
 
 __all__ = [
     "Attribute",
@@ -83,7 +89,7 @@ class Proxy(SymbolicValue):
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
-        length = bytecode.unpacked_length(sys._getframe(1))
+        length = call_site.unpacked_length(sys._getframe(1))
         if length is not None:
             return (operator.getitem(self, index) for index in range(length))
         return self.tracer.iter(self)
@@ -92,7 +98,7 @@ class Proxy(SymbolicValue):
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
     def __bool__(self) -> bool:
-        if self.tracer.trace_asserts and bytecode.is_assertion(sys._getframe(1)):
+        if self.tracer.trace_asserts and call_site.is_assertion(sys._getframe(1)):
             self.tracer.create_proxy("call_function", assert_fn, (self,), {})
             return True
         return self.tracer.to_bool(self)

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
-from fxcore.adopted_attributes import adopt_all, adopt_used, names_for_constants
-from fxcore.collector import collector_paused
 from fxcore.errors import GraphArgumentError
+from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.internal_match import InternalMatch
-from fxcore.match_replacer import MatchReplacer, ReplacingGraph
-from fxcore.matcher import SubgraphMatcher
+from fxcore.lazy_forward import give_up_code
+from fxcore.matching.attribute_transfer import copy_all_attributes, copy_used_attributes, names_for_constants
+from fxcore.matching.bulk_edit import expect_edits, has_listeners
+from fxcore.matching.match import InternalMatch
+from fxcore.matching.matcher import SubgraphMatcher
+from fxcore.matching.replacement import CallbackReplacement, LiteralReplacement, Replacement, graph_of
+from fxcore.matching.replacer import MatchReplacer, ReplacingGraph
 from fxcore.node import Node
-from fxcore.pending_forward import give_up_code
-from fxcore.plain_edits import expect_edits, has_listeners
-from fxcore.replacement import CallbackReplacement, LiteralReplacement, Replacement, graph_of
 
 _T = TypeVar("_T")
 
@@ -120,7 +120,7 @@ def _rewrite(
     callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
 ) -> list[_T]:
     """Replace the matches, and return what `record` makes of each: of anchor, nodes and what came in their place."""
-    with collector_paused():
+    with gc_paused():
         graph, pattern_graph = gm.graph, graph_of(pattern)
         matcher = SubgraphMatcher(
             pattern_graph,
@@ -145,7 +145,7 @@ def _rewrite(
         replaced, names = _replace_all(gm, matches, source, replacer, record)
         gm.recompile()
         if isinstance(replacement, nn.Module):
-            adopt_all(gm, replacement, names)
+            copy_all_attributes(gm, replacement, names)
         del matches  # while the collector rests: it need not look at them
         return replaced
 
@@ -207,7 +207,7 @@ def _plans(
         if entry is None:
             names = names_for_constants(gm, graph)
             entry = known[graph] = replacer.prepare(graph), names
-            adopt_used(gm, graph, names, replacer.captured_paths)
+            copy_used_attributes(gm, graph, names, replacer.captured_paths)
         prepared, names = entry
         if len(inputs) != len(prepared.inputs) or prepared.unfounded:
             replacer.check_inputs(match, prepared, inputs)

@@ -14,27 +14,117 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxcore import active_trace, root_callable, torch_state
-from fxcore.collector import collector_paused
+from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError
+from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.module_frame import ModuleFrame, frame_within
-from fxcore.node import Argument
-from fxcore.patching import Patcher
+from fxcore.immutable_collections import immutable_dict
+from fxcore.node import Argument, Target
+from fxcore.node_data.arguments import freeze
+from fxcore.node_data.module_stack import ModuleCall, call_within
+from fxcore.nodes.builder import append, make_node
 from fxcore.proxy import ParameterProxy, Proxy
-from fxcore.proxyable_class import proxyable_classes
-from fxcore.recorder import RECORDING_HOOKS, Recorder, overrides_none
-from fxcore.recording import CONSTANT_TYPES, TracerBase
-from fxcore.root_arguments import RootArguments
-from fxcore.scope import Scope
-from fxcore.tensor_constants import (
-    PathsByIdentity,
-    constant_prefix,
-    is_kept_as_attribute,
-    survey,
+from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
+from fxcore.tracing import module_hooks, placeholders
+from fxcore.tracing.call_site import user_frame
+from fxcore.tracing.module_attributes import PathsByIdentity, constant_prefix, is_kept_as_attribute, survey
+from fxcore.tracing.patching import Patcher
+from fxcore.tracing.placeholders import RootArguments
+from fxcore.tracing.tracer_base import CONSTANT_TYPES, Scope, TracerBase
+from fxcore.tracing.wrap import (
+    ids_of_functions,
+    proxyable_classes,
+    record_functions_of,
+    record_known,
+    record_registered,
 )
-from fxcore.wrapping import ids_of_functions, record_functions_of, record_known, record_registered
+
+_NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
+
+# What lies between `create_proxy` and the graph.
+RECORDING_HOOKS = ("create_arg", "create_node", "proxy")
+
+
+class Recorder:
+    """Does at once what `create_arg`, `create_node` and `proxy` of a tracer do one after the other.
+
+    Only for a tracer that has these from us, see `overrides_none`.
+    """
+
+    __slots__ = ("_graph", "_insert", "_tracer")
+
+    def __init__(self, tracer: TracerBase) -> None:
+        """Record for `tracer` onto the graph that it has now."""
+        self._tracer = tracer
+        self._graph = tracer.graph
+        self._insert = tracer.graph._insert
+
+    def can_record(self) -> bool:
+        """Tell whether the next node goes to the end of the graph, and nobody hears of it."""
+        graph = self._graph
+        return (
+            self._tracer.graph is graph
+            and graph._owning_module is None
+            and graph._index is None
+            and graph._insert is self._insert
+        )
+
+    def record(
+        self,
+        op: str,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None,
+        frame: ModuleCall | None = None,
+    ) -> Proxy:
+        """Record a call on values and stand-ins, and return the stand-in for its result.
+
+        `frame` is the call of a module that it is made in, unless that is the innermost one that runs.
+        """
+        tracer, graph = self._tracer, self._graph
+        inputs: dict[Any, None] = {}
+        node_args = []
+        for value in args:
+            kind = type(value)
+            if kind is Proxy:
+                value = value.node
+                inputs[value] = None
+            elif kind not in CONSTANT_TYPES:
+                value = freeze(tracer.create_arg(value), inputs)
+            node_args.append(value)
+        node_kwargs = freeze(tracer.create_arg(kwargs), inputs) if kwargs else _NO_KWARGS
+        node = make_node(graph, op, target, tuple(node_args), node_kwargs, inputs)
+        unique = append(graph, node, graph._target_to_str(target) if name is None else name)
+        if frame is None:
+            frame, scope = tracer._frame_now(), tracer.scope
+            # The frame's own tuple, if it says the same: each object less is less for the garbage collector.
+            place = None if frame is None else frame.place
+            if place is None or place[0] is not scope.module_path or place[1] is not scope.module_type:
+                place = scope.module_path, scope.module_type
+        else:
+            place = frame.place
+        tracer.node_name_to_scope[unique] = place
+        if traceback.has_preserved_node_meta():
+            node.meta.update(traceback.meta_for_new_node())
+        else:
+            node._meta = frame
+        if tracer.record_sources:
+            source = user_frame()
+            if source is not None:
+                node.meta["source"] = (source.f_code.co_filename, source.f_lineno)
+        proxy = Proxy.__new__(Proxy)
+        proxy.tracer = tracer
+        proxy.node = node
+        return proxy
+
+
+def overrides_none(obj: object, own: type, hooks: tuple[str, ...]) -> bool:
+    """Tell whether an object has the methods `hooks` of `own`, a class of ours; neither class nor object has others."""
+    cls = type(obj)
+    return all(getattr(cls, hook) is getattr(own, hook) for hook in hooks) and vars(obj).keys().isdisjoint(hooks)
+
 
 __all__ = ["Tracer", "symbolic_trace"]
 
@@ -103,15 +193,15 @@ class Tracer(TracerBase):
 
         return self._run_within(self._frame_of_call(path, type(m)), answer, (), {})
 
-    def _frame_of_call(self, path: str, kind: type) -> ModuleFrame:
+    def _frame_of_call(self, path: str, kind: type) -> ModuleCall:
         """Return the frame of one more call of the module at `path`, within the one that runs."""
         numbers = self.num_calls
         calls = numbers.get(path, 0)
         numbers[path] = calls + 1
-        return frame_within(self._frame_now(), f"{path}@{calls}" if calls else path, (path, kind))
+        return call_within(self._frame_now(), f"{path}@{calls}" if calls else path, (path, kind))
 
     def _run_within(
-        self, frame: ModuleFrame, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, frame: ModuleCall, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Call a function while the call of a module that `frame` is of is the one that runs."""
         scope, stack, key = self.scope, self.module_stack, frame.key
@@ -237,13 +327,13 @@ class Tracer(TracerBase):
         `concrete_args` fixes inputs by name to values, which may be nested and hold `PH` where an input stays one.
         `self.root` is the module that paths in the graph refer to.
         """
-        with collector_paused(), torch_state.tracing():
+        with gc_paused(), torch_fx_registry.tracing():
             function, is_method = self._begin(root)
             call, arguments = self.create_args_for_root(function, is_method, concrete_args)
             with Patcher() as patcher:
                 self._patcher = patcher
                 modules = self.submodule_paths or {}
-                with active_trace.listening(
+                with module_hooks.listening(
                     self,
                     patcher,
                     modules,
@@ -251,7 +341,7 @@ class Tracer(TracerBase):
                     to_every_call=any(_calls_itself(module) for module in modules),
                 ):
                     record_registered(patcher)
-                    record_known(patcher, root_callable.globals_of(root, function), self._autowrap_function_ids)
+                    record_known(patcher, placeholders.globals_of(root, function), self._autowrap_function_ids)
                     for module in self._autowrap_search:
                         record_functions_of(patcher, module, self._autowrap_function_ids)
                     returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
@@ -263,7 +353,7 @@ class Tracer(TracerBase):
 
     def _begin(self, root: nn.Module | Callable[..., Any]) -> tuple[FunctionType, bool]:
         """Set up the tables of a trace; return the function to run and whether it takes the root as `self`."""
-        function, module = root_callable.function_of(root, self.traced_func_name)
+        function, module = placeholders.function_of(root, self.traced_func_name)
         if isinstance(root, nn.Module):
             self.root = root
             self.root_module_name = type(root).__name__
@@ -350,7 +440,35 @@ def symbolic_trace(
 
     `concrete_args` fixes inputs to values, to remove control flow or nested inputs; see `Tracer.trace`.
     """
-    with collector_paused():
+    with gc_paused():
         tracer = Tracer()
         graph = tracer.trace(root, concrete_args)
-        return GraphModule(tracer.root, graph, root_callable.name_of(root))
+        return GraphModule(tracer.root, graph, placeholders.name_of(root))
+
+
+def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:
+    """Return a graph module with the attributes in `body` whose graph is that of `forward`.
+
+    `body` may name the class of tracer to use (`_tracer_cls`), arguments for it (`_tracer_extras`), the class name of
+    the result (`_graphmodule_cls_name`) and stack traces of nodes (`_graphmodule_graph_node_meta_stack_trace`).
+    """
+    body = dict(body)
+    stack_traces = body.pop("_graphmodule_graph_node_meta_stack_trace", None) or {}
+    tracer_class = body.get("_tracer_cls") or Tracer
+    # Tracing takes forward from the class.
+    root = type("CodeOnlyModule", (CodeOnlyModule,), {"forward": forward})(body)
+    # The code calls what was a leaf when it was first traced.
+    keeps_modules = type("KeepModules", (tracer_class,), {"is_leaf_module": lambda self, module, path: True})
+    graph = keeps_modules().trace(root, **(body.get("_tracer_extras") or {}))
+    graph._tracer_cls = tracer_class
+    for node in graph.nodes:
+        if stack_traces.get(node.name) is not None:
+            node.stack_trace = stack_traces[node.name]
+    made = GraphModule(root, graph, body.get("_graphmodule_cls_name", "GraphModule"))
+    for name, value in body.items():
+        if not hasattr(made, name):
+            setattr(made, name, value)
+    return made
+
+
+CodePickle.retrace = staticmethod(retrace)

@@ -13,13 +13,13 @@ from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.golden_store import GoldenStore
-from pytest_fxgraph.document.graph_document import GraphDocument
-from pytest_fxgraph.equivalence.equivalence import check_equivalent
-from pytest_fxgraph.equivalence.ops import OpsQuery
-from pytest_fxgraph.equivalence.targets import name_of_target
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.equivalence.fixture import check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenFormatError, GoldenMissingError, GoldenVersionError
-from pytest_fxgraph.report.words import short_lines
+from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.operator_patterns import name_of_target
+from pytest_fxgraph.ops import OpsQuery
+from pytest_fxgraph.report.text import short_lines
 
 
 def diff_graphs(expected: Any, obtained: Any) -> Difference:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_fxgraph.document.graph_document import GraphDocument
+    from pytest_fxgraph.document.model import GraphDocument
     from pytest_fxgraph.report.outcome import Outcome
 
 
@@ -39,7 +39,7 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
     called, in pluggy's order, each with what the one before it made. The golden on disk is not passed through here: it
     was when it was written.
 
-    :param document: the graph as plain frozen data, see `pytest_fxgraph.document.graph_document`.
+    :param document: the graph as plain frozen data, see `pytest_fxgraph.document.model`.
     :returns: another document, made with `dataclasses.replace`; None to leave it as it is.
 
     Example, for a project whose module paths begin with a prefix that varies::

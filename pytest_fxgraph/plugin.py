@@ -12,26 +12,16 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
-from pytest_fxgraph.case_twins import mark_case_twins
-from pytest_fxgraph.collection_census import CollectionCensus, ItemEndings
-from pytest_fxgraph.golden_attempt import attempt_of, start_attempt
-from pytest_fxgraph.golden_folder import golden_root
-from pytest_fxgraph.golden_following import CENSUS, concerns_goldens, follow_goldens, is_worker, use_goldens
-from pytest_fxgraph.pytest_fixtures import (  # fixtures are found in the plugin's namespace
-    fx_capture,
-    fx_equivalence,
-    fx_golden,
-    fx_ops,
-    fx_rewrite,
-    fx_trace,
-    fx_transform,
-)
-from pytest_fxgraph.report_cargo import hand_over
-from pytest_fxgraph.section_display import SectionDisplay
+from pytest_fxgraph.fixtures import fx_capture, fx_equivalence, fx_golden, fx_ops, fx_rewrite, fx_trace, fx_transform
+from pytest_fxgraph.golden.activation import CENSUS, enable_golden_session, is_worker, needs_golden_session, use_goldens
+from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, start_attempt
+from pytest_fxgraph.golden.collection import CollectionRecord, ItemResults, mark_case_collisions
+from pytest_fxgraph.golden.paths import golden_root
+from pytest_fxgraph.golden.terminal import SectionDisplay
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
 
-_CENSUS = pytest.StashKey[CollectionCensus]()
+_CENSUS = pytest.StashKey[CollectionRecord]()
 
 # The entry point, and the module, which `-p` and `pytest_plugins` name.
 _NAMES = ("fxgraph", __name__)
@@ -60,16 +50,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the settings; in the process that writes goldens, start to listen to reports."""
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_options(config)
-    census = CollectionCensus(config) if settings.wants_census(config) else None
+    census = CollectionRecord(config) if settings.wants_collection_record(config) else None
     if census is not None:
         config.stash[_CENSUS] = census
         config.pluginmanager.register(census, CENSUS)
     if not is_worker(config):
         config.pluginmanager.register(SectionDisplay(config), "fxgraph-section-display")
         if census is not None:
-            config.pluginmanager.register(ItemEndings(census), "fxgraph-item-endings")
-        if concerns_goldens(config):
-            follow_goldens(config)
+            config.pluginmanager.register(ItemResults(census), "fxgraph-item-endings")
+        if needs_golden_session(config):
+            enable_golden_session(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -85,7 +75,7 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Note all that a file or class holds, and tests whose ids differ only in case."""
     report = yield
-    mark_case_twins(report)
+    mark_case_collisions(report)
     census = collector.config.stash.get(_CENSUS, None)
     if census is not None:
         census.take(collector, report)
@@ -101,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Begin to follow goldens, if a test asks for them."""
     if use_goldens(session.items):
-        follow_goldens(session.config)
+        enable_golden_session(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -140,7 +130,7 @@ def pytest_runtest_makereport(
         report.sections += _section_of(call.excinfo.value)
     attempt.sections.clear()
     if report.when == "teardown":
-        hand_over(attempt.outcomes, report)
+        attach_outcomes(attempt.outcomes, report)
         start_attempt(item)  # lets go of the frames and texts that this one held
     return report
 
@@ -154,5 +144,5 @@ def _section_of(error: BaseException) -> list[tuple[str, str]]:
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:
     """Explain `assert subject == fx_golden` where the subject's class gave the answer instead of fx_golden."""
-    fixture = sys.modules.get("pytest_fxgraph.golden_fixture")
-    return None if fixture is None else fixture.words_of_a_foreign_answer(op, left, right)
+    fixture = sys.modules.get("pytest_fxgraph.golden.fixture")
+    return None if fixture is None else fixture.foreign_comparison_message(op, left, right)

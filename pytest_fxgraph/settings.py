@@ -262,7 +262,7 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
     return setting.default
 
 
-def wants_census(config: pytest.Config) -> bool:
+def wants_collection_record(config: pytest.Config) -> bool:
     """Tell whether it is of interest, in this run, which goldens no test asked for."""
     is_asked = config.getoption("fx_prune_golden") or config.getoption("fx_report")
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"

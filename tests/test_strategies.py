@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import fxcore
 from pytest_fxgraph import strategies
-from pytest_fxgraph.equivalence.equivalence import Equivalence
-from pytest_fxgraph.equivalence.transform import TransformCheck
+from pytest_fxgraph.equivalence.fixture import Equivalence
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.strategies_operations import OPERATIONS, SHAPE
-from pytest_fxgraph.strategies_program import OUTPUTS, Program, Step, module_of
+from pytest_fxgraph.strategies import OPERATIONS, OUTPUTS, SHAPE, Program, Step, module_of
+from pytest_fxgraph.transform.fixture import TransformCheck
 
 FEW = settings(max_examples=15, deadline=None)
 

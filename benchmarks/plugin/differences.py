@@ -15,7 +15,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.report.words import full_section
+from pytest_fxgraph.report.text import full_section
 
 TARGET = 10.0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import fxcore
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument
 
 
 def chain(nodes: int, *, inserted: bool = False) -> Any:

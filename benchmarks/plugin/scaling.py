@@ -16,7 +16,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.report.words import full_section, short_lines
+from pytest_fxgraph.report.text import full_section, short_lines
 
 SIZES = (1_000, 10_000, 100_000)
 _MOST = 1.1

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxcore.arguments import map_values
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.node_data.arguments import map_values
 from fxcore.passes.split_module import split_module
 from fxcore.tracer import symbolic_trace
 

@@ -13,15 +13,65 @@ import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 import torch.utils.mkldnn as th_mkldnn
 from torch import nn
 
-from fxcore.arguments import map_values
 from fxcore.errors import GraphArgumentError
 from fxcore.experimental.conv_bn_fusion import replace_node_module
-from fxcore.experimental.subgraph_extraction import extract_subgraph
-from fxcore.experimental.union_find import UnionFind
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.node_data.arguments import map_values
 from fxcore.passes.shape_prop import ShapeProp
+
+
+class UnionFind:
+    """Sets of the numbers below `n`; each is named by one of its members."""
+
+    def __init__(self, n: int) -> None:
+        """Make room for `n` numbers, none of which is in a set yet."""
+        self.parent: list[int | None] = [None] * n
+        self.size: list[int] = [0] * n
+
+    def make_set(self, v: int) -> None:
+        """Make a set of `v` alone."""
+        self.parent[v] = v
+        self.size[v] = 1
+
+    def find(self, v: int) -> int:
+        """Return the name of the set of `v`. Raises GraphArgumentError (an AssertionError) if it is in none."""
+        path = []
+        while (parent := self.parent[v]) != v:
+            if parent is None:
+                raise GraphArgumentError(f"Parent is None: {v} is in no set; call make_set({v}) first")
+            path.append(v)
+            v = parent
+        for passed in path:
+            self.parent[passed] = v
+        return v
+
+    def join(self, a: int, b: int) -> int | None:
+        """Join the sets of `a` and `b`; return the name if they were one before."""
+        a, b = self.find(a), self.find(b)
+        if a == b:
+            return a
+        if self.size[a] < self.size[b]:
+            a, b = b, a
+        self.parent[b] = a
+        self.size[a] += self.size[b]
+        return None
+
+
+def extract_subgraph(orig_module: nn.Module, nodes: list[Node], inputs: list[Node], outputs: list[Node]) -> GraphModule:
+    """Return a module that runs copies of `nodes`: it takes the values of `inputs` and returns a list of `outputs`.
+
+    `nodes` are in order; what they refer to is taken from `orig_module`, shared.
+    """
+    graph = Graph()
+    copies: dict[Node, Node] = {value: graph.placeholder(value.name) for value in inputs}
+    for node in nodes:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output([copies[value] for value in outputs])
+    graph.lint()
+    return GraphModule(orig_module, graph)
+
 
 mkldnn_supported: list[Any] = [
     nn.Conv2d,

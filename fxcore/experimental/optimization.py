@@ -12,6 +12,8 @@ from fxcore.errors import GraphArgumentError, PassError
 from fxcore.experimental.conv_bn_fusion import fuse, matches_module_pattern, replace_node_module
 from fxcore.experimental.mkldnn_layout import (
     MklSubgraph,
+    UnionFind,
+    extract_subgraph,
     gen_mkl_autotuner,
     mkldnn_map,
     mkldnn_supported,
@@ -21,8 +23,6 @@ from fxcore.experimental.mkldnn_layout import (
     use_layout,
     use_mkl_length,
 )
-from fxcore.experimental.subgraph_extraction import extract_subgraph
-from fxcore.experimental.union_find import UnionFind
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Transformer
 from fxcore.node import Argument, Target

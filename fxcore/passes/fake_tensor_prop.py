@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from fxcore.arguments import map_aggregate
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
+from fxcore.node_data.arguments import map_aggregate
 
 __all__ = ["FakeTensorProp"]
 

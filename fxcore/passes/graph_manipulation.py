@@ -10,8 +10,7 @@ from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node, Target, map_arg
-from fxcore.passes.shape_prop import ShapeProp
-from fxcore.tensor_metadata import TensorMetadata, is_tensor_metadata
+from fxcore.passes.shape_prop import ShapeProp, TensorMetadata, is_tensor_metadata
 
 __all__ = [
     "get_size_of_all_nodes",

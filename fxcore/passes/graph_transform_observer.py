@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
-from fxcore.node_source import NodeSource, NodeSourceAction
 from fxcore.passes.graph_drawer import FxGraphDrawer
+from fxcore.traceback import NodeSource, NodeSourceAction
 
 __all__ = ["GraphTransformObserver"]
 

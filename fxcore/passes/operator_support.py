@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from fxcore.node import Node
-from fxcore.passes.target_name import CALLABLE_NODE_OPS, get_node_target
-from fxcore.tensor_metadata import is_tensor_metadata
+from fxcore.passes.shape_prop import is_tensor_metadata
+from fxcore.passes.tools_common import CALLABLE_NODE_OPS, get_node_target
 
 __all__ = ["OpSupports", "OperatorSupport", "OperatorSupportBase", "any_chain", "chain", "create_op_support"]
 

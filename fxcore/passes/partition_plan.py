@@ -2,15 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
 
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.node import Node
-from fxcore.passes.partition import Partition
-from fxcore.passes.state_regions import StateRegions, check_partitions_rise, find_state_regions, is_state_switch
-from fxcore.passes.symbols import symbol_defined_by, symbols_in
+from fxcore.passes.mode_regions import StateRegions, check_partitions_rise, find_state_regions, is_state_switch
+
+
+class Partition:
+    """Nodes that go into one submodule, what flows in and out of it, and the graph that it becomes.
+
+    `inputs`, `outputs`, `dependencies` and `dependents` are ordered sets of names: dicts without values.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Make a partition without nodes."""
+        self.name = name
+        self.submod_name = f"submod_{name}"
+        self.node_names: list[str] = []
+        self.inputs: dict[str, None] = {}
+        self.outputs: dict[str, None] = {}
+        self.dependencies: dict[str, None] = {}
+        self.dependents: dict[str, None] = {}
+        self.graph = Graph()
+        self.environment: dict[Node, Node] = {}  # node of the whole graph -> its copy, or its input, here
+        self.targets: dict[str, Any] = {}  # what the graph here refers to
+
+    def __repr__(self) -> str:
+        return (
+            f"name: {self.name},\n"
+            f" nodes: {self.node_names},\n"
+            f" inputs: {self.inputs},\n"
+            f" outputs: {self.outputs},\n"
+            f" partitions depended on: {self.dependencies},\n"
+            f" partition dependents: {self.dependents}"
+        )
+
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def symbol_defined_by(node: Node) -> Any | None:
+    """Return the symbol that the value of `node` is, not a formula over symbols; None if it is none."""
+    value = node.meta.get("example_value")
+    if not isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return None
+    expression = value.node.expr
+    return expression if getattr(expression, "is_Symbol", False) else None
+
+
+def symbols_in(node: Node) -> list[Any]:
+    """Return the symbols that the recorded value of `node` has in its sizes, sorted by name."""
+    found: set[Any] = set()
+    for number in _numbers_in(node.meta.get("example_value")):
+        if isinstance(number, _SYMBOLIC):
+            found |= number.node.expr.free_symbols
+    return sorted(found, key=str)
+
+
+def _numbers_in(value: Any) -> Iterator[Any]:
+    for leaf in pytree.tree_leaves(value):
+        if not isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif leaf.layout is torch.strided:
+            yield from (*leaf.size(), *leaf.stride(), leaf.storage_offset())
+        else:
+            yield from leaf.size()
 
 
 class PartitionPlan:

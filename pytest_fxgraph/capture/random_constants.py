@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 import fxcore
-from fxcore.dotted import get_attribute
+from fxcore.node_data.attribute_paths import get_attribute
 from pytest_fxgraph.capture.tracing_failure import short_path
 from pytest_fxgraph.errors import CaptureError
 

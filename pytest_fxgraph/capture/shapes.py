@@ -18,8 +18,21 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
-from pytest_fxgraph.capture.inputs import positional_arguments
-from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.errors import CaptureError, InputsError
+
+
+def positional_arguments(inputs: object, name: str = "inputs") -> tuple[Any, ...]:
+    """Return the positional arguments; refuse lists and single values, which could be meant in two ways."""
+    if isinstance(inputs, torch.Tensor):
+        return (inputs,)
+    # A named tuple is one value to its model, not a list of arguments.
+    if isinstance(inputs, tuple) and not hasattr(inputs, "_fields"):
+        return inputs
+    raise InputsError(
+        f"{name}: expected a tuple of positional arguments or a lone tensor, got {type(inputs).__name__}; "
+        f"write {name}=(value,) for a model that takes it as its one argument"
+    )
+
 
 _RECORDED = ("tensor_meta", "type")
 
@@ -63,11 +76,11 @@ def _values_of_a_run(
         try:
             ShapeProp(copied).propagate(*arguments)
         except Exception as error:
-            raise CaptureError(_words_of_failure(type(graph_module).__name__, copied, error)) from error
+            raise CaptureError(_describe_failure(type(graph_module).__name__, copied, error)) from error
     return [{key: node.meta[key] for key in _RECORDED if key in node.meta} for node in copied.graph.nodes]
 
 
-def _words_of_failure(name: str, ran: fxcore.GraphModule, error: Exception) -> str:
+def _describe_failure(name: str, ran: fxcore.GraphModule, error: Exception) -> str:
     """Say at which node a run stopped, which is the first that has no record, and why."""
     cause = error.__cause__ or error
     words = f"the example inputs do not run through the graph of {name}"

@@ -12,10 +12,10 @@ from typing import Any
 from torch import nn
 
 import fxcore
-from fxcore.disassembly import take_apart
+from fxcore.graph import break_cycles
 from pytest_fxgraph.capture.random_constants import generators_kept, traced_alike
 from pytest_fxgraph.capture.shapes import record_shapes
-from pytest_fxgraph.capture.tracing_failure import name_of, words_of_failure
+from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.errors import CaptureError
 
 _Function = Callable[..., Any]
@@ -32,7 +32,7 @@ class TracedGraph:
     def free(self) -> None:
         """Let go of a graph that was made to be read and has been read: its memory is free at once."""
         if self.model is not None:
-            take_apart(self.graph)
+            break_cycles(self.graph)
 
 
 def trace_to_read(model: Any) -> TracedGraph:
@@ -98,7 +98,7 @@ def _trace_once(
             with _borrowed_builtins(_globals_of(model), borrowed):
                 graph = tracer.trace(model, concrete_args)
         except Exception as error:
-            raise CaptureError(words_of_failure(model, error)) from error
+            raise CaptureError(describe_failure(model, error)) from error
         if not runs and not _constants_kept(model, tracer, before):
             return TracedGraph(graph, tracer.root, None if tracer.record_sources else model)
         graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])

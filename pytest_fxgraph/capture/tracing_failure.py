@@ -22,7 +22,7 @@ _PACKAGES = tuple(
 _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 
 
-def words_of_failure(model: Any, error: BaseException) -> str:
+def describe_failure(model: Any, error: BaseException) -> str:
     """Say which model could not be traced, at which line of the user's, and why."""
     lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
     line = _users_line(model, error)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import TextIO
 
-from pytest_fxgraph.command.accepting import add_accept
-from pytest_fxgraph.command.diffing import add_diff
-from pytest_fxgraph.command.finding_unused import add_unused
-from pytest_fxgraph.command.showing import add_show
-from pytest_fxgraph.command.status import TROUBLE
+from pytest_fxgraph.command.accept import add_accept
+from pytest_fxgraph.command.diff import add_diff
+from pytest_fxgraph.command.output import TROUBLE
+from pytest_fxgraph.command.show import add_show
+from pytest_fxgraph.command.unused import add_unused
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from pytest_fxgraph.compare.anchors import anchors
-from pytest_fxgraph.compare.common_subsequence import common_subsequence, subsequence_between
-from pytest_fxgraph.compare.digests import DigestTable, input_digests, user_digests
-from pytest_fxgraph.compare.side import Side
+from pytest_fxgraph.compare.graph_index import GraphIndex
+from pytest_fxgraph.compare.node_hashes import DigestTable, input_digests, user_digests
+from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
 
 _MOST_INPUTS = 8  # that are looked at for one guess
 # These pair with their like alone: an input never becomes an operator.
@@ -18,7 +17,7 @@ _FIXED = ("placeholder", "output", "get_attr")
 class Alignment:
     """Pairs of nodes by index, both ways; -1 for a node without partner."""
 
-    def __init__(self, expected: Side, obtained: Side) -> None:
+    def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
         self.expected, self.obtained = expected, obtained
         self.partner = [-1] * len(expected.graph.nodes)
         self.origin = [-1] * len(obtained.graph.nodes)
@@ -45,7 +44,7 @@ class Alignment:
         return [theirs for theirs, ours in enumerate(self.origin) if ours < 0]
 
     @classmethod
-    def of_partner(cls, expected: Side, obtained: Side, partner: Sequence[int]) -> Alignment:
+    def of_partner(cls, expected: GraphIndex, obtained: GraphIndex, partner: Sequence[int]) -> Alignment:
         """Take over a pairing that is known already."""
         alignment = cls(expected, obtained)
         for ours, theirs in enumerate(partner):
@@ -53,7 +52,7 @@ class Alignment:
         return alignment
 
 
-def align(expected: Side, obtained: Side) -> Alignment:
+def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
     """Pair nodes by what they are and what surrounds them, the surest evidence first; linear but for a bounded part."""
     alignment = Alignment(expected, obtained)
     _pair_inputs_and_outputs(alignment)
@@ -101,7 +100,7 @@ def _pair_equal_digests(alignment: Alignment) -> None:
     _pair_groups(alignment, above, obtained_above)
 
 
-def _marks(side: Side, numbers: Sequence[int], table: DigestTable) -> list[int]:
+def _marks(side: GraphIndex, numbers: Sequence[int], table: DigestTable) -> list[int]:
     """Number nodes by their labels, but inputs by their pair: one that was renamed is still that input."""
     return [
         table.number(("input", number) if label[0] == "placeholder" and number >= 0 else label)
@@ -174,7 +173,7 @@ def _readers_beside(alignment: Alignment, ours: int, theirs: int) -> Iterable[tu
     ]
 
 
-def _unpaired_by_place(side: Side, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
+def _unpaired_by_place(side: GraphIndex, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
     for reader, place in side.graph.users[position]:
         if paired[reader] < 0:
@@ -182,7 +181,7 @@ def _unpaired_by_place(side: Side, position: int, paired: Sequence[int]) -> dict
     return found
 
 
-def _pair_in_order(alignment: Alignment, describe: Callable[[Side, int], Hashable]) -> list[int]:
+def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], Hashable]) -> list[int]:
     """Pair what is left by the longest common order of equal descriptions; give the expected nodes that were paired."""
     table = DigestTable()
     left, obtained_left = alignment.removed(), alignment.added()
@@ -204,13 +203,13 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[Side, int], Hashabl
     return [left[ours] for ours, _ in found]
 
 
-def _numbers_in_modules(side: Side, left: Sequence[int], numbers: Sequence[int], table: DigestTable) -> list[int]:
+def _numbers_in_modules(side: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: DigestTable) -> list[int]:
     """Number nodes by their numbers and the modules that made them."""
     nodes = side.graph.nodes
     return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
 
-def _pair_by_count(alignment: Alignment, describe: Callable[[Side, int], Hashable]) -> list[int]:
+def _pair_by_count(alignment: Alignment, describe: Callable[[GraphIndex, int], Hashable]) -> list[int]:
     """Pair the first of each description with the first, the second with the second."""
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
     for position in alignment.added():
@@ -243,7 +242,7 @@ def _is_supported(alignment: Alignment, ours: int, theirs: int) -> bool:
     return shares_input or any(reader in readers for reader, _ in obtained_graph.users[theirs])
 
 
-def _inputs_behind_lone_ones(side: Side, position: int, paired: Sequence[int]) -> set[int]:
+def _inputs_behind_lone_ones(side: GraphIndex, position: int, paired: Sequence[int]) -> set[int]:
     """Give the paired inputs of a node; in place of those that were put in between, what they read."""
     found: set[int] = set()
     pending = list(side.graph.inputs[position][:_MOST_INPUTS])

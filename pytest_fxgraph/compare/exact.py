@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
-from pytest_fxgraph.compare.side import side_of
 from pytest_fxgraph.compare.structure import structure_and_alignment
-from pytest_fxgraph.document.graph_document import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.document.literals import rename_references
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 
 
 def exact_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
     """Compare two documents to the letter; what tells the reader where a node comes from is not compared."""
     if _compared(expected) == _compared(obtained):
         return Difference("exact")
-    structure, alignment = structure_and_alignment(side_of(expected), side_of(obtained))
+    structure, alignment = structure_and_alignment(graph_index_of(expected), graph_index_of(obtained))
     letters = [
         *_node_letters(alignment),
         *_record_letters("module", expected.modules, obtained.modules),

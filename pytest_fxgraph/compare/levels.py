@@ -6,14 +6,14 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pytest_fxgraph.compare.commutation import with_operands_in_order
+from pytest_fxgraph.compare.commutativity import with_operands_in_order
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.exact import exact_difference
-from pytest_fxgraph.compare.operator_counts import ops_difference
+from pytest_fxgraph.compare.normalization import normalized_spelling
+from pytest_fxgraph.compare.ops import ops_difference
 from pytest_fxgraph.compare.signature import signature_difference
-from pytest_fxgraph.compare.spelling import with_one_spelling
 from pytest_fxgraph.compare.structure import structure_difference
-from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import LevelError
 
 _COMPARISONS: dict[str, Callable[[GraphDocument, GraphDocument], Difference]] = {
@@ -41,7 +41,7 @@ def compare_documents(
     compare = comparison_at(level)
     with _garbage_collection_paused():
         if normalize and level in ("structure", "ops"):
-            expected, obtained = with_one_spelling(expected), with_one_spelling(obtained)
+            expected, obtained = normalized_spelling(expected), normalized_spelling(obtained)
         if commutative and level in ("structure", "ops"):
             expected, obtained = with_operands_in_order(expected, obtained)
         return compare(expected, obtained)

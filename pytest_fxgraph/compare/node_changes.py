@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.compare.paired_walk import values_agree
-from pytest_fxgraph.compare.side import Side
-from pytest_fxgraph.compare.text_fields import FieldChange, TextRecord, changed_fields
-from pytest_fxgraph.document.graph_document import NodeRecord
+from pytest_fxgraph.compare.field_diff import FieldChange, TextRecord, changed_fields
+from pytest_fxgraph.compare.graph_index import GraphIndex
+from pytest_fxgraph.compare.isomorphism import values_agree
 from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.model import NodeRecord
 
 # More are counted, not listed: nobody reads them, and each costs a run of deepdiff.
 MOST_CHANGES = 200
@@ -114,7 +114,7 @@ class _NodeComparison:
             changes = self._call_changes(self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs])
         self.found.add(changes + self._value_changes(ours, theirs, is_changed))
 
-    def _add_presence(self, action: str, side: Side, position: int, change: Change) -> None:
+    def _add_presence(self, action: str, side: GraphIndex, position: int, change: Change) -> None:
         kind = "operators" if change.subject == "node" else "signature"
         self.found.add_presence(replace(change, kind=kind, action=action, operator=side.operator(position)))
 
@@ -233,7 +233,7 @@ def _argument_class(found: FieldChange) -> str:
     return "arguments" if references(found.expected) == references(found.obtained) else "wiring"
 
 
-def _values_text(side: Side, position: int) -> str:
+def _values_text(side: GraphIndex, position: int) -> str:
     """Write what an output returns with values in place of names."""
     node = side.graph.nodes[position]
     values = {side.graph.nodes[read].name: side.graph.nodes[read].value or "?" for read in side.graph.inputs[position]}

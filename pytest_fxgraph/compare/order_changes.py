@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.compare.effects import accesses
+from pytest_fxgraph.compare.graph_index import accesses
+from pytest_fxgraph.compare.isomorphism import same_storage_order
 from pytest_fxgraph.compare.node_changes import about_node
-from pytest_fxgraph.compare.paired_walk import same_storage_order
 
 
 def order_changes(alignment: Alignment) -> list[Change]:

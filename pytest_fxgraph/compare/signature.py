@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pytest_fxgraph.compare.difference import Change, Difference
-from pytest_fxgraph.compare.note_changes import signature_note_changes
-from pytest_fxgraph.compare.paired_walk import values_agree
-from pytest_fxgraph.compare.text_fields import changed_fields
-from pytest_fxgraph.document.graph_document import GraphDocument, NodeRecord
+from pytest_fxgraph.compare.field_diff import changed_fields
+from pytest_fxgraph.compare.isomorphism import values_agree
+from pytest_fxgraph.compare.structure import signature_note_changes
 from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 
 
 def signature_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:

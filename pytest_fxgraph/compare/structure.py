@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment, align
 from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.field_diff import changed_fields
+from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
+from pytest_fxgraph.compare.isomorphism import match_graphs
+from pytest_fxgraph.compare.module_and_state_changes import module_changes, state_changes
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, MOST_PRESENCES, NodeChanges, node_changes
-from pytest_fxgraph.compare.note_changes import note_changes
 from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
-from pytest_fxgraph.compare.paired_walk import match_graphs
-from pytest_fxgraph.compare.record_changes import module_changes, state_changes
-from pytest_fxgraph.compare.side import Side, side_of
-from pytest_fxgraph.document.graph_document import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument
+
+_OF_SIGNATURE = ("inputs: ", "input structure: ", "output structure: ")
+
+
+def note_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
+    """List notes that differ."""
+    return _changes(expected, obtained, lambda note: True)
+
+
+def signature_note_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
+    """List differing notes about what goes in and what comes out."""
+    return _changes(expected, obtained, lambda note: note.startswith(_OF_SIGNATURE))
+
+
+def _changes(expected: GraphDocument, obtained: GraphDocument, counts: Callable[[str], bool]) -> list[Change]:
+    notes = [note for note in expected.notes if counts(note)]
+    obtained_notes = [note for note in obtained.notes if counts(note)]
+    if notes == obtained_notes:
+        return []
+    fields = changed_fields({"notes": notes}, {"notes": obtained_notes})
+    return [Change("signature", "changed", "note", found.field, "", found.expected, found.obtained) for found in fields]
 
 
 def structure_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
     """Compare two documents at level `structure`."""
-    difference, _ = structure_and_alignment(side_of(expected), side_of(obtained))
+    difference, _ = structure_and_alignment(graph_index_of(expected), graph_index_of(obtained))
     return difference
 
 
-def structure_and_alignment(expected: Side, obtained: Side) -> tuple[Difference, Alignment]:
+def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple[Difference, Alignment]:
     """Compare two sides at level `structure`, and say which node was taken for which."""
     modules = module_changes(expected, obtained)
     state = state_changes(expected, obtained)
@@ -85,7 +106,7 @@ def _renamed(alignment: Alignment) -> int:
     return sum(nodes[ours].name != obtained_nodes[theirs].name for ours, theirs in alignment.pairs())
 
 
-def _inner_differences(expected: Side, obtained: Side) -> list[Difference]:
+def _inner_differences(expected: GraphIndex, obtained: GraphIndex) -> list[Difference]:
     """Compare modules that are graphs on both sides; names inside are prefixed with the module's path."""
     found = []
     for path, module in expected.modules.items():

@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from fxcore.collector import collector_paused
+from fxcore.gc_pause import gc_paused
+from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
+from pytest_fxgraph.document.effects.annotate import EffectTexts
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.module_config import TextOf, module_config, training_flag
+from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
+from pytest_fxgraph.document.origins import Origins, unread_frame
+from pytest_fxgraph.document.state_records import StateRecords, tensor_attributes
+from pytest_fxgraph.document.tensor_texts import LEVELS as CONSTANT_LEVELS
+from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
 
-from .argument_texts import ArgumentTexts
-from .attributes import Attributes
-from .constants import LEVELS as CONSTANT_LEVELS
-from .effect_texts import EffectTexts
-from .graph_document import GraphDocument, NodeRecord
-from .module_parts import CalledModule
-from .module_records import module_records
-from .module_traits import traits_of
-from .origins import Origins, unread_frame
-from .state_records import StateRecords, tensor_attributes
-from .tree_structure import structure_notes
-from .values import value_of
+GRAPH_MODULE = "GraphModule"  # whoever's: torch.fx makes a class for each graph
+
+
+def module_records(called: Iterable[CalledModule], text: TextOf) -> list[ModuleRecord]:
+    """Describe called modules and the modules inside them, in the order of the calls."""
+    records: dict[str, ModuleRecord] = {}
+    first_paths: dict[int, str] = {}
+    for called_path, called_module, traits, graph in called:
+        first = first_paths.setdefault(id(called_module), called_path)
+        if graph is not None:
+            records[called_path] = _graph_record(called_path, first, graph)
+            continue
+        if called_path not in records:
+            records[called_path] = _record(called_path, called_module, traits, first, text)
+        for path, module in parts_of(called_path, called_module) if called_module._modules else ():
+            if path not in records:
+                first = first_paths.setdefault(id(module), path)
+                records[path] = _record(path, module, traits_of(type(module)), first, text)
+    return list(records.values())
+
+
+def _record(path: str, module: torch.nn.Module, traits: ModuleTraits, first: str, text: TextOf) -> ModuleRecord:
+    training = None if traits.is_inert else training_flag(module)
+    return ModuleRecord(
+        path, traits.kind, module_config(module, text, traits), training, None if first == path else first
+    )
+
+
+def _graph_record(path: str, first: str, graph: GraphDocument) -> ModuleRecord:
+    if first != path:
+        return ModuleRecord(path, GRAPH_MODULE, same_as=first)
+    return ModuleRecord(path, GRAPH_MODULE, graph=graph)
+
 
 MOST_NESTED_GRAPHS = 50
 _NAME = re.compile(r"\w+\Z")
@@ -41,7 +71,7 @@ def build_document(
     the graph calls; None leaves the name to us. What has no stable text is a DocumentError.
     """
     _check_level(constants)
-    with collector_paused():  # none of tens of thousands of fresh records is garbage
+    with gc_paused():  # none of tens of thousands of fresh records is garbage
         return _Building(graph_module, constants, sources, own_name, depth=1).only_document()
 
 
@@ -55,7 +85,7 @@ def build_document_of_graph(
 ) -> GraphDocument:
     """Describe a graph that has no module of its own; its paths are those of `root`."""
     _check_level(constants)
-    with collector_paused():
+    with gc_paused():
         return _Building(root, constants, sources, own_name, depth=1, graph=graph).only_document()
 
 

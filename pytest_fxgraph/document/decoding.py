@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
+from pytest_fxgraph.document.literals import references
+from pytest_fxgraph.document.model import FORMAT, MOST_BYTES, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.yaml_reader import Items, Record, YamlDataError, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
-
-from .graph_document import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
-from .limits import MOST_BYTES
-from .literals import references
-from .yaml_data import Items, Record, YamlDataError, read_yaml
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 STATE_KINDS = ("parameter", "buffer", "constant")

@@ -10,9 +10,8 @@ import functools
 import re
 from collections.abc import Sequence
 
+from pytest_fxgraph.document.model import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.errors import DocumentError
-
-from .graph_document import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
 
 # YAML reads these words as truth values or as nothing, if not all versions of it do.
 _WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"])

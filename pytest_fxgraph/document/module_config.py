@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.document.argument_texts import ArgumentTexts
+from pytest_fxgraph.document.effects.profiles import training_matters
+from pytest_fxgraph.document.module_traits import ModuleTraits, traits_of
+from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.errors import DocumentError
-
-from .argument_texts import ArgumentTexts
-from .module_effects import training_matters
-from .module_traits import ModuleTraits, traits_of
-from .target_names import class_name
 
 TextOf = Callable[[Any], str]
 

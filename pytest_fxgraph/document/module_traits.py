@@ -5,14 +5,35 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from .operator_effects import FRESH_MODULES
-from .target_names import class_name
+from pytest_fxgraph.document.effects.tables import FRESH_MODULES
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.target_names import class_name
+
+
+class Attributes:
+    """Attributes of a module by path."""
+
+    def __init__(self, root: torch.nn.Module) -> None:
+        self._known: dict[str, Any] = {"": root}
+
+    def at(self, path: str) -> Any:
+        """Give what a path names; a missing part is an AttributeError."""
+        known = self._known
+        if path not in known:
+            parent, _, name = path.rpartition(".")
+            owner = self.at(parent)
+            # Modules first: torch.nn.Module looks for its parameters and buffers before them, in Python.
+            found = owner._modules.get(name) if isinstance(owner, torch.nn.Module) else None
+            known[path] = getattr(owner, name) if found is None else found
+        return known[path]
+
 
 _BATCH_NORMS = (torch.nn.modules.batchnorm._NormBase,)
 _DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
@@ -112,3 +133,20 @@ def _unsaid_value(parameter: inspect.Parameter) -> Any:
     """Give the default that goes unsaid, so that a parameter that a new torch adds does not change every golden."""
     default = parameter.default
     return default if default is None or default is False or parameter.kind is parameter.KEYWORD_ONLY else _NEVER
+
+
+class CalledModule(NamedTuple):
+    """A module that runs as part of a graph, and its document, if it is itself a graph."""
+
+    path: str
+    module: torch.nn.Module
+    traits: ModuleTraits
+    graph: GraphDocument | None
+
+
+def parts_of(path: str, module: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Module]]:
+    """List a module and the modules inside it, each under every path that it has."""
+    if not module._modules:  # most of those that a graph calls
+        return ((path, module),)
+    parts: Iterable[tuple[str, torch.nn.Module]] = module.named_modules(prefix=path, remove_duplicate=False)
+    return parts

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any
 
-from fxcore.module_frame import ModuleFrame
+from fxcore.node_data.module_stack import ModuleCall
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)[^\n]*(?:\n[ \t]+([^\n]*))?')
 _EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
@@ -16,13 +16,13 @@ _EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
 _NOT_THE_USERS = ("torch", "fxcore", "pytest_fxgraph")
 
 
-def unread_frame(node: Any) -> ModuleFrame | None:
+def unread_frame(node: Any) -> ModuleCall | None:
     """Return the call of a module that a node was made in, if its meta is that alone and nobody has read it yet.
 
     Reading it would write the whole stack of calls out.
     """
     frame = getattr(node, "_meta", None)
-    return frame if type(frame) is ModuleFrame else None
+    return frame if type(frame) is ModuleCall else None
 
 
 class Origins:

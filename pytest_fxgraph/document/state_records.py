@@ -9,14 +9,11 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.document.model import StateRecord
+from pytest_fxgraph.document.module_traits import Attributes, parts_of
+from pytest_fxgraph.document.target_names import class_name
+from pytest_fxgraph.document.tensor_texts import constant_text, tensor_text
 from pytest_fxgraph.errors import DocumentError
-
-from .attributes import Attributes
-from .constants import constant_text
-from .graph_document import StateRecord
-from .module_parts import parts_of
-from .target_names import class_name
-from .values import tensor_text
 
 # Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
 _MADE_BY_TRACING = re.compile(r"(_tensor_constant|lifted_tensor_|_lifted_tensor_constant)\d+\Z")

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 import fxcore
-from pytest_fxgraph.compare.common_subsequence import common_subsequence
-from pytest_fxgraph.equivalence.lanes import LaneFailure, LaneSettings, run_lane
+from pytest_fxgraph.compare.sequence_alignment import common_subsequence
+from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.operator_trace import Event, Recorder, Recording, RecordingInterpreter, positional
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.recording import Event, Recorder, Recording, RecordingInterpreter, positional
-from pytest_fxgraph.equivalence.statistics import measure
+from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
 _SEEN_IN_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
@@ -35,7 +35,7 @@ class Divergence:
 
 
 def notes_on_mismatch(
-    model: Any, graph: Any, settings: LaneSettings, comparison: OutputComparison, mismatches: list[Mismatch]
+    model: Any, graph: Any, settings: RunSettings, comparison: OutputComparison, mismatches: list[Mismatch]
 ) -> tuple[str, ...]:
     """Look for the cause of a mismatch and say in a few lines what was found."""
     if not any(mismatch.kind in _SEEN_IN_VALUES for mismatch in mismatches):
@@ -52,11 +52,11 @@ def notes_on_mismatch(
     return (_where_words(found), *_input_words(found, model, graph, settings))
 
 
-def _record(subject: Any, settings: LaneSettings, keep_inputs_of: int | None = None) -> Recording | None:
+def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> Recording | None:
     """Run once more and write down every operator; None where that fails."""
     recorder = Recorder(subject, keep_inputs_of)
-    result = run_lane(_recorded_call(subject, recorder), subject, settings)
-    return None if isinstance(result, LaneFailure) else recorder.recording
+    result = run_model(_recorded_call(subject, recorder), subject, settings)
+    return None if isinstance(result, RunFailure) else recorder.recording
 
 
 def _recorded_call(subject: Any, recorder: Recorder) -> Callable[..., Any]:
@@ -149,7 +149,7 @@ def _names(events: tuple[Event, ...]) -> str:
     return (", ".join(names) + (f" and {len(events) - 3} more" if len(events) > 3 else "")) if names else "nothing"
 
 
-def _input_words(found: Divergence, model: Any, graph: Any, settings: LaneSettings) -> tuple[str, ...]:
+def _input_words(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:
     """Say what went into the parted operator, and whether the error began there or grew there."""
     if found.places is None:
         return ()

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import nn
 
-from pytest_fxgraph.equivalence.arguments import ArgumentCopy
+from pytest_fxgraph.equivalence.inputs import ArgumentCopy
 from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.module_state import ModuleState
+from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state_changes import StateNames
-from pytest_fxgraph.equivalence.structure import tensors_in
+from pytest_fxgraph.equivalence.state.changes import StateNames
+from pytest_fxgraph.equivalence.state.module_state import ModuleState
 
 Gradients = Mapping[str, "torch.Tensor | None"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_fxgraph.equivalence.statistics import ErrorStatistics
+from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics
 from pytest_fxgraph.errors import GateError
 
 # In the order in which they are worth reading.

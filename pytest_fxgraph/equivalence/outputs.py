@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.statistics import measure
-from pytest_fxgraph.equivalence.structure import parts_of
+from pytest_fxgraph.equivalence.nested_values import parts_of
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 
 # Given both values and the path: None leaves them to us, "" says equal, any other text says what differs.

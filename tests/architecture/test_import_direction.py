@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(file for package in ("fxcore", "pytest_fxgraph") for file in (ROOT / package).rglob("*.py"))
-LONGEST_FILE = 400
+LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 
 
@@ -74,7 +74,7 @@ def test_a_file_imports_only_from_rooms_below_it(file):
         forbidden["pytest_fxgraph"] = "fxcore knows nothing of the plugin"
         forbidden["pytest"] = "fxcore knows nothing of pytest"
     if name != "fxcore.interop":
-        forbidden["torch.fx"] = "fxcore.interop alone knows torch.fx; others look through fxcore.torch_state"
+        forbidden["torch.fx"] = "fxcore.interop alone knows torch.fx; others look through fxcore.torch_fx_registry"
     if name.startswith(("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.command")):
         forbidden["torch"] = forbidden["fxcore"] = "documents are compared and shown without torch"
     for package, reason in forbidden.items():

@@ -10,7 +10,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.graph_document import ModuleRecord, StateRecord
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 
 RELU = document(
     "%x = input x : float32[2]\n%a = torch.relu(%x) : float32[2] @ layers.0\n%b = self.fc(%a) @ layers.1\nreturn %b",

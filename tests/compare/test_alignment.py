@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.alignment import align
-from pytest_fxgraph.compare.side import side_of
+from pytest_fxgraph.compare.graph_index import graph_index_of
 
 
 def pairs(expected: str, obtained: str):
     """Align two graphs and give the names of partners, and of nodes without one."""
-    alignment = align(side_of(document(expected)), side_of(document(obtained)))
+    alignment = align(graph_index_of(document(expected)), graph_index_of(document(obtained)))
     ours, theirs = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
     return (
         {ours[one].name: theirs[other].name for one, other in alignment.pairs()},

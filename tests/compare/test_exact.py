@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.graph_document import ModuleRecord, StateRecord
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 
 PLAIN = document(
     "%x = input x : int64[2]\n%a = f(%x, dim=1, keepdim=True)\n%b = g(%x) ! random\nreturn (%a, %b)",

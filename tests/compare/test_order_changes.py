@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.graph_document import ModuleRecord
+from pytest_fxgraph.document.model import ModuleRecord
 
 
 def moves(expected: str, obtained: str):

@@ -4,7 +4,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.graph_document import StateRecord
+from pytest_fxgraph.document.model import StateRecord
 
 
 def signature(expected, obtained):

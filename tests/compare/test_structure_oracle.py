@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.document.graph_document import GraphDocument, NodeRecord
 from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 
 
 @st.composite

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_fxgraph.document.decoding import decode
-from pytest_fxgraph.document.graph_document import GraphDocument, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
 HEAD = "format: 1\nnodes:\n- {name: x, op: placeholder, target: x}\n"

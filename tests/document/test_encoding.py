@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from fixtures.document_strategies import documents, texts
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.graph_document import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.errors import DocumentError
 
 EXAMPLE = GraphDocument(

@@ -1,12 +1,44 @@
+""""""
+
 from __future__ import annotations
 
 import gc
 import weakref
 
+import pytest
 from torch import nn
 from torch.nn.utils import parametrize
 
-from pytest_fxgraph.document.module_traits import traits_of
+from pytest_fxgraph.document.module_traits import Attributes, parts_of, traits_of
+
+
+def test_modules_parameters_and_plain_attributes_are_found_by_path():
+    root = nn.ModuleDict({"block": nn.Sequential(nn.Linear(1, 1))})
+    root.block.config = {"a": 1}
+    attributes = Attributes(root)
+
+    assert attributes.at("") is root
+    assert attributes.at("block.0") is root.block[0]
+    assert attributes.at("block.0.weight") is root.block[0].weight
+    assert attributes.at("block.config") == {"a": 1}
+
+
+def test_a_missing_part_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="block"):
+        Attributes(nn.Module()).at("block.weight")
+
+
+def test_a_module_without_parts_stands_for_itself():
+    layer = nn.ReLU()
+
+    assert list(parts_of("act", layer)) == [("act", layer)]
+
+
+def test_a_part_is_listed_under_each_of_its_paths():
+    layer = nn.ReLU()
+    block = nn.Sequential(layer, layer)
+
+    assert list(parts_of("block", block)) == [("block", block), ("block.0", layer), ("block.1", layer)]
 
 
 def test_the_parameters_of_a_constructor_come_with_what_goes_unsaid():

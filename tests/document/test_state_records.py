@@ -5,7 +5,7 @@ from torch import nn
 
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.graph_document import StateRecord
+from pytest_fxgraph.document.model import StateRecord
 
 
 def state_of(root, *, reads=(), calls=(), constants="exact"):

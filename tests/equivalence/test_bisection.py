@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.equivalence import check_equivalent
+from pytest_fxgraph.equivalence.fixture import check_equivalent
 
 
 class Inner(nn.Module):

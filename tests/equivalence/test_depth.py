@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
 
 import fxcore
-from pytest_fxgraph.equivalence.equivalence import Equivalence
+from pytest_fxgraph.equivalence.fixture import Equivalence
 
 BOTH = ("eval", "train")
 

@@ -15,7 +15,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import fxcore
 import fxcore._symbolic_trace
 from fixtures.oracle import assert_same
-from fxcore import generated_globals, interop, namespace
+from fxcore import interop
+from fxcore.codegen import globals as generated_globals
+from fxcore.node_data import namespace
 
 
 class Block(nn.Module):

@@ -1,7 +1,12 @@
+""""""
+
 from __future__ import annotations
 
 import copy
+import gc
+import operator
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -11,6 +16,97 @@ import fxcore
 from fixtures.oracle import assert_same
 from fxcore import CodeGen, Graph
 from fxcore.errors import FxError
+from fxcore.graph import break_cycles
+
+
+@pytest.fixture
+def collector_off():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def traced():
+    return fxcore.Tracer().trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+
+
+def test_nodes_go_without_the_garbage_collector(collector_off):
+    graph = traced()
+    nodes = [weakref.ref(node) for node in graph.nodes]
+
+    break_cycles(graph)
+    del graph
+
+    assert [node() for node in nodes] == [None] * 4
+
+
+def test_nodes_that_are_not_taken_apart_wait_for_it(collector_off):
+    graph = traced()
+    nodes = [weakref.ref(node) for node in graph.nodes]
+
+    del graph
+
+    assert None not in [node() for node in nodes]
+
+
+def test_a_long_graph_goes_without_deep_recursion(collector_off):
+    def chain(x):
+        for _ in range(20_000):
+            x = torch.relu(x)
+        return x
+
+    graph = fxcore.Tracer().trace(chain)
+    first = weakref.ref(next(iter(graph.nodes)))
+
+    break_cycles(graph)
+    del graph
+
+    assert first() is None
+
+
+def test_nodes_go_where_the_graph_was_told_as_in_torch_fx():
+    def walk(fx):
+        graph = fx.symbolic_trace(lambda x: torch.relu(x)).graph
+        x, relu, _ = graph.nodes
+
+        def add(function):
+            return graph.call_function(function, (x,))
+
+        with graph.inserting_before(relu):
+            add(torch.neg)
+            with graph.inserting_after(x):
+                add(torch.sin)
+                add(torch.cos)
+            add(torch.abs)
+        with graph.inserting_before():
+            graph.call_function(torch.ones, (1,))
+        with graph.inserting_after():
+            add(torch.tan)
+        graph.inserting_before(relu)  # for good: no block ends it
+        add(torch.exp)
+        return graph
+
+    assert_same(walk)
+
+
+def test_an_error_in_the_block_restores_the_place_too():
+    graph = fxcore.symbolic_trace(lambda x: torch.relu(x)).graph
+    x, relu, _ = graph.nodes
+
+    with pytest.raises(ZeroDivisionError), graph.inserting_before(relu):
+        raise ZeroDivisionError
+    last = graph.call_function(torch.neg, (x,))
+
+    assert list(graph.nodes)[-1] is last
+
+
+def test_a_place_in_another_graph_is_refused():
+    graph = fxcore.symbolic_trace(lambda x: x).graph
+    stranger = next(iter(fxcore.symbolic_trace(lambda x: x).graph.nodes))
+
+    with pytest.raises(AssertionError, match=r"Node to insert before is not in graph\.: 'x' belongs to another graph"):
+        graph.inserting_before(stranger)
 
 
 def function(x, y):
@@ -144,3 +240,52 @@ def test_dead_code_goes_from_graph_modules_that_the_graph_reads():
 
     assert changed
     assert "relu" not in inner.code
+
+
+def test_a_graph_made_by_hand_is_torch_fx_s():
+    def made(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x", torch.Tensor)
+        size = graph.placeholder("size", int, default_value=3)
+        graph.placeholder("nothing", default_value=None)
+        rest, named = graph.placeholder("*rest"), graph.placeholder("**named")
+        weight = graph.create_node("get_attr", "w", name="weight")
+        total = graph.call_function(operator.add, (x, weight), name="total")
+        again = graph.call_function(operator.add, (total, size), name="total")
+        flat = graph.call_method("view", (again, -1), {"out": 1})
+        layer = graph.create_node("call_module", "l.0", (flat,))
+        graph.output({"a": [layer, (total,)], "b": named, "c": rest}, torch.Tensor)
+        return graph, graph.python_code("module").src
+
+    assert_same(made)
+
+
+def test_an_attribute_that_is_not_there_warns_and_a_missing_module_is_refused():
+    graph = fxcore.symbolic_trace(nn.Sequential(nn.Linear(1, 1))).graph
+
+    with pytest.warns(UserWarning, match="Attempted to insert a get_attr Node with no underlying reference"):
+        graph.get_attr("missing")
+    with pytest.raises(AttributeError, match="missing"):
+        graph.call_module("missing")
+    assert graph.get_attr("0.weight").name == "_0_weight"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda graph, x: graph.call_function(torch.relu, [x]), "args must be a tuple, got <class 'list'>"),
+        (lambda graph, x: graph.call_function(torch.relu, (x,), [x]), "kwargs must be a dict, got <class 'list'>"),
+        (lambda graph, x: graph.call_module(3), "Expected target to be str, got <class 'int'>"),
+        (lambda graph, x: graph.create_node("call", "x"), "op 'call' is not in _legal_ops"),
+    ],
+)
+def test_wrong_arguments_are_refused(make, words):
+    graph = Graph()
+    x = graph.placeholder("x")
+
+    with pytest.raises(AssertionError) as caught:
+        make(graph, x)
+
+    assert words in str(caught.value)
+    assert isinstance(caught.value, FxError)
+    assert list(graph.nodes) == [x]

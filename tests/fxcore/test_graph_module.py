@@ -1,6 +1,9 @@
+""""""
+
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph, GraphModule, Tracer
 from fxcore.errors import FxError
+from fxcore.graph_module import unused_module_paths
 
 
 class Model(nn.Module):
@@ -176,3 +180,91 @@ def test_a_freed_module_frees_its_graph():
     gc.collect()
 
     assert (graph(), module()) == (None, None)
+
+
+def failing(x, y):
+    return torch.relu(x) @ y + 1
+
+
+def test_a_failure_in_generated_code_is_shown_with_its_lines(capsys):
+    def printed(fx):
+        module = fx.symbolic_trace(failing)
+        with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+            module(torch.ones(2), torch.ones(3))
+        return re.sub(r"(?s).*Call using", "Call using", capsys.readouterr().err)
+
+    assert_same(printed)
+    printed(fxcore)
+    assert "matmul = relu @ y" in printed(fxcore)
+
+
+def test_a_failure_elsewhere_is_left_to_python(capsys):
+    module = fxcore.symbolic_trace(nn.Sequential(nn.Linear(3, 4)))
+
+    with pytest.raises(RuntimeError):
+        module(torch.ones(2))
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        module()
+
+    assert "HERE" not in capsys.readouterr().err
+
+
+def test_modules_that_are_not_needed_are_deleted_as_torch_fx_deletes_them():
+    def left(fx):
+        root = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU(), nn.Linear(1, 1)), nn.Sequential(nn.Tanh()))
+        module = fx.symbolic_trace(root)
+        module.add_submodule("spare.inside", nn.Linear(1, 1))
+        module.add_submodule("0.below_a_called_one", nn.ReLU())
+        tanh = list(module.graph.nodes)[-2]
+        tanh.replace_all_uses_with(tanh.args[0])
+        module.graph.erase_node(tanh)
+        module.delete_all_unused_submodules()
+        return [name for name, _ in module.named_modules()], module
+
+    assert_same(left)
+
+
+def test_a_module_whose_parameter_is_read_stays():
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.outer = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+
+        def forward(self, x):
+            return x + self.outer[0].weight
+
+    root = Reads()
+    graph = fxcore.Tracer().trace(root)
+
+    assert unused_module_paths(root, graph.nodes) == ["outer.1"]
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def test_a_module_and_those_inside_are_one_readable_class(capsys):
+    def texts(fx):
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inside = fx.symbolic_trace(Inner())
+
+            def forward(self, x):
+                return self.inside(x) + 1
+
+        class KeepsGraphModules(fx.Tracer):
+            def is_leaf_module(self, m, module_qualified_name):
+                return isinstance(m, fx.GraphModule)
+
+        root = Outer()
+        module = fx.GraphModule(root, KeepsGraphModules().trace(root), "Named")
+        for node in module.graph.nodes:
+            node.meta["val"] = torch.ones(2, 3)
+            node.stack_trace = 'File "model.py", line 3, in forward\n    return x'
+        options = [{}, {"include_stride": True, "include_device": True}, {"colored": True}, {"expanded_def": True}]
+        returned = [module.print_readable(**chosen) for chosen in options]
+        return returned, capsys.readouterr().out, module.print_readable(print_output=False), str(module)
+
+    assert_same(texts)

@@ -8,7 +8,7 @@ import torch
 
 import fxcore
 from fixtures.call_counts import added_calls, calls_in
-from fxcore import statement_writer
+from fxcore.codegen import statements
 
 
 def chain(length):
@@ -60,8 +60,8 @@ def test_the_signature_of_a_code_generator_is_looked_at_once(monkeypatch):
 
 def test_a_function_is_named_once_for_all_its_calls(monkeypatch):
     asked = []
-    plain = statement_writer.qualified_name
-    monkeypatch.setattr(statement_writer, "qualified_name", lambda target: asked.append(target) or plain(target))
+    plain = statements.qualified_name
+    monkeypatch.setattr(statements, "qualified_name", lambda target: asked.append(target) or plain(target))
 
     chain(50).python_code("self")
 

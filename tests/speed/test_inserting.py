@@ -6,7 +6,7 @@ import operator
 from itertools import pairwise
 
 import fxcore
-from fxcore import node_list
+from fxcore.nodes import node_list
 
 
 def spreads_of(monkeypatch, insertions):

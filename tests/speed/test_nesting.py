@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 import fxcore
-from fxcore import pending_forward
+from fxcore import lazy_forward
 
 
 def nest(depth):
@@ -20,7 +20,7 @@ def nest(depth):
 
 @pytest.mark.parametrize("depth", [5, 40])
 def test_what_is_inside_is_not_compiled_anew_at_each_level(monkeypatch, depth):
-    for module in list(pending_forward._OUTDATED):  # of other tests
+    for module in list(lazy_forward._OUTDATED):  # of other tests
         module.is_replaced()
     compiled = []
     recompile = fxcore.GraphModule.recompile

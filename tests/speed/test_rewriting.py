@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import fxcore
-from fxcore import match_replacer, splice
-from fxcore.candidates import OperatorLookup
-from fxcore.quick_correspondence import QuickCorrespondence
+from fxcore.matching import deferred_edits, replacer
+from fxcore.matching.compiled_pattern import QuickCorrespondence
+from fxcore.matching.search import OperatorLookup
 
 
 def module_of(graph, result):
@@ -141,8 +141,8 @@ def test_each_reader_is_rewritten_once_after_all_matches(count_calls):
     x = graph.placeholder("x")
     values = [graph.call_function(torch.relu, (x,)) for _ in range(50)]
     module = module_of(graph, [graph.call_function(torch.cat, (values,)) for _ in range(3)])
-    rewritten = count_calls(splice, "rewrite")
-    prepared = count_calls(match_replacer, "ReplacingGraph")
+    rewritten = count_calls(deferred_edits, "rewrite")
+    prepared = count_calls(replacer, "ReplacingGraph")
 
     assert len(fxcore.replace_pattern(module, lambda x: torch.relu(x), lambda x: torch.neg(x))) == 50
 

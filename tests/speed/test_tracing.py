@@ -10,7 +10,7 @@ from torch import nn
 
 import fxcore
 from fixtures.call_counts import added_calls, calls_in
-from fxcore import wrapping
+from fxcore.tracing import wrap
 
 
 def layers(length):
@@ -54,8 +54,8 @@ def test_metadata_is_not_written_out_before_somebody_looks():
 def test_the_functions_of_math_are_looked_up_once(monkeypatch):
     fxcore.Tracer().trace(lambda x: x)
     looked = []
-    plain = wrapping.recorded_function
-    monkeypatch.setattr(wrapping, "recorded_function", lambda function: looked.append(function) or plain(function))
+    plain = wrap.recorded_function
+    monkeypatch.setattr(wrap, "recorded_function", lambda function: looked.append(function) or plain(function))
 
     graph = fxcore.Tracer().trace(lambda x: math.cosh(x))
 

@@ -11,10 +11,9 @@ import pytest
 # and those that are slow to import, are here before the first run.
 import pytest_fxgraph.compare.levels
 import pytest_fxgraph.document.decoding
-import pytest_fxgraph.equivalence.equivalence
-import pytest_fxgraph.equivalence.transform
-import pytest_fxgraph.golden_fixture
-import pytest_fxgraph.report.words  # noqa: F401
+import pytest_fxgraph.equivalence.fixture
+import pytest_fxgraph.golden.fixture
+import pytest_fxgraph.report.text  # noqa: F401
 
 MODEL = """
 import torch

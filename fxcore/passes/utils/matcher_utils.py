@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fxcore.matcher import InternalMatch, SubgraphMatcher
+from fxcore.matching.matcher import InternalMatch, SubgraphMatcher
 
 __all__ = ["InternalMatch", "SubgraphMatcher"]

@@ -6,12 +6,12 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
-from fxcore.calling_convention import PyTreeCodeGen
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.internal_match import InternalMatch
-from fxcore.matcher import SubgraphMatcher
+from fxcore.matching.match import InternalMatch
+from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.node import Node
 
 __all__ = ["SubgraphMatcherWithNameNodeMap"]

@@ -1,0 +1,133 @@
+"""Comments and annotations that generated code carries when it is written for people."""
+
+from __future__ import annotations
+
+import pprint
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._dtype_abbrs import dtype_abbrs
+
+from fxcore.node import Node
+from fxcore.node_data.printing import example_value, shape_text
+
+_FRAME = re.compile(r"^File \"(.+)\", line (\d+), in (.+)$")
+_COLOURS = {
+    "red": "\033[31m",
+    "blue": "\033[34m",
+    "dim": "\033[2m",
+    "dim_blue": "\033[2m\033[34m",
+    "dim_green": "\033[2m\033[32m",
+}
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_WITHOUT_STRIDE = (torch.sparse_csc, torch.sparse_csr)
+_LONGEST_ANNOTATION = 40
+
+
+@dataclass(frozen=True)
+class VerboseStyle:
+    """What verbose code shows beside the statements."""
+
+    stride: bool = False
+    device: bool = False
+    meta: bool = False
+    colored: bool = False
+    expanded_def: bool = False
+    additional_meta: Sequence[str] = ()
+    sym_repr: Callable[[Any], str] = repr
+
+    def paint(self, colour: str, text: str) -> str:
+        """Return `text` in a colour if the code is coloured."""
+        return f"{_COLOURS[colour]}{text}\033[0m" if self.colored else text
+
+
+def value_annotation(node: Node, style: VerboseStyle) -> str | None:
+    """Return what stands after a value's name for its recorded example, as `: "f32[2, 3]"`; None without one."""
+    value = example_value(node)
+    if isinstance(value, torch.Tensor):
+        return None if value.layout in _WITHOUT_STRIDE else f': "{_tensor_text(value, style)}"'
+    if isinstance(value, _SYMBOLIC):
+        return f': "Sym({style.sym_repr(value)})"'
+    if _is_tensor_metadata(value):
+        return f': "{dtype_abbrs[value.dtype]}{shape_text(value.shape)}"'
+    return None
+
+
+def _is_tensor_metadata(value: Any) -> bool:
+    # By shape, not by class: a graph that came from torch.fx carries torch.fx's own.
+    return isinstance(value, tuple) and type(value).__name__ == "TensorMetadata"
+
+
+def _tensor_text(tensor: torch.Tensor, style: VerboseStyle) -> str:
+    stride = shape_text(tensor.stride()) if style.stride else ""
+    device = str(tensor.device) if style.device else ""
+    text = (
+        style.paint("red", dtype_abbrs[tensor.dtype])
+        + style.paint("blue", shape_text(tensor.shape))
+        + style.paint("dim_blue", stride)
+        + style.paint("dim_green", device)
+    )
+    is_plain = type(tensor) is torch.Tensor or isinstance(tensor, FakeTensor)
+    return text if is_plain else f"{type(tensor).__name__}({text})"
+
+
+def origin_comment(node: Node, style: VerboseStyle) -> str | None:
+    """Return the comment that says which line of the user's source `node` comes from; None for inputs and outputs."""
+    if node.op in ("placeholder", "output"):
+        return None
+    comment = f"{_chosen_meta(node, style)}#{_custom_text(node)}{_recompute_text(node)} {_origin(node)}"
+    return f"\n{style.paint('dim', comment)}\n"
+
+
+def _chosen_meta(node: Node, style: VerboseStyle) -> str:
+    shown = [f"{key}: {node.meta[key]}" for key in style.additional_meta if key in node.meta]
+    return f"# {', '.join(shown)} " if shown else ""
+
+
+def _custom_text(node: Node) -> str:
+    custom = node.meta.get("custom")
+    return f" Annotation: { {key: _shortened(value) for key, value in custom.items()} }" if custom else ""
+
+
+def _shortened(value: Any) -> Any:
+    text = str(value)
+    return text[:_LONGEST_ANNOTATION] + "..." if len(text) > _LONGEST_ANNOTATION else value
+
+
+def _recompute_text(node: Node) -> str:
+    recompute, region = node.meta.get("recompute"), node.meta.get("ac_graph_id")
+    if region is not None:
+        return f" ac_graph_id: {region}" + (f" - {recompute.name}" if recompute is not None else "")
+    return f" recompute: {recompute.name}" if recompute is not None else ""
+
+
+def _origin(node: Node) -> str:
+    frame = innermost_frame(node.stack_trace)
+    if frame is None:
+        return "No stacktrace found for following nodes"
+    file, line, function, source = frame
+    return f"File: {file}:{line} in {function}, code: {source}"
+
+
+def innermost_frame(stack_trace: str | None) -> tuple[str, str, str, str] | None:
+    """Return file, line, function and source text of the last frame in a formatted stack; None if there is none."""
+    lines = stack_trace.strip().split("\n") if stack_trace else []
+    for index in range(len(lines) - 2, -1, -1):
+        match = _FRAME.match(lines[index].strip())
+        if match:
+            file, line, function = match.groups()
+            return file, line, function, lines[index + 1].strip()
+    return None
+
+
+def meta_docstring(node: Node) -> list[str]:
+    """Return lines of a string statement that lists everything in `node.meta`."""
+    if not node.meta:
+        return []
+    # str, not repr, inside: the repr of a symbolic value may ask for its truth.
+    entries = [f"{key}: {pprint.pformat(str(value), width=80, compact=True)}" for key, value in node.meta.items()]
+    return ['"""', *entries, '"""']

@@ -1,0 +1,188 @@
+"""Putting other nodes in the place of matched ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+
+from fxcore.graph import Graph
+from fxcore.matching.bulk_edit import erase, insert_copy, rewrite
+from fxcore.matching.comparison import nodes_in
+from fxcore.node import Node
+from fxcore.node_data.arguments import PLAIN, freeze, map_values
+
+_position = attrgetter("_sort_key")
+
+
+class DeferredEdits:
+    """Replaces values of one graph by others.
+
+    Readers of replaced values are rewritten, and replaced nodes erased, when `finish` is called: each reader once,
+    however many of its arguments change. Until then, `resolve` tells what stands in the place of a value.
+    """
+
+    def __init__(self, graph: Graph, *, has_listeners: bool = True) -> None:
+        """Replace in `graph`; if it has no listeners, after `plain_edits.expect_edits`."""
+        self._graph = graph
+        self._has_listeners = has_listeners
+        # From values to what stands in their place, which may be replaced itself.
+        self.replaced: dict[Node, Any] = {}
+        # Those of them whose readers are still to be rewritten.
+        self._unfinished: dict[Node, Any] = {}
+        # The other way round: the values whose readers will read a node.
+        self._stood_in_for: dict[Node, list[Node]] = {}
+        self._dead: dict[Node, None] = {}
+        # When a node last began to read something; readers of a value are listed in that order.
+        self._joined: dict[Node, int] = {}
+        self._to_rewrite: dict[Node, None] = {}
+        self._clock = 0
+
+    def resolve(self, value: Any) -> Any:
+        """Return what stands in the place of a value by now; nested values are resolved in their containers."""
+        return _follow(value, self.replaced)
+
+    def replace(self, value: Node, replacement: Any, readers: list[Node]) -> None:
+        """Let the `readers` of `value`, but for those that are to be erased, read `replacement`."""
+        if replacement is value:
+            return
+        dead, to_rewrite, joined = self._dead, self._to_rewrite, self._joined
+        hooks = self._has_listeners and getattr(self._graph.owning_module, "_replace_hooks", None)
+        if len(readers) > 1:
+            # Since they were listed, another value of theirs may have been replaced.
+            readers = sorted(readers, key=self._time_joined)
+        for reader in readers:
+            if reader in dead:
+                continue
+            if hooks:
+                name = replacement._name if isinstance(replacement, Node) else repr(replacement)
+                for hook in hooks:
+                    hook(old=value, new=name, user=reader)
+            to_rewrite[reader] = None
+            self._clock += 1
+            joined[reader] = self._clock
+        self.replaced[value] = self._unfinished[value] = replacement
+        if isinstance(replacement, Node):
+            self._stood_in_for.setdefault(replacement, []).append(value)
+
+    def discard(self, nodes: Iterable[Node]) -> None:
+        """Erase nodes, once their readers are rewritten."""
+        for node in nodes:
+            self._dead[node] = None
+
+    def insert(self, before: Node, body: Iterable[Node], val_map: dict[Node, Any]) -> list[Node]:
+        """Copy nodes of another graph to the place before a node; fill in `val_map` and return the copies."""
+        graph = self._graph
+        copies = []
+        if self._has_listeners:
+            with graph.inserting_before(before):
+                for node in body:
+                    val_map[node] = copied = graph.node_copy(node, val_map.__getitem__)
+                    copies.append(copied)
+        else:
+            for node in body:
+                val_map[node] = copied = insert_copy(graph, before._prev, node, val_map)
+                copies.append(copied)
+        for copied in copies:
+            self._clock += 1
+            self._joined[copied] = self._clock
+        return copies
+
+    def make_place(self, inputs: list[Any], values: list[Node], readers: list[Node]) -> Node | None:
+        """Return the node to insert before, so that the `inputs` come before the `readers`, or behind all `values`.
+
+        Inputs may be nested. Where one stands behind a reader, it is moved to the front with all that it needs. None if
+        there is no such place, since an input depends on one of the values.
+        """
+        if not readers:
+            place = values[0]._next if len(values) == 1 else max(values, key=_position)._next
+        else:
+            place = readers[0] if len(readers) == 1 else min(readers, key=_position)
+        if place._op != "root":
+            end = place._sort_key
+            for value in inputs:
+                if type(value) is not Node or value._sort_key >= end:
+                    break
+            else:
+                return place
+        late = self._needed(nodes_in(inputs), place)
+        if not late.isdisjoint(readers):
+            return None
+        while place in late:
+            late.discard(place)
+            place = place._next
+        for node in sorted(late, key=_position):
+            place.prepend(node)
+        return place
+
+    def _needed(self, inputs: Iterable[Node], place: Node) -> set[Node]:
+        """Return the nodes from `place` on that the inputs are, or are computed from."""
+        end = place._sort_key if place._op != "root" else None
+        needed: set[Node] = set()
+        pending = list(inputs)
+        while pending:
+            node = pending.pop()
+            if end is None or node._sort_key < end or node in needed:
+                continue
+            needed.add(node)
+            for value in node._input_nodes:
+                pending += nodes_in(self.resolve(value))
+        return needed
+
+    def readers(self, value: Node) -> list[Node]:
+        """Return the nodes that read a value by now, in the order in which they began to."""
+        dead = self._dead
+        readers = [reader for reader in value.users if reader not in dead]
+        if value in self._stood_in_for:
+            pending = list(self._stood_in_for[value])
+            while pending:
+                current = pending.pop()
+                readers += [reader for reader in current.users if reader not in dead]
+                pending += self._stood_in_for.get(current, ())
+            readers = list(dict.fromkeys(readers))
+        return sorted(readers, key=self._time_joined) if len(readers) > 1 else readers
+
+    def _time_joined(self, reader: Node) -> int:
+        return self._joined.get(reader, 0)
+
+    def finish(self) -> None:
+        """Rewrite the readers of replaced values and erase what was discarded."""
+        dead, unfinished = self._dead, self._unfinished
+        rewritten = sorted([node for node in self._to_rewrite if node not in dead], key=self._joined.__getitem__)
+        if self._has_listeners:
+            for reader in rewritten:
+                kwargs = reader._kwargs and _follow(reader._kwargs, unfinished)
+                reader._set_arguments(_follow(reader._args, unfinished), kwargs)
+        elif rewritten:
+            # Frozen, as arguments are.
+            final = {value: freeze(_follow(value, unfinished), {}) for value in unfinished}
+            for reader in rewritten:
+                rewrite(reader, final)
+        if self._has_listeners:
+            # Backwards: whoever reads a node stands behind it.
+            for node in sorted(dead, key=_position, reverse=True):
+                self._graph.erase_node(node)
+        else:
+            erase(self._graph, dead)
+        for value in dict.fromkeys([value for reader in rewritten for value in reader._input_nodes]):
+            if len(value.users) > 1:
+                self._list_in_order(value)
+        for table in (self._unfinished, self._stood_in_for, self._dead, self._joined, self._to_rewrite):
+            table.clear()
+
+    def _list_in_order(self, value: Node) -> None:
+        """List the readers of a value as they would be had each been rewritten at once."""
+        times = [self._time_joined(reader) for reader in value.users]
+        if any(earlier > later for earlier, later in pairwise(times)):
+            value.users = dict.fromkeys(sorted(value.users, key=self._time_joined))
+
+
+def _follow(value: Any, replaced: dict[Node, Any]) -> Any:
+    if type(value) in PLAIN:
+        return value
+    if not isinstance(value, Node):
+        return map_values(value, lambda node: _follow(node, replaced) if node in replaced else node)
+    while isinstance(value, Node) and value in replaced:
+        value = replaced[value]
+    return value

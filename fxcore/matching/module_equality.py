@@ -1,0 +1,114 @@
+"""When does a module in a pattern stand for a module in a graph?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.errors import GraphArgumentError
+from fxcore.matching.literals import constants_equal
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute, has_attribute
+
+_PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
+
+
+def module_comparison(name: str) -> Callable[[Node, Node], bool]:
+    """Return how two call_module nodes are compared under `match_modules=name`: "path", "class" or "config"."""
+    try:
+        return _LIKENESSES[name]
+    except KeyError:
+        raise GraphArgumentError(
+            f"match_modules={name!r} is none of {', '.join(map(repr, _LIKENESSES))}: modules can be matched by their "
+            "path, by their class, or by class and hyper-parameters"
+        ) from None
+
+
+def _have_same_path(expected: Node, obtained: Node) -> bool:
+    return bool(expected._target == obtained._target)
+
+
+def _have_same_class(expected: Node, obtained: Node) -> bool:
+    return type(_module_of(expected)) is type(_module_of(obtained))
+
+
+def _have_same_config(expected: Node, obtained: Node) -> bool:
+    return have_same_config(_module_of(expected), _module_of(obtained))
+
+
+_LIKENESSES = {"path": _have_same_path, "class": _have_same_class, "config": _have_same_config}
+
+
+def stand_for_one_each(nodes_map: dict[Node, Any]) -> bool:
+    """Tell whether each module that a pattern calls, be it more than once, stands for one module."""
+    modules: dict[str, Any] = {}
+    for expected, obtained in nodes_map.items():
+        if expected._op == "call_module" and obtained._op == "call_module":
+            module = value_of(obtained)
+            if modules.setdefault(str(expected._target), module) is not module:
+                return False
+    return True
+
+
+def have_same_config(expected: nn.Module, obtained: nn.Module) -> bool:
+    """Tell whether two modules are of one class, with equal hyper-parameters and shapes of state, all the way down.
+
+    Values of parameters and buffers, and the training flag, may differ.
+    """
+    if type(expected) is not type(obtained):
+        return False
+    if not constants_equal(_hyper_parameters(expected), _hyper_parameters(obtained)):
+        return False
+    if _state_shapes(expected) != _state_shapes(obtained):
+        return False
+    children, counterparts = dict(expected.named_children()), dict(obtained.named_children())
+    return children.keys() == counterparts.keys() and all(
+        have_same_config(child, counterparts[name]) for name, child in children.items()
+    )
+
+
+def differing_settings(expected: nn.Module, obtained: nn.Module) -> list[str]:
+    """Say in which hyper-parameters two modules of one class differ: "stride is (1, 1) and (2, 2)"."""
+    ours, theirs = _hyper_parameters(expected), _hyper_parameters(obtained)
+    return [
+        f"{name} is {ours.get(name)!r} and {theirs.get(name)!r}"
+        for name in {**ours, **theirs}
+        if not constants_equal(ours.get(name), theirs.get(name))
+    ]
+
+
+def _hyper_parameters(module: nn.Module) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name != "training" and _is_plain(value)
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN)
+
+
+def _state_shapes(module: nn.Module) -> dict[str, Any]:
+    state = {**module._parameters, **module._buffers}
+    return {name: value if value is None else (value.shape, value.dtype) for name, value in state.items()}
+
+
+def _module_of(node: Node) -> Any:
+    return value_of(node)
+
+
+def value_of(node: Node) -> Any:
+    """Return what the target of a call_module or get_attr node names in the module that owns its graph."""
+    owner, path = node.graph.owning_module, str(node._target)
+    if owner is None or not has_attribute(owner, path):
+        raise GraphArgumentError(
+            f"cannot look up {path!r} of node {node._name!r}: its graph must not be without an owning_module "
+            "that has it; pass a GraphModule, or a module or function to be traced, in place of a Graph"
+        )
+    return get_attribute(owner, path)

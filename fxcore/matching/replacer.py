@@ -1,0 +1,206 @@
+"""Replacing the matches of a pattern in a graph, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fxcore.errors import GraphArgumentError
+from fxcore.graph import Graph
+from fxcore.matching.attribute_transfer import rename_paths
+from fxcore.matching.comparison import nodes_in
+from fxcore.matching.deferred_edits import DeferredEdits
+from fxcore.matching.match import InternalMatch
+from fxcore.node import Node
+
+
+def pair_outputs(pattern_output: Any, returned: list[Node], replacement_output: Any) -> list[tuple[Node, Any]]:
+    """Pair the values in a pattern's output with what stands in their places in the output of a replacement.
+
+    Where the two are nested differently, the values of both, in reading order, are paired one by one; `returned`
+    lists those of the pattern. Raises GraphArgumentError (an AssertionError) if that does not work out either.
+    """
+    pairs: dict[Node, Any] = {}
+    if _collect(pattern_output, replacement_output, pairs):
+        return list(pairs.items())
+    leaves = _leaves(replacement_output)
+    if len(leaves) != len(returned):
+        raise GraphArgumentError(
+            f"Returning nodes count mismatch: {len(returned)} vs {len(leaves)}: the pattern returns "
+            f"{pattern_output!r}, the replacement {replacement_output!r}; let both return values in the same structure"
+        )
+    return list(zip(returned, leaves, strict=True))
+
+
+def _collect(expected: Any, replacement: Any, pairs: dict[Node, Any]) -> bool:
+    """Note what stands in the place of each node in `expected`; tell whether everything has its place."""
+    if isinstance(expected, Node):
+        if isinstance(replacement, (list, tuple, dict)):
+            return False
+        return pairs.setdefault(expected, replacement) is replacement
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(replacement, (list, tuple)) or len(expected) != len(replacement):
+            return False
+        return all(_collect(ours, theirs, pairs) for ours, theirs in zip(expected, replacement, strict=True))
+    if isinstance(expected, dict):
+        if not isinstance(replacement, dict) or expected.keys() != replacement.keys():
+            return False
+        return all(_collect(value, replacement[key], pairs) for key, value in expected.items())
+    return not isinstance(replacement, Node)
+
+
+def _leaves(output: Any) -> list[Any]:
+    if isinstance(output, (list, tuple)):
+        return [leaf for item in output for leaf in _leaves(item)]
+    if isinstance(output, dict):
+        return [leaf for item in output.values() for leaf in _leaves(item)]
+    return [output]
+
+
+class ReplacingGraph:
+    """A graph that takes the place of matches, with what there is to know about it beforehand."""
+
+    def __init__(self, graph: Graph, pattern_output: Any, returned: list[Node], pattern_inputs: list[Node]) -> None:
+        """Prepare `graph`; the pattern returns `pattern_output`, in which the nodes `returned` are.
+
+        Raises GraphArgumentError (an AssertionError) if it returns another number of values.
+        """
+        nodes = list(graph.nodes)
+        self.inputs = [node for node in nodes if node.op == "placeholder"]
+        # With what stands for nothing in the pattern, since it is not used there.
+        pairs = zip(self.inputs, pattern_inputs, strict=False) if len(self.inputs) == len(pattern_inputs) else ()
+        self.unfounded = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
+        self.inputs_computed_with = [node for node in self.inputs if _is_computed_with(node)]
+        self.body = [node for node in nodes if node.op not in ("placeholder", "output")]
+        output = nodes[-1].args[0] if nodes and nodes[-1].op == "output" else None
+        self.successors = pair_outputs(pattern_output, returned, output)
+        self.returns_inputs = any(isinstance(each, Node) and each.op == "placeholder" for _, each in self.successors)
+
+
+class MatchReplacer:
+    """Puts replacements in the place of matches of one pattern."""
+
+    def __init__(self, graph: Graph, pattern: Graph, *, at_once: bool, modules_are_captured: bool) -> None:
+        """Replace in `graph`.
+
+        With `at_once`, the graph is whole after every replacement, and its listeners hear of every edit; else it is
+        whole after `finish`, and must have none. With `modules_are_captured`,
+        the paths that `pattern` uses mean, in a replacement, the modules that were matched.
+        """
+        self._splice = DeferredEdits(graph, has_listeners=at_once)
+        self.at_once = at_once
+        nodes = list(pattern.nodes)
+        self._inputs = [node for node in nodes if node.op == "placeholder"]
+        self._numbered_inputs = list(enumerate(self._inputs))
+        self._operations = [node for node in nodes if node.op not in ("placeholder", "output")]
+        self._returned = list(nodes[-1]._input_nodes)
+        self._replaces_inputs = any(node.op == "placeholder" for node in self._returned)
+        self._output = nodes[-1].args[0] if nodes[-1].op == "output" else None
+        self._path_users = [
+            node for node in self._operations if modules_are_captured and node.op in ("call_module", "get_attr")
+        ]
+        self.captured_paths = {node.target for node in self._path_users}
+
+    def prepare(self, replacement: Graph) -> ReplacingGraph:
+        """Return `replacement` in the form that `replace` takes."""
+        return ReplacingGraph(replacement, self._output, self._returned, self._inputs)
+
+    def check_inputs(self, match: InternalMatch, replacement: ReplacingGraph, inputs: list[Any]) -> None:
+        """Raise GraphArgumentError (an AssertionError) if `inputs` are not what a replacement needs."""
+        placeholders = replacement.inputs
+        if len(placeholders) != len(inputs):
+            raise GraphArgumentError(
+                f"Placeholder count mismatch: {len(inputs)} vs {len(placeholders)}: the replacement must have the "
+                f"parameters of the pattern, ({', '.join([node.name for node in self._inputs])}), used or not"
+            )
+        for node, placeholder in replacement.unfounded:
+            if node not in match.nodes_map:
+                raise GraphArgumentError(
+                    f"the replacement uses its parameter {placeholder.name!r}, but the pattern's, {node.name!r}, "
+                    "stands for nothing since the pattern does not use it; use it in the pattern too"
+                )
+
+    def replace(
+        self, match: InternalMatch, replacement: ReplacingGraph, inputs: list[Any], names: Mapping[str, str]
+    ) -> list[Node] | None:
+        """Put a copy of `replacement`, with paths renamed, in the place of a match; return the new nodes.
+
+        `inputs` are the values that the replacement's placeholders stand for. None if there is no place for it any
+        more, since earlier replacements made an input depend on what the match computes; nothing is changed then.
+        """
+        splice, nodes_map = self._splice, match.nodes_map
+        self._refresh(match)
+        if inputs is not match.placeholder_nodes:  # which are as they are by now
+            inputs = [splice.resolve(value) for value in inputs]
+        val_map: dict[Node, Any] = dict(zip(replacement.inputs, inputs, strict=True))
+        matched = [nodes_map[node] for node in self._operations]
+        readers: _Readers = {}
+        everybody: list[Node] = []
+        for node in self._returned:
+            value = nodes_map[node]
+            # A constant may stand for an input that the pattern returns; nobody reads it.
+            if isinstance(value, Node):
+                readers[value] = found = splice.readers(value)
+                everybody += found
+        needed = [val_map[node] for node in replacement.inputs_computed_with]
+        if replacement.returns_inputs:
+            needed += self._late_successors(match, replacement, val_map, readers)
+        place = splice.make_place(needed, list(readers) or matched, everybody)
+        if place is None:
+            return None
+        if self._replaces_inputs:
+            splice.finish()
+        copies = splice.insert(place, replacement.body, val_map)
+        if self._path_users or names:
+            captured = {node.target: nodes_map[node].target for node in self._path_users}
+            rename_paths(copies, {**names, **captured})
+        splice.discard(matched)
+        for node, successor in replacement.successors:
+            value = nodes_map[node]
+            if isinstance(value, Node):
+                new = val_map[successor] if isinstance(successor, Node) else successor
+                # The copy itself may read a value that it replaces, and goes on reading it.
+                affected = self._readers_but(copies, value) if self._replaces_inputs else readers[value]
+                splice.replace(value, new, affected)
+        if self.at_once or self._replaces_inputs:
+            splice.finish()
+        return copies
+
+    def _readers_but(self, copies: list[Node], value: Node) -> list[Node]:
+        return [reader for reader in self._splice.readers(value) if reader not in copies]
+
+    def _late_successors(
+        self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], readers: _Readers
+    ) -> list[Node]:
+        """Return the inputs that take the place of a value but stand behind a reader of it."""
+        matched = {match.nodes_map[node] for node in self._operations}
+        late = []
+        for node, successor in replacement.successors:
+            value = match.nodes_map[node]
+            if isinstance(value, Node) and isinstance(successor, Node) and successor.op == "placeholder":
+                outside = [reader for reader in readers[value] if reader not in matched]
+                late += [each for each in nodes_in(val_map[successor]) if outside and each >= min(outside)]
+        return late
+
+    def finish(self) -> None:
+        """Make the graph whole."""
+        self._splice.finish()
+
+    def _refresh(self, match: InternalMatch) -> None:
+        """Let a match tell of what stands by now in the place of values that were replaced since it was found."""
+        nodes_map, splice = match.nodes_map, self._splice
+        replaced = splice.replaced
+        for index, node in self._numbered_inputs:
+            if node in nodes_map:
+                value = nodes_map[node]
+                if type(value) is not Node or value in replaced:
+                    value = nodes_map[node] = splice.resolve(value)
+                match.placeholder_nodes[index] = value
+
+
+# From the values that a match returns to whoever reads them.
+_Readers = dict[Node, list[Node]]
+
+
+def _is_computed_with(placeholder: Node) -> bool:
+    return any(reader.op != "output" for reader in placeholder.users)

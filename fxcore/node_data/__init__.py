@@ -1,0 +1,1 @@
+"""What a node consists of: arguments, targets, names, metadata, and how it is printed."""

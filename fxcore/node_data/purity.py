@@ -1,0 +1,139 @@
+"""Does a node do more than compute its value? Asked of a node and the module that its paths are looked up in."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+from fxcore import torch_fx_registry
+from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.operators.syntax import INPLACE_OPERATORS
+
+
+class _Node(Protocol):
+    @property
+    def op(self) -> str: ...
+    @property
+    def target(self) -> Any: ...
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+    @property
+    def kwargs(self) -> dict[str, Any]: ...
+
+
+def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
+    """Tell whether `node` must stay in a graph even if nobody reads its value.
+
+    Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
+    having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), methods and functions
+    that mutate in place by PyTorch's naming (`add_`, `operator.iadd`, `out=`, `inplace=True`) count too.
+    """
+    op = node.op
+    if op in ("placeholder", "output"):
+        return True
+    if op == "call_module":
+        # Without a module to ask, keeping a call that may do anything is the safe answer.
+        return module is None or _module_is_impure(module, str(node.target))
+    if op == "call_method":
+        return _names_mutation(str(node.target)) or _asks_for_mutation(node.kwargs)
+    if op == "call_function":
+        return function_is_impure(node.target, node.args, impure_random) or _asks_for_mutation(node.kwargs)
+    return False
+
+
+def only_writes_first_argument(node: _Node, module: Any) -> bool:
+    """Tell whether all that `node` does, besides computing its value, is to write into its first argument.
+
+    False for overloads of torch.ops, which torch.fx keeps too, for random values, and where it is not known.
+    """
+    if not node.args or "out" in node.kwargs:
+        return False
+    if node.op == "call_method":
+        return str(node.target) not in _RANDOM_METHODS
+    if node.op == "call_function":
+        return not function_is_impure(node.target) or (
+            _is_inplace_function(node.target) and not _is_registered(node.target) and not _draws(node.target)
+        )
+    if node.op == "call_module" and module is not None:
+        called = _called_module(module, str(node.target))
+        return not getattr(called, "_is_impure", False) and bool(getattr(called, "inplace", False))
+    return False
+
+
+_RANDOM_METHODS = frozenset(
+    {"bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"}
+)
+
+
+def _draws(function: Any) -> bool:
+    return function.__module__ == "torch.nn.init" or "dropout" in function.__name__ or function is torch.rrelu_
+
+
+def _is_registered(function: Any) -> bool:
+    return _is_in(function, torch_fx_registry.side_effectful_functions())
+
+
+def _module_is_impure(module: Any, path: str) -> bool:
+    called = _called_module(module, path)
+    return bool(getattr(called, "_is_impure", False)) or bool(getattr(called, "inplace", False))
+
+
+def _called_module(module: Any, path: str) -> Any:
+    try:
+        return get_attribute(module, path)
+    except AttributeError:
+        return None
+
+
+_INPLACE_DUNDERS = frozenset(f"__{name}__" for name in (*INPLACE_OPERATORS, "delitem"))
+
+
+def _names_mutation(method: str) -> bool:
+    """Tell whether a Tensor method mutates by PyTorch's convention: one underscore at the end."""
+    return method in _INPLACE_DUNDERS or (method.endswith("_") and not method.endswith("__"))
+
+
+def _asks_for_mutation(kwargs: dict[str, Any]) -> bool:
+    return kwargs.get("out") is not None or kwargs.get("inplace") is True
+
+
+def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: bool = True) -> bool:
+    """Tell whether calling `target` does more than compute a value."""
+    effectful = torch_fx_registry.side_effectful_functions()
+    if isinstance(target, OpOverloadPacket):
+        default = getattr(target, "default", None)
+        return target in effectful or (default is not None and function_is_impure(default, args, impure_random))
+    if isinstance(target, HigherOrderOperator):
+        return _higher_order_is_impure(target, args, effectful)
+    if _is_in(target, effectful) or _is_in(target, torch_fx_registry.random_functions()):
+        return True
+    if isinstance(target, OpOverload):
+        return bool(target._schema.is_mutable) or (impure_random and bool(target._nondeterministic_seeded))
+    schema = getattr(target, "_schema", None)
+    if schema is not None and getattr(schema, "is_mutable", False):
+        return True
+    return _is_inplace_function(target)
+
+
+def _higher_order_is_impure(target: Any, args: tuple[Any, ...], effectful: set[Any]) -> bool:
+    higher_order = torch.ops.higher_order
+    if target in (higher_order.auto_functionalized, higher_order.auto_functionalized_v2):
+        return bool(args) and _is_in(args[0], effectful)
+    return target in effectful
+
+
+def _is_in(target: Any, functions: Any) -> bool:
+    try:
+        return target in functions
+    except TypeError:  # not hashable, so never registered
+        return False
+
+
+def _is_inplace_function(target: Any) -> bool:
+    name = getattr(target, "__name__", "")
+    module = getattr(target, "__module__", None) or ""
+    if module == "_operator":
+        return name in INPLACE_OPERATORS
+    return module.split(".")[0] == "torch" and _names_mutation(name)

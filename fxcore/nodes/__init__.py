@@ -1,0 +1,1 @@
+"""Functions of sequences of nodes: making them, their order, checks, liveness, dead code."""

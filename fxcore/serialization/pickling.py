@@ -1,0 +1,182 @@
+"""A graph as a table of plain data, from which it is built again without running its code."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+from fxcore.codegen.codegen import CodeGen
+from fxcore.codegen.source_cache import SOURCES
+from fxcore.errors import GraphError
+from fxcore.graph import Graph
+from fxcore.node import Node
+from fxcore.node_data.arguments import map_aggregate
+from fxcore.node_data.targets import is_from_torch, qualified_name
+
+
+class CodeOnlyModule(nn.Module):
+    """A module that has the attributes of another and nothing else."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        vars(self).update(body)
+
+
+class CodePickle:
+    """How a graph comes from code."""
+
+    # Traces `forward` with the given attributes of its module; filled in by the file that traces, which stands above.
+    retrace: ClassVar[Callable[[Callable[..., Any], dict[str, Any]], nn.Module]]
+
+
+def reduce_graph_module(body: dict[str, Any], import_block: str) -> nn.Module:
+    """Return the graph module with the attributes in `body`, of which `_code` is the source of its forward.
+
+    `import_block` are the import statements that the source needs.
+    """
+    names: dict[str, Any] = {}
+    SOURCES.run(import_block + (body.get("_code") or body["code"]), names)
+    return CodePickle.retrace(names["forward"], body)
+
+
+def reduce_package_graph_module(importer: Any, body: dict[str, Any], generated_module_name: str) -> nn.Module:
+    """Return the graph module with the attributes in `body` and the forward of a module in a package."""
+    return CodePickle.retrace(importer.import_module(generated_module_name).forward, body)
+
+
+# Operators of torch, which arguments may be too.
+_NOT_PICKLABLE = (OpOverload, OpOverloadPacket, HigherOrderOperator)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A value, in the arguments of a node, by its position in the graph."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class TorchTarget:
+    """A function of torch by its full name; such functions often cannot be pickled themselves."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """One node."""
+
+    name: str
+    op: str
+    target: Any
+    args: Any
+    kwargs: Any
+    type: Any
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GraphTable:
+    """All of a graph that outlives a process. `meta` keeps its plain data: texts, numbers, types and nests of them."""
+
+    rows: tuple[NodeRow, ...]
+    codegen: CodeGen | None  # None for the ordinary one
+    tracer_cls: Any
+    tracer_extras: dict[str, Any] | None
+    co_fields: dict[str, Any]
+
+
+def table_of(graph: Graph) -> GraphTable:
+    """Return `graph` as a table that can be pickled if its targets and constants can."""
+    nodes = list(graph.nodes)
+    position = {node: Reference(index) for index, node in enumerate(nodes)}
+    codegen = graph._codegen
+    is_ordinary = type(codegen) is CodeGen and codegen._body_transformer is None
+    return GraphTable(
+        rows=tuple([_row(node, position) for node in nodes]),
+        codegen=None if is_ordinary else codegen,
+        tracer_cls=graph._tracer_cls if is_importable(graph._tracer_cls) else None,
+        tracer_extras=graph._tracer_extras,
+        co_fields=graph._co_fields,
+    )
+
+
+def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
+    def stored(leaf: Any) -> Any:
+        if isinstance(leaf, Node):
+            return position[leaf]
+        return TorchTarget(qualified_name(leaf)) if isinstance(leaf, _NOT_PICKLABLE) else leaf
+
+    target: Any = node._target
+    if node._op == "call_function" and is_from_torch(target):
+        target = TorchTarget(qualified_name(target))
+    return NodeRow(
+        name=node._name,
+        op=node._op,
+        target=target,
+        args=map_aggregate(node._args, stored),
+        kwargs=map_aggregate(node._kwargs, stored),
+        type=node._type,
+        meta={key: value for key, value in node.meta.items() if _is_plain(value)},
+    )
+
+
+def is_importable(kind: Any) -> bool:
+    """Tell whether pickle can refer to a class by its name; each graph module has a class that it cannot."""
+    if kind is None:
+        return True
+    found: Any = sys.modules.get(kind.__module__)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is kind
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (str, int, float, bool, type(None), torch.dtype, torch.device, torch.memory_format)):
+        return True
+    if isinstance(value, type):
+        return is_importable(value)
+    if isinstance(value, dict):
+        return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
+    return isinstance(value, (tuple, list)) and all(_is_plain(item) for item in value)
+
+
+def graph_from_table(table: GraphTable) -> Graph:
+    """Build the graph that `table_of` described. Raises GraphError if a function of torch is not there any more."""
+    graph = Graph(tracer_cls=table.tracer_cls, tracer_extras=table.tracer_extras)
+    nodes: list[Node] = []
+
+    def resolve(leaf: Any) -> Any:
+        if isinstance(leaf, Reference):
+            return nodes[leaf.index]
+        return _torch_function(leaf.name) if isinstance(leaf, TorchTarget) else leaf
+
+    for row in table.rows:
+        args, kwargs = map_aggregate(row.args, resolve), map_aggregate(row.kwargs, resolve)
+        node = graph.create_node(row.op, resolve(row.target), args, kwargs, row.name, row.type)
+        node.meta = dict(row.meta)
+        nodes.append(node)
+    graph._co_fields = table.co_fields
+    if table.codegen is not None:
+        graph.set_codegen(table.codegen)
+    return graph
+
+
+@functools.lru_cache(maxsize=1024)
+def _torch_function(name: str) -> Any:
+    found: Any = torch
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+        if found is None:
+            raise GraphError(
+                f"cannot rebuild the graph: it calls {name}, which torch {torch.__version__} does not have; "
+                "load it with the torch that saved it"
+            )
+    return found

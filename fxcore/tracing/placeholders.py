@@ -1,0 +1,294 @@
+"""The inputs of the traced function: its parameters become placeholders."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
+from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue, TracerBase
+
+
+def function_of(root: Any, method_name: str = "forward") -> tuple[FunctionType, bool]:
+    """Return the function to run for a module or callable, and whether it takes the module as its first argument.
+
+    Functions, modules (also those with a `forward` of their own on the instance), bound methods, partials and
+    objects with `__call__` are understood. Raises GraphArgumentError (an AssertionError) for anything else.
+    """
+    if isinstance(root, nn.Module):
+        return _forward_of(root, method_name)
+    if isinstance(root, FunctionType):
+        return root, False
+    if callable(root):
+        return _as_function(root), False
+    raise GraphArgumentError(
+        f"Expected FunctionType, got {type(root)}: {root!r:.200} is neither an nn.Module nor callable"
+    )
+
+
+def name_of(root: Any) -> str:
+    """Return what the module made from a root is called."""
+    if isinstance(root, nn.Module):
+        return type(root).__name__
+    return str(getattr(root, "__name__", None) or type(root).__name__)
+
+
+def globals_of(root: Any, function: FunctionType) -> dict[str, Any]:
+    """Return the globals that the traced code itself sees."""
+    while isinstance(root, functools.partial):
+        root = root.func
+    if not isinstance(root, (nn.Module, FunctionType, MethodType)):
+        root = getattr(root, "__call__", root)  # noqa: B004 - the method itself is wanted
+    return getattr(getattr(root, "__func__", None), "__globals__", function.__globals__)
+
+
+def _forward_of(module: nn.Module, name: str) -> tuple[FunctionType, bool]:
+    own = vars(module).get(name)  # calling the module would run this one, so tracing does
+    if own is None:
+        if not hasattr(type(module), name):
+            raise GraphArgumentError(
+                f"traced_func_name={name} doesn't exist in {type(module).__name__}; "
+                "set Tracer.traced_func_name to a method that it has"
+            )
+        own = getattr(type(module), name)
+        if isinstance(own, FunctionType):
+            return own, True
+        own = getattr(module, name)
+    if isinstance(own, MethodType) and own.__self__ is module and isinstance(own.__func__, FunctionType):
+        return own.__func__, True
+    return (own, False) if isinstance(own, FunctionType) else (_as_function(own), False)
+
+
+def _as_function(target: Any) -> FunctionType:
+    """Return a function with the parameters of `target`, a callable of another kind, that calls it."""
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise GraphArgumentError(
+            f"cannot trace {target!r}: Python does not know its parameters; wrap it in a function that lists them"
+        ) from error
+    names: dict[str, Any] = {"__target": target}
+    declared: list[str] = []
+    passed: list[str] = []
+    has_star = False
+    for index, parameter in enumerate(parameters):
+        name, kind = parameter.name, parameter.kind
+        if kind is parameter.KEYWORD_ONLY and not has_star:
+            declared.append("*")
+            has_star = True
+        prefix = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
+        has_star = has_star or prefix == "*"
+        default = ""
+        if parameter.default is not parameter.empty:
+            names[f"__default_{index}"] = parameter.default
+            default = f"=__default_{index}"
+        declared.append(f"{prefix}{name}{default}")
+        passed.append(f"{name}={name}" if kind is parameter.KEYWORD_ONLY else f"{prefix}{name}")
+    exec(f"def call({', '.join(declared)}):\n    return __target({', '.join(passed)})\n", names)
+    function: FunctionType = names["call"]
+    function.__annotations__ = {item.name: item.annotation for item in parameters if item.annotation is not item.empty}
+    return function
+
+
+# What pytree has nothing to flatten in.
+_LEAVES = (SymbolicValue, torch.nn.Module)
+_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class PHBase:
+    """Marks, in `concrete_args`, an input that stays an input."""
+
+    def __repr__(self) -> str:
+        return "PH"
+
+
+PH = PHBase()
+
+
+class PHWithMeta(PHBase):
+    """A marker whose attributes are passed on to the placeholder's node."""
+
+    def __init__(self, ph_key: str | None = None) -> None:
+        super().__init__()
+        self.ph_key = ph_key
+
+
+def _assert_is_none(value: Any, msg: str) -> None:
+    """Raise AssertionError if `value` is not None; what specialising an input to None becomes."""
+    # A stand-in comes when a graph with this call is traced again, by fxcore or by torch.fx.
+    if hasattr(getattr(value, "tracer", None), "create_proxy"):
+        value.tracer.create_proxy("call_function", _assert_is_none, (value, msg), {})
+    elif value is not None:
+        raise GraphArgumentError(msg)
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """The parameters of a function, as its code object lists them."""
+
+    names: list[str]  # positional and keyword-only ones, in order, `self` included
+    starred: list[str]  # "*args", "**kwargs"
+    has_keyword_only: bool
+    defaults: dict[str, Any]
+    annotations: dict[str, Any]
+
+
+def _parameters_of(function: Callable[..., Any]) -> _Parameters:
+    # A decorator's wrapper has none of the parameters that we care about.
+    function = inspect.unwrap(function)
+    code = function.__code__
+    names = iter(code.co_varnames)
+    plain = [next(names) for _ in range(code.co_argcount + code.co_kwonlyargcount)]
+    starred = []
+    if code.co_flags & inspect.CO_VARARGS:
+        starred.append("*" + next(names))
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        starred.append("**" + next(names))
+    defaults = {}
+    if function.__defaults__ or function.__kwdefaults__ or hasattr(function, "__signature__"):
+        parameters = inspect.signature(function).parameters.values()
+        defaults = {item.name: item.default for item in parameters if item.default is not item.empty}
+    return _Parameters(plain, starred, code.co_kwonlyargcount > 0, defaults, function.__annotations__)
+
+
+class RootArguments:
+    """Makes the placeholders for one root function, and a function that takes their stand-ins."""
+
+    def __init__(self, tracer: TracerBase, function: FunctionType, root: torch.nn.Module | None) -> None:
+        """`root` is what the function takes as `self`; None for a function that takes no such thing."""
+        self._tracer = tracer
+        self._function = function
+        self._root = root
+        self._parameters = _parameters_of(function)
+
+    def create(self, concrete_args: dict[str, Any] | tuple[Any, ...] | None) -> tuple[Callable[..., Any], list[Any]]:
+        """Add the placeholders; return the function to call and what to call it with."""
+        names = self._parameters.names
+        arguments: list[Any] = []
+        if self._root is not None:
+            if not names:
+                raise GraphError(
+                    "``self`` argument cannot be part of *args expansion! Give the function a parameter of its own "
+                    "for self: def forward(self, *args)"
+                )
+            arguments, names = [self._root], names[1:]
+        if isinstance(concrete_args, tuple):
+            if self._takes_anything(concrete_args):
+                return self._function, [*arguments, *self._flat_inputs(concrete_args)]
+            concrete_args = _by_name(names, concrete_args)
+        arguments += [self._placeholder(name, concrete_args or {}) for name in names]
+        arguments += [self._placeholder(name, concrete_args or {}) for name in self._parameters.starred]
+        function: Callable[..., Any] = self._function
+        if self._parameters.has_keyword_only or self._parameters.starred:
+            function = _with_plain_parameters(self._function, len(arguments))
+        if not concrete_args and all(isinstance(argument, _LEAVES) for argument in arguments):
+            return function, arguments  # nothing is nested
+        leaves, spec = pytree.tree_flatten(tuple(arguments))
+        if all(child.is_leaf() for child in spec.children()):
+            return function, arguments
+        return self._flattened(function, spec), leaves
+
+    def _takes_anything(self, concrete_args: tuple[Any, ...]) -> bool:
+        return bool(concrete_args and self._parameters.starred) and len(self._parameters.names) == 1
+
+    def _flat_inputs(self, concrete_args: tuple[Any, ...]) -> Iterator[Any]:
+        for index, concrete in enumerate(concrete_args):
+            proxy = self._tracer.create_proxy("placeholder", f"input_{index}", (), {})
+            _pass_on_attributes(concrete, proxy)
+            yield proxy
+
+    def _flattened(self, function: Callable[..., Any], spec: pytree.TreeSpec) -> Callable[..., Any]:
+        """Return `function` as one of the leaves of its arguments that returns leaves, and make the code say so."""
+        names = self._parameters.names
+        codegen = PyTreeCodeGen(PyTreeInfo(names[:], spec, None))
+        self._tracer.graph.set_codegen(codegen)
+
+        def call_flat(*leaves: Any) -> Any:
+            outputs = function(*pytree.tree_unflatten(list(leaves), spec))
+            output_leaves, output_spec = pytree.tree_flatten(outputs)
+            codegen.pytree_info = codegen.pytree_info._replace(out_spec=output_spec)
+            return output_leaves
+
+        call_flat.__annotations__ = {}  # the graph's own would be these
+        return call_flat
+
+    def _placeholder(self, name: str, concrete_args: dict[str, Any]) -> Any:
+        if name in concrete_args:
+            return self._specialised(name, concrete_args[name])
+        annotation = self._parameters.annotations.get(name)
+        return self._tracer.create_proxy("placeholder", name, self._default(name), {}, type_expr=annotation)
+
+    def _default(self, name: str) -> tuple[Any, ...]:
+        defaults = self._parameters.defaults
+        return (defaults[name],) if name in defaults else ()
+
+    def _specialised(self, name: str, concrete: Any) -> Any:
+        """Return what the function gets for an argument with a concrete value: the value, stand-ins where it has PH."""
+        leaves, spec = pytree.tree_flatten(concrete)
+        values = []
+        for number, leaf in enumerate(leaves, start=1):
+            proxy = self._tracer.create_proxy("placeholder", f"{name}_{number}", self._default(name), {})
+            if isinstance(leaf, PHBase):
+                _pass_on_attributes(leaf, proxy)
+                values.append(proxy)
+            else:
+                self._assert_unchanged(name, leaf, proxy)
+                values.append(leaf)
+        return pytree.tree_unflatten(values, spec)
+
+    def _assert_unchanged(self, name: str, value: Any, proxy: Any) -> None:
+        """Let the graph check that the input still is what the trace was specialised to."""
+        if value is None:
+            message = f"{name} has been specialized to have value None but got another value"
+            _assert_is_none(proxy, message)
+        elif type(value) in CONSTANT_TYPES:
+            message = f"{name} has been specialized to have value {value} but got another value"
+            torch._assert(proxy == value, message)  # type: ignore[no-untyped-call]
+        else:
+            warnings.warn(
+                f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to "
+                "the user to make sure that your inputs match the inputs you specialized the function with.",
+                stacklevel=2,
+            )
+
+
+def _by_name(names: list[str], concrete_args: tuple[Any, ...]) -> dict[str, Any]:
+    if len(names) != len(concrete_args):
+        raise GraphError(
+            f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete arguments: the function "
+            f"takes {', '.join(names) or 'none'}; give one for each, PH where the input stays an input"
+        )
+    return dict(zip(names, concrete_args, strict=True))
+
+
+def _pass_on_attributes(marker: Any, proxy: Any) -> None:
+    if not isinstance(marker, PHBase) or marker is PH:
+        return
+    for name in dir(marker):
+        value = getattr(marker, name)
+        if not name.startswith("__") and not callable(value) and not hasattr(proxy.node, name):
+            setattr(proxy.node, name, value)
+
+
+def _with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
+    """Return `function` with its first `count` variables as positional parameters.
+
+    Its `*args` and `**kwargs` then are ordinary variables, which a stand-in can be passed for; Python would unpack it.
+    """
+    code = function.__code__.replace(
+        co_argcount=count,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=function.__code__.co_flags & ~_STARRED,
+    )
+    return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)

@@ -1,0 +1,310 @@
+"""Recording: a value becomes an argument, a call becomes a node, a node becomes a proxy."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from types import FrameType
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+
+from fxcore import traceback
+from fxcore.codegen.statements import is_opaque_value_type
+from fxcore.errors import GraphArgumentError, TraceArgumentError, TraceError
+from fxcore.graph import Graph
+from fxcore.node import Argument, Node, Target
+from fxcore.node_data.arguments import map_values
+from fxcore.node_data.module_stack import ModuleCall, frame_of
+from fxcore.operator_schemas import check_for_mutable_operation
+from fxcore.tracing import call_site
+from fxcore.tracing.call_site import user_frame, user_line
+
+
+class Scope:
+    """Path and class of the module whose forward runs; path "" and class None for the root."""
+
+    def __init__(self, module_path: str, module_type: Any) -> None:
+        self.module_path = module_path
+        self.module_type = module_type
+
+
+class ScopeContextManager:
+    """Makes one scope say what another says, until the `with` block ends."""
+
+    def __init__(self, scope: Scope, current_scope: Scope) -> None:
+        self._scope = scope
+        self._before = (scope.module_path, scope.module_type)
+        scope.module_path, scope.module_type = current_scope.module_path, current_scope.module_type
+
+    def __enter__(self) -> Scope:
+        return self._scope
+
+    def __exit__(self, *error: object) -> None:
+        self._scope.module_path, self._scope.module_type = self._before
+
+
+__all__ = ["GraphAppendingTracer", "SymbolicValue", "TracerBase"]
+
+
+class SymbolicValue:
+    """A stand-in for a value that a graph will compute; `Proxy` is the one kind there is."""
+
+    tracer: TracerBase
+    node: Node
+
+
+# Constants that go into a graph as they are, by exact type.
+CONSTANT_TYPES: frozenset[type] = frozenset(
+    {
+        str,
+        int,
+        float,
+        bool,
+        complex,
+        type(None),
+        type(...),
+        torch.dtype,
+        torch.device,
+        torch.memory_format,
+        torch.layout,
+        OpOverload,
+        HigherOrderOperator,
+        torch.SymInt,
+        torch.SymBool,
+        torch.SymFloat,
+    }
+)
+_CONSTANTS: tuple[type, ...] = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
+
+
+class ShortWay(Protocol):
+    """What `create_proxy` asks of a recorder."""
+
+    def can_record(self) -> bool:
+        """Tell whether the next node can go this way."""
+
+    def record(self, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
+        """Record a call and return the stand-in for its result."""
+
+
+class TracerBase:
+    """What recording needs, without any idea of modules. Every method may be overridden."""
+
+    graph: Graph
+    record_stack_traces: bool = False
+    record_sources: bool = False  # keep, in meta["source"], file and line of the user's program; costs little
+    _record_forward_stack_traces_only: bool = False
+    check_mutable_operations: bool = False
+    trace_asserts: bool = False
+    proxy_buffer_attributes: bool = False
+    traced_func_name: str = "forward"
+    scope: Scope
+    module_stack: OrderedDict[str, tuple[str, Any]]
+    node_name_to_scope: dict[str, tuple[str, Any]]
+
+    # The class of the stand-ins that `proxy` makes; filled in by the file that defines it, which stands above.
+    proxy_class: ClassVar[Callable[[Node, TracerBase], Any]]
+
+    # Records in place of the methods below, if nobody overrides them.
+    _recorder: ShortWay | None = None
+    # The top of `module_stack`, as of the last look at it.
+    _module_frame: ModuleCall | None = None
+
+    def create_node(
+        self,
+        kind: str,
+        target: Target,
+        args: tuple[Argument, ...],
+        kwargs: dict[str, Argument],
+        name: str | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a node to the graph, with the module path and, if asked for, the stack that it comes from.
+
+        Override it to check or change what is recorded.
+        """
+        if self.check_mutable_operations and kind == "call_function":
+            check_for_mutable_operation(target, args, kwargs)  # type: ignore[arg-type]  # a function, by its opcode
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        scope = self.scope
+        self.node_name_to_scope[node._name] = (scope.module_path, scope.module_type)
+        if traceback.has_preserved_node_meta():
+            node.meta.update(traceback.meta_for_new_node())
+        elif self.module_stack:
+            self._note_module(node)
+        if self.record_sources:
+            frame = user_frame()
+            if frame is not None:
+                node.meta["source"] = (frame.f_code.co_filename, frame.f_lineno)
+        if self.record_stack_traces and not node.stack_trace:
+            trace = call_site.capture(forward_only=self._record_forward_stack_traces_only)
+            if trace:
+                node.stack_trace = trace
+        return node
+
+    def _note_module(self, node: Node) -> None:
+        """Note on a new node the calls of modules that run."""
+        frame = self._frame_now()
+        if node._meta is None:
+            node._meta = frame
+        elif frame is not None:  # a hook has written to it already
+            node.meta.update(frame.meta())
+
+    def _frame_now(self) -> ModuleCall | None:
+        """Return the innermost call of a module that runs."""
+        stack, frame = self.module_stack, self._module_frame
+        if not stack:
+            return None
+        if frame is None or len(stack) != frame[3] or stack.get(frame[1]) is not frame[2]:  # depth, key, place
+            frame = self._module_frame = frame_of(stack)  # a tracer of the user's changed it
+        return frame
+
+    def proxy(self, node: Node) -> Any:
+        """Return a stand-in for the value of `node`."""
+        return type(self).proxy_class(node, self)
+
+    def create_proxy(
+        self,
+        kind: str,
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any | None = None,
+        proxy_factory_fn: Callable[[Node], Any] | None = None,
+    ) -> Any:
+        """Record a call on values and stand-ins, and return the stand-in for its result."""
+        recorder = self._recorder
+        if recorder is not None and type_expr is None and proxy_factory_fn is None and recorder.can_record():
+            return recorder.record(kind, target, args, kwargs, name)
+        node_args = self.create_arg(args)
+        node_kwargs = self.create_arg(kwargs)
+        if not isinstance(node_args, tuple) or not isinstance(node_kwargs, dict):
+            raise GraphArgumentError(
+                f"Expected args_ to be tuple and kwargs_ to be dict, got {type(node_args)} and {type(node_kwargs)}: "
+                f"{type(self).__name__}.create_arg() must return containers of the kind that it is given"
+            )
+        node = self.create_node(kind, target, node_args, node_kwargs, name, type_expr)
+        return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
+
+    def create_arg(self, a: Any) -> Argument:
+        """Return what stands for `a` in the arguments of a node: stand-ins become their nodes, containers are mapped.
+
+        Raises TraceArgumentError (a NotImplementedError) for an object that a graph cannot hold, and GraphError for
+        a dict with a stand-in in a key.
+        """
+        kind = type(a)
+        if kind in CONSTANT_TYPES:
+            return a
+        if isinstance(a, SymbolicValue):
+            return a.node
+        if kind is tuple:
+            return tuple([self.create_arg(item) for item in a])
+        if kind is dict:
+            return {self._create_key(key): self.create_arg(item) for key, item in a.items()}
+        if kind is list:
+            return [self.create_arg(item) for item in a]
+        return self._create_unusual_arg(a)
+
+    def _create_unusual_arg(self, a: Any) -> Argument:
+        if hasattr(a, "__fx_create_arg__"):
+            return a.__fx_create_arg__(self)
+        if isinstance(a, tuple):
+            items = [self.create_arg(item) for item in a]
+            return type(a)(*items) if hasattr(a, "_fields") else type(a)(items)
+        if isinstance(a, list):
+            return [self.create_arg(item) for item in a]
+        if isinstance(a, dict):
+            return {self._create_key(key): self.create_arg(item) for key, item in a.items()}
+        if isinstance(a, slice):
+            return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
+        if isinstance(a, range):
+            return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
+        if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_value_type(type(a)):
+            return a
+        if is_dataclass(a) and not isinstance(a, type):
+            kwargs = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
+            return self.create_node("call_function", type(a), (), kwargs)
+        if isinstance(a, _CONSTANTS):
+            return a
+        raise TraceArgumentError(
+            f"argument of type: {type(a)}{self._place()}\n{_shown(a)} cannot be an argument of a node. Pass its "
+            "tensors and numbers one by one, or make the function that takes it a leaf with wrap()"
+        )
+
+    def _create_key(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return key
+        argument = self.create_arg(key)
+        map_values(argument, self._refuse_key)
+        return argument
+
+    def _refuse_key(self, node: Node) -> Any:
+        raise TraceArgumentKeyError(
+            f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {node}{self._place()}\n"
+            "A graph's dict has fixed keys; look the value up outside of the traced function"
+        )
+
+    def _place(self) -> str:
+        """Return ` at file:line: source (in module path)`, as far as known."""
+        line = user_line()
+        path = getattr(getattr(self, "scope", None), "module_path", "")
+        return (f" at {line}" if line else "") + (f" (in module {path!r})" if path else "")
+
+    def to_bool(self, obj: Any) -> bool:
+        """Answer a stand-in that is asked for its truth. By default raises TraceError: nobody knows it."""
+        raise TraceError(
+            "symbolically traced variables cannot be used as inputs to control flow\n"
+            f"{_describe(obj)} was asked for its truth{self._place()}\n"
+            "While tracing there is no data, so a branch on it cannot be taken. Decide on something that is known "
+            "(an argument given in concrete_args, an attribute of the module), write it without a branch "
+            "(torch.where), or keep the branch in a leaf: a function with wrap(), a module with is_leaf_module()"
+        )
+
+    def iter(self, obj: Any) -> Iterator[Any]:
+        """Answer a stand-in that is iterated. By default raises TraceError: nobody knows its length."""
+        raise TraceError(
+            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
+            f"**kwargs function argument.\n{_describe(obj)} was iterated{self._place()}\n"
+            "While tracing its length is not known. Loop over a known number of indices (for i in range(n): x[i]), "
+            "unpack into names (a, b = x), or keep the loop in a leaf: a function with wrap()"
+        )
+
+    def keys(self, obj: Any) -> Any:
+        """Answer `.keys()` of a stand-in, and `**` of it; by default records a call of the method."""
+        return self.create_proxy("call_method", "keys", (obj,), {})
+
+    def _find_user_frame(self) -> FrameType | None:
+        return user_frame()
+
+
+class TraceArgumentKeyError(TraceError, RuntimeError):
+    """A dict in the arguments of a node has a symbolic value in a key."""
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.200}"
+    except Exception:  # its repr may compute with the very stand-ins that it holds
+        return f"An object of type {type(value).__name__}"
+
+
+def _describe(value: Any) -> str:
+    node = value.node
+    inputs = ", ".join([item._name for item in node._input_nodes])
+    return f"The value {node._name!r} ({node._op}" + (f" of {inputs}" if inputs else "") + ")"
+
+
+class GraphAppendingTracer(TracerBase):
+    """Records onto the end (or the insertion point) of a graph, for proxies made around its nodes by hand."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.scope = Scope("", None)
+        self.module_stack = OrderedDict()
+        self.node_name_to_scope = {}

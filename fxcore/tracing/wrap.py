@@ -1,0 +1,176 @@
+"""Functions that tracing records as one call instead of looking inside: `wrap`."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import sys
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+from fxcore import torch_fx_registry
+from fxcore.errors import WrapError, WrapPlaceError
+from fxcore.tracing import module_hooks
+from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.tracer_base import SymbolicValue
+
+_T = TypeVar("_T")
+
+# (id of a module's globals, name in them) -> those globals.
+_registered: dict[tuple[int, str], dict[str, Any]] = {}
+
+
+def wrap(fn_or_name: _T) -> _T:
+    """Register a function of the calling module as a leaf: a call of it on traced values becomes one node.
+
+    Takes the function (also as decorator) or its name, at the top level of a module. Returns what it was given.
+    Raises WrapError (a RuntimeError) for anything else and WrapPlaceError (a NotImplementedError) elsewhere.
+    """
+    if callable(fn_or_name):
+        name = getattr(fn_or_name, "__name__", "")
+    elif isinstance(fn_or_name, str):
+        name = fn_or_name
+    else:
+        raise WrapError(
+            "Unsupported type for global function! Must be either a callable or string name, got "
+            f"{type(fn_or_name).__name__}"
+        )
+    caller = sys._getframe(1)
+    if caller.f_code.co_name != "<module>":
+        raise WrapPlaceError(
+            f"wrap must be called at the top level of a module, and this call for {name!r} is in "
+            f"{caller.f_code.co_name!r} ({caller.f_code.co_filename}:{caller.f_lineno}); call it where the function "
+            "is defined or imported, so that it holds for every trace"
+        )
+    _registered[id(caller.f_globals), name] = caller.f_globals
+    return fn_or_name
+
+
+def find_symbolic(value: Any) -> SymbolicValue | None:
+    """Return a stand-in somewhere in nested arguments, the last one if there are several; None if there is none."""
+    if isinstance(value, SymbolicValue):
+        return value
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    elif isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    if isinstance(value, (tuple, list)):
+        for item in reversed(value):
+            found = find_symbolic(item)
+            if found is not None:
+                return found
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def recorded_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` as one that becomes a node when called on a stand-in, and runs as usual otherwise."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = find_symbolic((args, kwargs))
+        if found is None:
+            return function(*args, **kwargs)
+        proxy = found.tracer.create_proxy("call_function", function, args, kwargs)
+        proxy.node.meta["is_wrapped"] = True
+        return proxy
+
+    return call
+
+
+def _recorded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = find_symbolic((args, kwargs))
+        if found is None:
+            return method(*args, **kwargs)
+        return found.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return call
+
+
+def record_registered(patcher: Patcher) -> None:
+    """Make every registered function, torch.fx's registrations included, a recorded one until the patcher leaves."""
+    for (_, name), names in [*_registered.items(), *torch_fx_registry.wrapped_functions().copy().items()]:
+        if name in names or hasattr(builtins, name):
+            patcher.replace(names, name, recorded_function)
+    for cls, name in torch_fx_registry.wrapped_methods():
+        patcher.replace(cls, name, functools.partial(_recorded_method, name))
+
+
+def record_known(patcher: Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
+    """Make those functions in `names`, a module's globals, recorded ones whose id is in `function_ids`."""
+    if not patcher.visit_once(names):
+        return
+    originals = REPLACEMENTS.originals_of(names)
+    if function_ids.isdisjoint(map(id, list(originals.values()))):
+        return
+    known = {
+        name: recorded_function(value)
+        for name, value in list(originals.items())
+        if id(value) in function_ids and not name.startswith("_") and callable(value)
+    }
+    if known:
+        patcher.replace_all(names, known)
+
+
+class _PublicFunctions(NamedTuple):
+    """The public functions of a module, as of the last look at it."""
+
+    names: list[str]
+    values: list[Any]
+    ids: frozenset[int]
+    recorded: dict[str, Callable[..., Any]]
+
+    def are_of(self, names: dict[str, Any]) -> bool:
+        return self.names == list(names) and all(map(operator.is_, self.values, names.values()))
+
+
+_public_functions: weakref.WeakKeyDictionary[ModuleType, _PublicFunctions] = weakref.WeakKeyDictionary()
+
+
+def _public_functions_of(module: ModuleType) -> _PublicFunctions:
+    names = REPLACEMENTS.originals_of(vars(module))
+    found = _public_functions.get(module)
+    if found is None or not found.are_of(names):
+        public = {name: value for name, value in names.items() if not name.startswith("_") and callable(value)}
+        recorded = {name: recorded_function(value) for name, value in public.items()}
+        found = _PublicFunctions(list(names), list(names.values()), frozenset(map(id, public.values())), recorded)
+        _public_functions[module] = found
+    return found
+
+
+def ids_of_functions(module: ModuleType) -> frozenset[int]:
+    """Return the ids of the public functions of a module."""
+    return _public_functions_of(module).ids
+
+
+def record_functions_of(patcher: Patcher, module: ModuleType, function_ids: set[int]) -> None:
+    """Make those functions of a module recorded ones whose id is in `function_ids`."""
+    public = _public_functions_of(module)
+    if not public.ids <= function_ids:
+        record_known(patcher, vars(module), function_ids)
+    elif public.recorded and patcher.visit_once(vars(module)):
+        patcher.replace_all(vars(module), public.recorded)
+
+
+# Classes made so, in order; their instances may be constants of a graph.
+proxyable_classes: dict[type, None] = {}
+
+
+class ProxyableClassMeta(type):
+    """Metaclass of a class that, constructed from traced values, becomes a call of the class in the graph."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+        proxyable_classes[cls] = None
+        super().__init__(name, bases, attrs)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if module_hooks.current() is not None:
+            found = find_symbolic((args, kwargs))
+            if found is not None:
+                return found.tracer.create_proxy("call_function", cls, args, kwargs)
+        return super().__call__(*args, **kwargs)

@@ -1,0 +1,140 @@
+"""Golden files as the command finds and reads them: on disk, in folders, in git revisions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
+from pytest_fxgraph.errors import GoldenError, GoldenMissingError
+from pytest_fxgraph.golden.files import is_received
+from pytest_fxgraph.golden.location import SUFFIX
+
+
+def looks_like_a_revision(text: str) -> bool:
+    """Tell whether a text is of the form `revision:path`; `C:\\x` is not."""
+    revision, colon, _ = text.partition(":")
+    return bool(colon) and len(revision) != 1 and not text.startswith("-")
+
+
+def object_of(text: str) -> tuple[str, bool]:
+    """Return the id of what `revision:path` names, and whether it is a folder; refuse what git does not know."""
+    found = _git("rev-parse", "--verify", "--quiet", text)
+    if found is None:
+        raise GoldenMissingError(
+            f"cannot read {text}: there is no such file, and git knows no such revision and path here; check it with "
+            "`git log`, and write the path from the top of the repository, or with ./ from where you are"
+        )
+    object_id = found.decode().strip()
+    kind = (_git("cat-file", "-t", object_id) or b"").decode().strip()
+    if kind not in ("blob", "tree"):
+        raise GoldenError(f"cannot read {text}: it is a {kind or 'thing unknown to git'}; name a file or folder")
+    return object_id, kind == "tree"
+
+
+def content_of(object_id: str, name: str) -> bytes:
+    """Return the content of a file."""
+    # Not `git show`, which would pass it through a textconv of ours.
+    content = _git("cat-file", "blob", object_id)
+    if content is None:
+        raise GoldenError(f"cannot read {name}: git does not give its content; try `git fsck`")
+    return content
+
+
+def files_of(tree_id: str) -> dict[str, str]:
+    """Return the ids of all files below a folder by their path in it."""
+    listing = _git("ls-tree", "-r", "-z", "--full-tree", tree_id) or b""
+    files = {}
+    for entry in listing.split(b"\0"):
+        facts, _, path = entry.partition(b"\t")
+        if facts.split()[1:2] == [b"blob"]:
+            files[path.decode("utf-8", "surrogateescape")] = facts.split()[2].decode()
+    return files
+
+
+def _git(*arguments: str) -> bytes | None:
+    """Return what git says; None where it knows no answer."""
+    try:
+        result = subprocess.run(["git", *arguments], capture_output=True, check=False)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise GoldenError(f"cannot ask git: {reason}; install git, or give files instead of revisions") from None
+    return result.stdout if result.returncode == 0 else None
+
+
+@dataclass(frozen=True)
+class GoldenFile:
+    """One golden file, wherever it is."""
+
+    name: str  # as errors and headings show it
+    read: Callable[[], bytes]
+
+    def document(self) -> GraphDocument:
+        """Read the golden; what cannot be read is a GoldenError that names it."""
+        return decode(self.read(), self.name)
+
+
+@dataclass(frozen=True)
+class GoldenPlace:
+    """What a user names on the command line: one golden, or a folder of them."""
+
+    name: str
+    is_folder: bool
+    files: Mapping[str, GoldenFile]  # by path in the folder; of a single file, by its name
+
+
+def golden_place(text: str) -> GoldenPlace:
+    """Find the goldens at a path or at `revision:path`."""
+    if text == os.devnull:  # git names it where a file is new or gone
+        return GoldenPlace(text, False, {})
+    path = Path(text)
+    if path.exists() or not looks_like_a_revision(text):
+        return _place_on_disk(path)
+    object_id, is_folder = object_of(text)
+    ids = files_of(object_id) if is_folder else {PurePosixPath(text.partition(":")[2]).name: object_id}
+    files = {
+        name: GoldenFile(shown, partial(content_of, ids[name], shown))
+        for name in sorted(ids)
+        if not is_folder or _is_golden(PurePosixPath(name))
+        for shown in [f"{text.rstrip('/')}{'' if text.endswith(':') else '/'}{name}" if is_folder else text]
+    }
+    return GoldenPlace(text, is_folder, files)
+
+
+def _place_on_disk(path: Path) -> GoldenPlace:
+    if not path.exists():
+        raise _missing(path)
+    if not path.is_dir():
+        return GoldenPlace(str(path), False, {path.name: _file_on_disk(path)})
+    found = sorted(file for file in path.rglob(f"*{SUFFIX}") if file.is_file() and _is_golden(file))
+    return GoldenPlace(str(path), True, {file.relative_to(path).as_posix(): _file_on_disk(file) for file in found})
+
+
+def _is_golden(path: Path | PurePosixPath) -> bool:
+    return path.suffix == SUFFIX and not is_received(path)
+
+
+def _file_on_disk(path: Path) -> GoldenFile:
+    return GoldenFile(str(path), partial(read_bytes, path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file that may lie anywhere; one that cannot be read is a GoldenError that names it."""
+    try:
+        with path.open("rb") as file:
+            # One byte more than is allowed is enough to be refused.
+            return file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise GoldenError(f"cannot read {path}: {reason}; make it readable, or give another file") from error
+
+
+def _missing(path: Path) -> GoldenMissingError:
+    return GoldenMissingError(f"cannot read {path}: there is no such file or folder; check the path")

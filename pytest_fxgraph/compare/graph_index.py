@@ -1,0 +1,176 @@
+"""What keeps nodes in order: chains of effects, and reads and writes of shared storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+
+
+def shared_paths(records: Sequence[ModuleRecord | StateRecord]) -> dict[str, str]:
+    """Map each path of a shared object to the first of its paths in alphabetical order.
+
+    A record names the path that was met first, which depends on the order of the nodes; this does not.
+    """
+    groups: dict[str, set[str]] = {}
+    for record in records:
+        if record.same_as is not None:
+            groups.setdefault(record.same_as, {record.same_as}).add(record.path)
+    return {path: min(group) for group in groups.values() for path in group}
+
+
+# Which access to which storage, and how many writes to that storage came before.
+Access = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects of the nodes of one graph, by index."""
+
+    chains: Mapping[str, tuple[int, ...]]  # nodes that must keep their order among themselves, by what binds them
+    kinds: tuple[tuple[str, ...], ...]  # effects of each node without the names of storages, sorted
+    storages: tuple[tuple[tuple[str, str], ...], ...]  # accesses of each node: ("read" or "write", name of storage)
+
+
+def effects_of(nodes: Sequence[NodeRecord], shared_path: Mapping[str, str]) -> Effects:
+    """Collect the effects of nodes; `shared_path` names modules that are one object by one path."""
+    chains: dict[str, list[int]] = {}
+    kinds: list[tuple[str, ...]] = []
+    storages: list[tuple[tuple[str, str], ...]] = []
+    for position, node in enumerate(nodes):
+        if node.op in ("placeholder", "output"):
+            chains.setdefault(node.op, []).append(position)
+        if not node.effects:
+            kinds.append(())
+            storages.append(())
+            continue
+        accessed = [(kind, storage) for kind, _, storage in (text.partition(" ") for text in node.effects) if storage]
+        plain = [text for text in node.effects if " " not in text]
+        for kind in plain:
+            chains.setdefault(_chain_key(kind, node, shared_path), []).append(position)
+        kinds.append(tuple(sorted(plain + [kind for kind, _ in accessed])))
+        storages.append(tuple(accessed))
+    return Effects({key: tuple(chain) for key, chain in chains.items()}, tuple(kinds), tuple(storages))
+
+
+def accesses(effects: Effects, is_counted: Callable[[int], bool]) -> dict[int, tuple[Access, ...]]:
+    """Give each node that touches a storage its accesses, counting the writes before it by counted nodes."""
+    written: Counter[str] = Counter()
+    found: dict[int, tuple[Access, ...]] = {}
+    for position, touched in enumerate(effects.storages):
+        if not touched:
+            continue
+        found[position] = tuple((kind, storage, written[storage]) for kind, storage in touched)
+        if is_counted(position):
+            written.update({storage for kind, storage in touched if kind == "write"})
+    return found
+
+
+def storage_histories(effects: Effects, rename: Callable[[int], int]) -> Counter[frozenset[tuple[int, str, int]]]:
+    """Describe each storage by who touches it, how, and after how many writes, so that its name does not matter."""
+    histories: dict[str, set[tuple[int, str, int]]] = {}
+    for position, touched in accesses(effects, lambda _: True).items():
+        for kind, storage, epoch in touched:
+            histories.setdefault(storage, set()).add((rename(position), kind, epoch))
+    return Counter(frozenset(history) for history in histories.values())
+
+
+def _chain_key(kind: str, node: NodeRecord, shared_path: Mapping[str, str]) -> str:
+    # Modules that update state are bound to calls of the same module, not to each other.
+    if kind == "state" and node.op == "call_module":
+        return f"state {shared_path.get(node.target, node.target)}"
+    return kind
+
+
+# Op, target, texts of the arguments without names, keyword arguments likewise and sorted by keyword.
+Label = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]
+
+
+@dataclass(frozen=True)
+class TermGraph:
+    """Nodes by index in file order; what they are and what they read, apart from their names."""
+
+    nodes: tuple[NodeRecord, ...]
+    labels: tuple[Label, ...]
+    inputs: tuple[tuple[int, ...], ...]  # in order of position, then of keyword; repeated where read twice
+
+    @cached_property
+    def users(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """List for each node who reads it, as pairs of the reader and the position among its inputs."""
+        users: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
+        for reader, inputs in enumerate(self.inputs):
+            for position, read in enumerate(inputs):
+                users[read].append((reader, position))
+        return tuple(map(tuple, users))
+
+
+def term_graph(document: GraphDocument) -> TermGraph:
+    """Read the nodes of a document as a graph; a reference to a node that is not there stays a literal."""
+    index = {node.name: position for position, node in enumerate(document.nodes)}
+    labels: list[Label] = []
+    inputs: list[tuple[int, ...]] = []
+    for node in document.nodes:
+        label, read = _label_and_inputs(node, index)
+        labels.append(label)
+        inputs.append(read)
+    return TermGraph(document.nodes, tuple(labels), tuple(inputs))
+
+
+def nameless(text: str, index: Mapping[str, int]) -> tuple[str, tuple[int, ...]]:
+    """Split an argument's text into what is left without names, and the nodes it refers to, in order."""
+    if "%" not in text:
+        return text, ()
+    alone = index.get(text[1:]) if text[0] == "%" else None
+    if alone is not None:
+        return "%", (alone,)
+    known = [name for name in references(text) if name in index]
+    # A name cannot be empty, so a bare "%" outside quotes is never mistaken for a reference that was written.
+    return rename_references(text, dict.fromkeys(known, "")), tuple(index[name] for name in known)
+
+
+def _label_and_inputs(node: NodeRecord, index: Mapping[str, int]) -> tuple[Label, tuple[int, ...]]:
+    read: tuple[int, ...] = ()
+    args = []
+    for text in node.args:
+        rest, names = nameless(text, index)
+        args.append(rest)
+        read += names
+    kwargs = []
+    for keyword, text in sorted(node.kwargs):
+        rest, names = nameless(text, index)
+        kwargs.append((keyword, rest))
+        read += names
+    return (node.op, node.target, tuple(args), tuple(kwargs)), read
+
+
+@dataclass(frozen=True)
+class GraphIndex:
+    """A document with its nodes as a graph and their effects."""
+
+    document: GraphDocument
+    graph: TermGraph
+    effects: Effects
+    modules: dict[str, ModuleRecord]
+
+    def operator(self, position: int) -> str:
+        """Name what a node computes: its target, or the class of the module that it calls."""
+        node = self.graph.nodes[position]
+        module = self.modules.get(node.target) if node.op == "call_module" else None
+        return module.kind if module is not None else node.target
+
+    def call_text(self, node: NodeRecord) -> str:
+        """Write a node as a reader would: what is called with which arguments."""
+        arguments = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
+        called = f"{node.target}({', '.join(arguments)})"
+        module = self.modules.get(node.target) if node.op == "call_module" else None
+        return f"{called}  # {module.kind}" if module is not None else called
+
+
+def graph_index_of(document: GraphDocument) -> GraphIndex:
+    """Read a document for comparing."""
+    effects = effects_of(document.nodes, shared_paths(document.modules))
+    return GraphIndex(document, term_graph(document), effects, {module.path: module for module in document.modules})

@@ -1,0 +1,140 @@
+"""The longest common subsequence of two sequences of numbers, found in time that grows with their difference."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+
+# More edits than this are not worth finding exactly: the graphs have little in common, and words stay bounded.
+MOST_EDITS = 300
+
+
+def common_subsequence(
+    expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
+) -> list[tuple[int, int]] | None:
+    """Pair equal items in order with as few left over as possible; None where more than `most_edits` are left.
+
+    The method is the greedy one by Myers (1986), after what both have in common at their ends is taken off.
+    """
+    start = _common_prefix(expected, obtained)
+    end = _common_suffix(expected, obtained, start)
+    middle, obtained_middle = expected[start : len(expected) - end], obtained[start : len(obtained) - end]
+    inner = _greedy(middle, obtained_middle, most_edits)
+    if inner is None:
+        return None
+    head = [(n, n) for n in range(start)]
+    tail = [(len(expected) - n, len(obtained) - n) for n in range(end, 0, -1)]
+    return head + [(start + ours, start + theirs) for ours, theirs in inner] + tail
+
+
+def subsequence_between(
+    cuts: Sequence[tuple[int, int]], expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
+) -> list[tuple[int, int]]:
+    """Pair the items at the cuts, which are pairs in order, and what is between them, each piece by itself.
+
+    A piece with little in common is left to those who have other evidence.
+    """
+    pairs: list[tuple[int, int]] = []
+    start, obtained_start = 0, 0
+    for ours, theirs in [*cuts, (len(expected), len(obtained))]:
+        piece = common_subsequence(expected[start:ours], obtained[obtained_start:theirs], most_edits)
+        pairs.extend((start + one, obtained_start + other) for one, other in piece or ())
+        if ours < len(expected):
+            pairs.append((ours, theirs))
+        start, obtained_start = ours + 1, theirs + 1
+    return pairs
+
+
+def _common_prefix(expected: Sequence[int], obtained: Sequence[int]) -> int:
+    length = 0
+    for ours, theirs in zip(expected, obtained, strict=False):
+        if ours != theirs:
+            break
+        length += 1
+    return length
+
+
+def _common_suffix(expected: Sequence[int], obtained: Sequence[int], start: int) -> int:
+    most = min(len(expected), len(obtained)) - start
+    length = 0
+    while length < most and expected[-1 - length] == obtained[-1 - length]:
+        length += 1
+    return length
+
+
+def _greedy(expected: Sequence[int], obtained: Sequence[int], most_edits: int) -> list[tuple[int, int]] | None:
+    if not expected or not obtained:
+        return []
+    furthest = {1: 0}
+    trail: list[dict[int, int]] = []
+    for edits in range(min(len(expected) + len(obtained), most_edits) + 1):
+        trail.append(dict(furthest))
+        for diagonal in range(-edits, edits + 1, 2):
+            reached = _step(furthest, diagonal, edits)
+            while (
+                reached < len(expected)
+                and reached - diagonal < len(obtained)
+                and expected[reached] == obtained[reached - diagonal]
+            ):
+                reached += 1
+            furthest[diagonal] = reached
+            if reached >= len(expected) and reached - diagonal >= len(obtained):
+                return _walk_back(trail, len(expected), len(obtained))
+    return None
+
+
+def _step(furthest: dict[int, int], diagonal: int, edits: int) -> int:
+    """Start on a diagonal: one item of the obtained is left over (down), or one of the expected (right)."""
+    comes_down = diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1])
+    return furthest[diagonal + 1] if comes_down else furthest[diagonal - 1] + 1
+
+
+def _walk_back(trail: list[dict[int, int]], ours: int, theirs: int) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    for edits in range(len(trail) - 1, -1, -1):
+        furthest = trail[edits]
+        diagonal = ours - theirs
+        entered = _step(furthest, diagonal, edits)
+        while ours > entered:
+            ours, theirs = ours - 1, theirs - 1
+            pairs.append((ours, theirs))
+        if edits == 0:
+            break
+        if diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]):
+            theirs -= 1
+        else:
+            ours -= 1
+    pairs.reverse()
+    return pairs
+
+
+def anchors(expected: Sequence[int], obtained: Sequence[int]) -> list[tuple[int, int]]:
+    """Pair the items that occur once on both sides, as many of them as stand in the same order."""
+    places = {item: place for place, item in enumerate(obtained)}
+    counts, obtained_counts = Counter(expected), Counter(obtained)
+    pairs = [
+        (place, places[item]) for place, item in enumerate(expected) if counts[item] == 1 and obtained_counts[item] == 1
+    ]
+    return [pairs[index] for index in _longest_rise([theirs for _, theirs in pairs])]
+
+
+def _longest_rise(numbers: Sequence[int]) -> list[int]:
+    """Give the indices of a longest rising subsequence; by patience, as card players sort."""
+    tops: list[int] = []  # the smallest last number of a rise of each length
+    top_indices: list[int] = []
+    before: list[int] = []
+    for index, number in enumerate(numbers):
+        pile = bisect_left(tops, number)
+        before.append(top_indices[pile - 1] if pile else -1)
+        if pile == len(tops):
+            tops.append(number)
+            top_indices.append(index)
+        else:
+            tops[pile], top_indices[pile] = number, index
+    rise: list[int] = []
+    index = top_indices[-1] if top_indices else -1
+    while index >= 0:
+        rise.append(index)
+        index = before[index]
+    return rise[::-1]

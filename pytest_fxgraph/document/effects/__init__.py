@@ -1,0 +1,1 @@
+"""What operators and modules do beside computing their result, as a golden records it."""

@@ -1,0 +1,259 @@
+"""The effects of all nodes of a graph, as a document words them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.document.effects.profiles import (
+    PLAIN,
+    ArgumentPlace,
+    OperatorEffects,
+    function_effects,
+    holds,
+    method_effects,
+    module_effects,
+)
+from pytest_fxgraph.document.effects.tables import FRESH_ATTRIBUTES
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.module_traits import CalledModule
+
+
+class SharedStorage:
+    """Positions of nodes in sets; each set is named by its first position."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def first(self, position: int) -> int:
+        """Give the first node that may share storage with the one at a position."""
+        parent = self._parent
+        while parent[position] != position:
+            parent[position] = parent[parent[position]]
+            position = parent[position]
+        return position
+
+    def join(self, position: int, other: int) -> None:
+        """Note that two nodes may share storage."""
+        one, two = self.first(position), self.first(other)
+        # The earlier one names the set, so that the name stays when more is joined.
+        if one < two:
+            self._parent[two] = one
+        else:
+            self._parent[one] = two
+
+
+Finder = Callable[[str], Any]
+
+_ENDS = ("placeholder", "output")
+_WITHOUT_PROFILE = (*_ENDS, "get_attr")
+_SEQUENCES = (list, tuple)
+_NOTHING: Set[int] = frozenset()
+
+
+class EffectTexts:
+    """Finds the effects of nodes; `attribute` looks up what a path names in the graph's module."""
+
+    def __init__(self, node_type: type | None, attribute: Finder, called: Mapping[str, CalledModule]) -> None:
+        self._node_type = node_type
+        self._attribute = attribute
+        self._called = called
+        self._profiles: dict[tuple[str, str], OperatorEffects] = {}
+
+    def of(self, nodes: Sequence[Any], targets: Sequence[str]) -> list[tuple[str, ...]]:
+        """Give the effects of each node, whose targets are named already."""
+        profiles = [self._profile(node, target) for node, target in zip(nodes, targets, strict=True)]
+        kinds: list[tuple[str, ...]] = []
+        written: dict[int, list[Any]] = {}
+        for position, (node, profile) in enumerate(zip(nodes, profiles, strict=True)):
+            if profile.is_plain and not node.kwargs:
+                kinds.append(())
+                continue
+            kinds.append(_kinds(node, profile))
+            if places := self._written(node, profile):
+                written[position] = places
+        if not written and not any("state" in each for each in kinds) and not any(each.is_ambient for each in profiles):
+            return kinds
+        return _StorageEffects(nodes, profiles, self._nodes_in, self._attribute).added_to(kinds, written)
+
+    def _profile(self, node: Any, target: str) -> OperatorEffects:
+        op = node.op
+        if op in _WITHOUT_PROFILE:
+            return PLAIN
+        key = (op, target)
+        profile = self._profiles.get(key)
+        if profile is None:
+            profile = self._profiles[key] = self._new_profile(op, node.target, target)
+        return profile
+
+    def _new_profile(self, op: str, target: Any, name: str) -> OperatorEffects:
+        if op == "call_function":
+            return function_effects(target, name)
+        if op == "call_method":
+            return method_effects(name)
+        called = self._called[name]
+        return module_effects(called.module, called.traits) if called.graph is None else _graph_profile(called.graph)
+
+    def _written(self, node: Any, profile: OperatorEffects) -> list[Any]:
+        """List the nodes whose storage a call writes."""
+        args, kwargs = node.args, node.kwargs
+        written = self._nodes_in(kwargs["out"]) if "out" in kwargs else []
+        if profile.writes and holds(profile.writes_condition, args, kwargs):
+            for place in profile.writes:
+                written += self._nodes_in(_argument(place, args, kwargs))
+        if _is_true(profile.inplace and _argument(profile.inplace, args, kwargs)):
+            written += self._nodes_in(args[0] if args else kwargs.get("input"))
+        return written
+
+    def _nodes_in(self, value: Any) -> list[Any]:
+        if type(value) is self._node_type or isinstance(value, self._node_type or ()):
+            return [value]
+        if isinstance(value, dict):
+            value = list(value.values())
+        elif isinstance(value, slice):
+            value = [value.start, value.stop, value.step]
+        return [node for item in value for node in self._nodes_in(item)] if isinstance(value, _SEQUENCES) else []
+
+
+class _StorageEffects:
+    """The second half, for graphs in which something is written: who reads and writes which storage."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Any],
+        profiles: Sequence[OperatorEffects],
+        nodes_in: Callable[[Any], list[Any]],
+        attribute: Finder,
+    ) -> None:
+        self._nodes = nodes
+        self._profiles = profiles
+        self._nodes_in = nodes_in
+        self._attribute = attribute
+        self._position = {node: position for position, node in enumerate(nodes)}
+        self._storage = SharedStorage(len(nodes))
+        self._holders: dict[Any, int] = {}  # storage of a tensor -> first get_attr node that reads it
+        self._roots: list[int] = []  # of each node the first that shares storage with it, once all are joined
+
+    def added_to(self, kinds: list[tuple[str, ...]], written: dict[int, list[Any]]) -> list[tuple[str, ...]]:
+        """Give the effects with the reads and writes of everything that is written somewhere."""
+        for position, (node, profile) in enumerate(zip(self._nodes, self._profiles, strict=True)):
+            self._join(position, node, profile)
+        self._roots = roots = [self._storage.first(position) for position in range(len(self._nodes))]
+        module_reads = self._module_reads()
+        writes = {position: {roots[self._position[node]] for node in nodes} for position, nodes in written.items()}
+        for position, read in module_reads.items():
+            if "state" in kinds[position]:
+                writes.setdefault(position, set()).update(read)
+        touched = set().union(*writes.values())
+        result = []
+        ambient: int | None = None
+        for position, kind in enumerate(kinds):
+            reads = self._reads(position, touched)
+            if position in module_reads:
+                reads |= module_reads[position] & touched
+            if ambient is None and self._profiles[position].is_ambient:
+                ambient = position
+            wrote = writes.get(position, _NOTHING)
+            is_told = reads or wrote or ambient is not None
+            result.append(kind + self._texts(position, wrote, reads, ambient) if is_told else kind)
+        return result
+
+    def _join(self, position: int, node: Any, profile: OperatorEffects) -> None:
+        op, args = node.op, node.args
+        if profile.shares == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
+            return  # the ordinary case of what follows
+        if op == "get_attr":
+            for key in _storages([self._attribute(node.target)]):
+                self._storage.join(position, self._holders.setdefault(key, position))
+        elif op not in _ENDS:
+            for shared in self._shared(node, profile):
+                self._storage.join(position, self._position[shared])
+
+    def _shared(self, node: Any, profile: OperatorEffects) -> list[Any]:
+        """List the nodes whose storage a result may share."""
+        args, kwargs = node.args, node.kwargs
+        if profile.inplace and _is_true(_argument(profile.inplace, args, kwargs)):
+            return self._nodes_in(args[0] if args else kwargs.get("input"))
+        if "out" in kwargs:
+            return self._nodes_in(kwargs["out"])
+        if profile.shares == "all":
+            return self._nodes_in(args) + self._nodes_in(kwargs)
+        if profile.shares == "none":
+            # Adding lists keeps their items.
+            return [shared for each in args if isinstance(each, _SEQUENCES) for shared in self._nodes_in(each)]
+        if node.target is getattr and len(args) > 1 and args[1] in FRESH_ATTRIBUTES:
+            return []
+        positions = (0,) if profile.shares == "first" else profile.shares
+        named = [] if args else list(kwargs.values())
+        return self._nodes_in([args[index] for index in positions if index < len(args)] + named)  # type: ignore[operator]  # "first" and positions are left
+
+    def _module_reads(self) -> dict[int, set[int]]:
+        """Give for calls of modules the get_attr nodes that read what they hold, by the first of each storage."""
+        found: dict[int, set[int]] = {}
+        for position, node in enumerate(self._nodes if self._holders else ()):
+            if node.op == "call_module":
+                module = self._attribute(node.target)
+                keys = _storages([*module.parameters(), *module.buffers()])
+                held = {self._roots[self._holders[key]] for key in keys if key in self._holders}
+                if held:
+                    found[position] = held
+        return found
+
+    def _reads(self, position: int, touched: set[int]) -> set[int]:
+        """Give the written storages that a node reads, or that its result shares."""
+        node, roots, own = self._nodes[position], self._roots, self._position
+        if node.op == "placeholder":
+            return set()
+        reads = {root for each in node.all_input_nodes if (root := roots[own[each]]) in touched}
+        first = roots[position]
+        if first != position and first in touched:
+            reads.add(first)
+        return reads
+
+    def _texts(self, position: int, writes: Set[int], reads: Set[int], ambient: int | None) -> tuple[str, ...]:
+        names = self._nodes
+        texts = [f"write %{names[first].name}" for first in sorted(writes)]
+        texts += [f"read %{names[first].name}" for first in sorted(reads - writes)]
+        if ambient is not None and self._nodes[position].op not in _ENDS:
+            verb = "write" if self._profiles[position].is_ambient else "read"
+            texts.append(f"{verb} %{names[ambient].name}")
+        return tuple(texts)
+
+
+def _kinds(node: Any, profile: OperatorEffects) -> tuple[str, ...]:
+    return profile.kinds if holds(profile.condition, node.args, node.kwargs) else ()
+
+
+def _argument(place: ArgumentPlace, args: Any, kwargs: Any) -> Any:
+    position, name = place
+    return args[position] if len(args) > position else kwargs.get(name)
+
+
+def _is_true(value: Any) -> bool:
+    # A node as argument may be true.
+    return value is not None and value is not False and not (isinstance(value, int) and not value)
+
+
+def _storages(values: Iterable[Any]) -> set[Any]:
+    return {_storage_key(value) for value in values if isinstance(value, torch.Tensor)}
+
+
+def _storage_key(tensor: torch.Tensor) -> Any:
+    try:
+        pointer = tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have no storage to ask
+        pointer = 0
+    return pointer or ("id", id(tensor))
+
+
+def _graph_profile(document: GraphDocument) -> OperatorEffects:
+    """Sum up a graph that is called as a module: its own effects, and which of its inputs it writes."""
+    inputs = [node.name for node in document.nodes if node.op == "placeholder"]
+    effects = [effect for node in document.nodes for effect in node.effects]
+    kinds = [kind for kind in ("random", "state", "io", "call") if kind in effects]
+    written = {effect[len("write %") :] for effect in effects if effect.startswith("write %")}
+    return OperatorEffects(
+        kinds=tuple(kinds), writes=tuple((index, name) for index, name in enumerate(inputs) if name in written)
+    )

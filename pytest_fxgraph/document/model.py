@@ -1,0 +1,133 @@
+"""A graph as plain data: what a golden file holds and what comparing reads. Knows neither torch nor fxcore.
+
+All values are texts that are the same in every run, process and torch version. Inside `args`, `kwargs` and
+`module.config` a reference to another node is written `%name`; everything else is a literal (see `literals.py`), in
+which `%` occurs only within quotes.
+
+Records fill their `__dict__` themselves: what dataclass writes for a frozen class takes four times as long, and a
+golden has hundreds of records that are made anew in each test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+FORMAT = 1
+
+LEVELS = ("exact", "structure", "ops", "signature", "cost")
+
+
+@dataclass(frozen=True, init=False)
+class NodeRecord:
+    """One node of a graph, in the order of execution."""
+
+    name: str  # as the graph has it; level `structure` compares up to renaming
+    op: str  # one of FX's six opcodes
+    target: str  # "torch.relu", "operator.add", "aten.add.Tensor", a module path, a method or attribute name
+    args: tuple[str, ...] = ()  # one text an argument: "%x", "(1, 1)", "[%a, %b]", "1e-05", "torch.float32"
+    kwargs: tuple[tuple[str, str], ...] = ()  # in the order of the call
+    value: str | None = None  # "float32[2, 3]", "(float32[2], int64[])": only where example inputs were given
+    # What keeps this node in its place: "random", "state", "io", "call", "write %x", "read %x",
+    # where %x names the first node of everything that may share storage with it.
+    effects: tuple[str, ...] = ()
+    scope: str | None = None  # path of the module whose forward made it; tells the reader where, never compared
+    source: str | None = None  # "model.py:12: x = x + 1"; known for a graph just traced, never written or compared
+
+    def __init__(
+        self,
+        name: str,
+        op: str,
+        target: str,
+        args: tuple[str, ...] = (),
+        kwargs: tuple[tuple[str, str], ...] = (),
+        value: str | None = None,
+        effects: tuple[str, ...] = (),
+        scope: str | None = None,
+        source: str | None = None,
+    ) -> None:
+        own = self.__dict__
+        own["name"] = name
+        own["op"] = op
+        own["target"] = target
+        own["args"] = args
+        own["kwargs"] = kwargs
+        own["value"] = value
+        own["effects"] = effects
+        own["scope"] = scope
+        own["source"] = source
+
+
+@dataclass(frozen=True, init=False)
+class ModuleRecord:
+    """A module that the graph calls as one node."""
+
+    path: str
+    kind: str  # qualified class name: "torch.nn.Conv2d"
+    config: tuple[tuple[str, str], ...] = ()  # constructor parameters by name, as literals
+    training: bool | None = None  # only where it changes what the module computes
+    same_as: str | None = None  # path of the first module that is this very object
+    graph: GraphDocument | None = None  # for a module that is itself a graph
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        config: tuple[tuple[str, str], ...] = (),
+        training: bool | None = None,
+        same_as: str | None = None,
+        graph: GraphDocument | None = None,
+    ) -> None:
+        own = self.__dict__
+        own["path"] = path
+        own["kind"] = kind
+        own["config"] = config
+        own["training"] = training
+        own["same_as"] = same_as
+        own["graph"] = graph
+
+
+@dataclass(frozen=True, init=False)
+class StateRecord:
+    """A parameter, buffer or constant tensor that the graph reads, itself or through a module it calls."""
+
+    path: str
+    kind: str  # "parameter", "buffer", "constant"
+    value: str  # "float32[5, 4]"
+    requires_grad: bool = False
+    persistent: bool = True
+    same_as: str | None = None  # path of the first tensor that is this very object
+    content: str | None = None  # of constants: exact values, or digest and statistics
+
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        value: str,
+        requires_grad: bool = False,
+        persistent: bool = True,
+        same_as: str | None = None,
+        content: str | None = None,
+    ) -> None:
+        own = self.__dict__
+        own["path"] = path
+        own["kind"] = kind
+        own["value"] = value
+        own["requires_grad"] = requires_grad
+        own["persistent"] = persistent
+        own["same_as"] = same_as
+        own["content"] = content
+
+
+@dataclass(frozen=True)
+class GraphDocument:
+    """Everything that a golden file holds about one graph."""
+
+    nodes: tuple[NodeRecord, ...]
+    modules: tuple[ModuleRecord, ...] = ()
+    state: tuple[StateRecord, ...] = ()
+    code: str = ""
+    torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
+    notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
+
+
+MOST_BYTES = 256 * 1024 * 1024

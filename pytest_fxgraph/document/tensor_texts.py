@@ -1,0 +1,206 @@
+"""What tensors hold, as text: small ones value by value, large ones by digest and statistics."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.document.literals import complex_text, float_text, int_text, string_text
+
+# Where a node's value is described, the most exact first: shape propagation, make_fx and export, Dynamo.
+META_KEYS = ("tensor_meta", "val", "example_value")
+
+
+def tensor_text(tensor: Any) -> str:
+    """Write dtype and shape: `float32[2, 3]`; for anything that has both, such as TensorMetadata."""
+    dtype, shape = tensor.dtype, tensor.shape
+    try:
+        return _known_text(dtype, shape)
+    except TypeError:  # symbolic sizes are no keys
+        return _text(dtype, shape)
+
+
+def _text(dtype: torch.dtype, shape: Any) -> str:
+    return f"{dtype_name(dtype)}[{', '.join(map(str, shape))}]"
+
+
+# A model has few shapes, and a test suite hardly more.
+_known_text = functools.lru_cache(maxsize=4096)(_text)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Give the canonical name of a dtype: float32, also for torch.float."""
+    return str(dtype).removeprefix("torch.")
+
+
+def value_of(meta: Mapping[str, Any]) -> str | None:
+    """Describe the value that a node's meta knows of; None where it knows nothing."""
+    for key in META_KEYS:
+        value = meta.get(key)
+        if value is not None:
+            return value_text(value)
+    return None
+
+
+def value_text(value: Any) -> str:
+    """Describe tensors in nested tuples, lists and dicts; what is no tensor is described by its type."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return tensor_text(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key_text(key)}: {value_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(value_text, value))}{',' if len(value) == 1 else ''})"
+    return "None" if value is None else type(value).__name__
+
+
+def _key_text(key: object) -> str:
+    return string_text(key) if isinstance(key, str) else str(key)
+
+
+LEVELS = ("exact", "close", "shape")
+MOST_VALUES_IN_FULL = 64
+DIGITS_THAT_ARE_CLOSE = 4
+# Formats in which the shortest text that comes back is looked for; the others are written as the double they equal.
+_PACKED = {torch.float32: "f", torch.bfloat16: "f", torch.float16: "e"}
+
+
+def constant_text(tensor: torch.Tensor, level: str) -> str | None:
+    """Describe the content of a tensor at a level; None where there is none to describe or none is wanted."""
+    if level == "shape" or not _holds_values(tensor):
+        return None
+    values = _plain(tensor.detach())
+    is_exact = level == "exact" or not (values.is_floating_point() or values.is_complex())
+    if values.numel() <= MOST_VALUES_IN_FULL:
+        text = _nested_text(values, is_exact)
+    else:
+        text = ", ".join([f"sha256={digest(values)}"] * is_exact + _statistics(values))
+    if not is_exact:
+        text = f"close({text})"
+    return text if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')}({text})"
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Give the sha256 of a tensor's elements in row-major order."""
+    contiguous = tensor.contiguous()
+    size = contiguous.numel() * contiguous.element_size()
+    # Not through numpy: torch can be installed without it.
+    return hashlib.sha256(ctypes.string_at(contiguous.data_ptr(), size)).hexdigest()
+
+
+def _holds_values(tensor: torch.Tensor) -> bool:
+    # Fake tensors say "cpu" and hold nothing.
+    if tensor.device.type == "meta" or hasattr(tensor, "fake_mode"):
+        return False
+    try:
+        tensor.untyped_storage().data_ptr()
+    except NotImplementedError:  # sparse: there are several storages
+        return True
+    except RuntimeError:  # what torch.func makes while it makes a graph functional says "cpu", too
+        return False
+    return True
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    return tensor.cpu().resolve_conj().resolve_neg()
+
+
+def _nested_text(tensor: torch.Tensor, is_exact: bool) -> str:
+    texts = iter([_number_text(value, tensor.dtype, is_exact) for value in _numbers(tensor)])
+    return _nest(texts, list(tensor.shape))
+
+
+def _nest(texts: Iterable[str], shape: list[int]) -> str:
+    iterator = iter(texts)
+    if not shape:
+        return next(iterator)
+    return f"[{', '.join(_nest(iterator, shape[1:]) for _ in range(shape[0]))}]"
+
+
+def _numbers(tensor: torch.Tensor) -> list[Any]:
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        tensor = tensor.float()  # the eight-bit floats have no Python numbers of their own
+    numbers: list[Any] = tensor.reshape(-1).tolist()
+    return numbers
+
+
+def _number_text(value: Any, dtype: torch.dtype, is_exact: bool) -> str:
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        return int_text(value)
+    if isinstance(value, complex):
+        parts = [_close(value.real), _close(value.imag)]
+        return complex_text(value) if is_exact else f"complex({', '.join(parts)})"
+    return _shortest(value, _PACKED.get(dtype)) if is_exact else _close(value)
+
+
+def _shortest(value: float, packed: str | None) -> str:
+    """Write a float as the shortest decimal that its format reads back: 0.1, not 0.10000000149011612."""
+    if packed is None or not math.isfinite(value):
+        return float_text(value)
+    bits = struct.pack(packed, value)
+    for digits in range(4, 10):
+        candidate = float(f"{value:.{digits}g}")
+        if _fits(candidate, packed) and struct.pack(packed, candidate) == bits:
+            return float_text(candidate)
+    return float_text(value)
+
+
+def _fits(value: float, packed: str) -> bool:
+    try:
+        struct.pack(packed, value)
+    except OverflowError:  # rounding the largest number up leaves the format
+        return False
+    return True
+
+
+def _close(value: float) -> str:
+    # Adding zero drops the sign of zero, which is no difference of size.
+    return float_text(float(f"{value:.{DIGITS_THAT_ARE_CLOSE}g}") + 0.0)
+
+
+def _statistics(tensor: torch.Tensor) -> list[str]:
+    if tensor.dtype is torch.bool:
+        return [f"true={int(tensor.sum())}"]
+    if tensor.is_complex():
+        return _float_statistics(torch.view_as_real(tensor))
+    if tensor.is_floating_point():
+        return _float_statistics(tensor)
+    numbers = _numbers(tensor)
+    return [f"min={min(numbers)}", f"max={max(numbers)}"]
+
+
+def _float_statistics(tensor: torch.Tensor) -> list[str]:
+    """Summarise what is finite; summed exactly, because torch's sums depend on the processor and its threads."""
+    numbers = _numbers(tensor)
+    finite = [number for number in numbers if math.isfinite(number)]
+    parts = [f"nonfinite={len(numbers) - len(finite)}"] if len(finite) < len(numbers) else []
+    if not finite:
+        return parts
+    # Divided by the largest first, so that no square and no sum overflows.
+    scale = max(map(abs, finite)) or 1.0
+    norm = math.sqrt(math.fsum((number / scale) ** 2 for number in finite)) * scale
+    mean = math.fsum(number / len(finite) for number in finite)
+    texts = {"min": min(finite), "max": max(finite), "mean": mean, "norm": norm}
+    return parts + [f"{name}={_close(number)}" for name, number in texts.items()]
+
+
+def inline_tensor_text(tensor: torch.Tensor, level: str) -> str:
+    """Describe a tensor that stands as an argument itself: shape, dtype and content."""
+    kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
+    parts = [dtype_name(tensor.dtype), f"[{', '.join(map(str, tensor.shape))}]"]
+    content = constant_text(tensor, level)
+    return f"{kind}({''.join(parts)}{f', {content}' if content is not None else ''})"

@@ -1,0 +1,1 @@
+"""The script and files that reproduce a numeric mismatch."""

@@ -1,0 +1,159 @@
+"""The fixtures. What they need of torch is imported inside, when a test first asks for one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from pytest_fxgraph import settings
+from pytest_fxgraph.errors import CaptureError, GateError
+from pytest_fxgraph.golden.activation import enable_golden_session
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.equivalence.fixture import Equivalence
+    from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+    from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
+    from pytest_fxgraph.golden.fixture import GoldenFixture
+    from pytest_fxgraph.ops import OpsQuery
+    from pytest_fxgraph.rewrite import RewriteResult
+    from pytest_fxgraph.transform.fixture import TransformCheck
+
+_BUFFER_POOL = pytest.StashKey["BufferPool"]()
+BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_rewrite")
+
+
+@pytest.fixture(scope="session")
+def fx_trace() -> Callable[..., Any]:
+    """Trace a model to an fxcore.GraphModule; a failure names the line of the model.
+
+    fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
+    """
+    from pytest_fxgraph.capture.tracing import trace
+
+    def trace_or_fail(model: Any, **options: Any) -> Any:
+        try:
+            return trace(model, **options)
+        except CaptureError as error:
+            words = str(error)
+        # Outside the handler: the report is the letter alone, without the frames of the tracer below it.
+        pytest.fail(words, pytrace=False)
+
+    return trace_or_fail
+
+
+@pytest.fixture
+def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
+    """Compare a graph with its golden file: assert subject == fx_golden.
+
+    fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch.
+    """
+    from pytest_fxgraph.golden.fixture import GoldenFixture
+
+    enable_golden_session(request.config)  # of tests that get the fixture by name, nobody knew before
+    return GoldenFixture.of_test(request.node)
+
+
+@pytest.fixture
+def fx_equivalence(request: pytest.FixtureRequest) -> Equivalence:
+    """Run a model eagerly and as a graph on the same inputs and compare; return the GraphModule.
+
+    fx_equivalence(model, inputs, *, graph=None, kwargs=None, rtol=None, atol=None, grads=False, modes=("eval",), ...)
+    """
+    from pytest_fxgraph.equivalence.fixture import Equivalence
+
+    return Equivalence(**_numeric_settings(request.node), **_own_ways(request.node))
+
+
+@pytest.fixture
+def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
+    """Apply a transform to a model's graph, lint the result and compare it with the model run eagerly.
+
+    fx_transform(transform, model, inputs, ...)
+    """
+    from pytest_fxgraph.transform.fixture import TransformCheck
+
+    return TransformCheck(**_numeric_settings(request.node), **_own_ways(request.node))
+
+
+@pytest.fixture(scope="session")
+def fx_ops(request: pytest.FixtureRequest) -> Callable[[Any], OpsQuery]:
+    """Ask for operators of a graph: fx_ops(subject).count(torch.relu), .absent(...), .in_order(...), .only_from(...).
+
+    Targets are functions, classes of modules, names of methods, and globs such as "aten.batch_norm*".
+    """
+    from pytest_fxgraph.capture.subjects import to_graph_module
+    from pytest_fxgraph.ops import OpsQuery
+
+    hook = request.config.hook.pytest_fxgraph_adapt
+    return lambda subject: OpsQuery(to_graph_module(subject, lambda obj: hook(obj=obj)))
+
+
+@pytest.fixture(scope="session")
+def fx_capture() -> NoReturn:
+    """Capture the graphs that a frontend makes of a model (not built in this version)."""
+    _refuse("fx_capture")
+
+
+@pytest.fixture(scope="session")
+def fx_rewrite(request: pytest.FixtureRequest) -> Callable[..., RewriteResult]:
+    """Replace a pattern in a graph; the result has .matched, .graph_module and .explain().
+
+    fx_rewrite(gm, pattern, replacement, match_filters=None, ignore_literals=False, ..., *, match_modules="path", ...)
+    """
+    from pytest_fxgraph.rewrite import rewrite
+
+    hook = request.config.hook.pytest_fxgraph_adapt
+    return functools.partial(rewrite, adapt=lambda obj: hook(obj=obj))
+
+
+def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
+    return {setting.name: settings.value_of(setting, item) for setting in (settings.RTOL, settings.ATOL, settings.SEED)}
+
+
+def _own_ways(item: pytest.Item) -> dict[str, Any]:
+    """Return what is the session's and the user's: how values compare and subjects adapt, where a mismatch is kept."""
+    hook = item.ihook.pytest_fxgraph_adapt
+    adapt = (lambda obj: hook(obj=obj)) if hook.get_hookimpls() else None
+    return {
+        "compare_outputs": _own_comparison(item),
+        "adapt": adapt,
+        "reproduction": _reproduction_of(item),
+        "spare": _spare_memory_of(item.config),
+    }
+
+
+def _spare_memory_of(config: pytest.Config) -> BufferPool:
+    """Return the memory for copies of models' states that all tests of a session share."""
+    from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
+
+    return config.stash.setdefault(_BUFFER_POOL, BufferPool())
+
+
+def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
+    """Return where mismatches of a test are written to so that they can be run without it; None unless asked for."""
+    folder = item.config.getoption("fx_repro")
+    if not folder:
+        return None
+    from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+
+    return ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid)
+
+
+def _own_comparison(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:
+    """Return the way to ask the user's hooks about two values; None, which is faster, where there are none."""
+    hook = item.ihook.pytest_fxgraph_compare_outputs
+    if not hook.get_hookimpls():
+        return None
+
+    def ask(expected: Any, obtained: Any, path: str) -> str | None:
+        answer: str | None = hook(expected=expected, obtained=obtained, path=path)
+        return answer
+
+    return ask
+
+
+def _refuse(name: str) -> NoReturn:
+    raise GateError(f"the fixture {name} is not built in this version; those that are: {', '.join(BUILT)}")

@@ -1,0 +1,1 @@
+"""Where golden files lie, and what a test run does with them."""

@@ -1,0 +1,49 @@
+"""When a run begins to follow what becomes of goldens: at once where it has to do with them, else once a test asks.
+
+A project that has the plugin installed and does not use it pays for none of what this imports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_fxgraph.golden.paths import golden_root
+
+CENSUS = "fxgraph-census"
+_IS_FOLLOWING = pytest.StashKey[bool]()
+# What is done about goldens that no test of this run asks for, or by tests that run in other processes.
+_OPTIONS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is one of pytest-xdist's workers, which read and compare but never write."""
+    return hasattr(config, "workerinput")
+
+
+def needs_golden_session(config: pytest.Config) -> bool:
+    """Tell, before anything is collected, whether a run has to do with goldens, or would not learn of it in time."""
+    if any(config.getoption(name) for name in _OPTIONS) or golden_root(config).is_dir():
+        return True
+    # The controller of pytest-xdist collects nothing itself.
+    return config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None))
+
+
+def use_goldens(items: list[pytest.Item]) -> bool:
+    """Tell whether one of the tests asks for the fixture in its signature, or through another fixture."""
+    return any("fx_golden" in getattr(item, "fixturenames", ()) for item in items)
+
+
+def enable_golden_session(config: pytest.Config) -> None:
+    """Listen to reports from now on, in the process that writes goldens; a second call does nothing."""
+    if is_worker(config) or config.stash.get(_IS_FOLLOWING, False):
+        return
+    config.stash[_IS_FOLLOWING] = True
+    from pytest_fxgraph.golden.session import GoldenSession
+    from pytest_fxgraph.golden.run_end import RunEnd
+
+    census: Any = config.pluginmanager.get_plugin(CENSUS)
+    goldens = GoldenSession(config)
+    config.pluginmanager.register(goldens, "fxgraph-golden-session")
+    config.pluginmanager.register(RunEnd(goldens, census), "fxgraph-run-end")

@@ -1,0 +1,122 @@
+"""What a test gets as `fx_golden`, and what `fx_golden(...)` returns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import pytest
+
+from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.golden.attempt import GoldenAttempt, attempt_of
+from pytest_fxgraph.golden.comparison import GoldenComparison, GoldenRequest
+
+
+class GoldenExpectation:
+    """Stands on one side of `==`, the subject on the other; a mismatch is an AssertionError there and then.
+
+    It is raised, not left to `assert`, because a bare False would say nothing under --assert=plain and in helpers.
+    """
+
+    # numpy would compare element by element, torch asks and is told "not a tensor".
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]  # equality has an effect here; in a set or dict it would be a trap
+
+    def __init__(self, comparison: GoldenComparison, request: GoldenRequest) -> None:
+        self._comparison = comparison
+        self._request = request
+
+    def __eq__(self, subject: object) -> bool:
+        """Compare the subject with its golden: True, or an error that says what differs."""
+        __tracebackhide__ = True
+        error = self._comparison.compare(subject, self._request)
+        if error is not None:
+            raise error
+        return True
+
+    def __ne__(self, subject: object) -> NoReturn:
+        """Refuse: a golden says what a graph is, not what it is not."""
+        __tracebackhide__ = True
+        raise GateError(
+            "`!=` with fx_golden is refused: nothing could be recorded for it, and any broken graph would pass; "
+            "write `assert subject == fx_golden`, or compare two graphs with pytest_fxgraph.diff_graphs"
+        )
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: `assert fx_golden(...)` would compare nothing, and pass."""
+        __tracebackhide__ = True
+        raise GateError("fx_golden is neither true nor false: nothing is compared; write `assert subject == fx_golden`")
+
+    def __repr__(self) -> str:
+        return "fx_golden"
+
+
+class GoldenFixture(GoldenExpectation):
+    """The golden file of the test: `assert subject == fx_golden`."""
+
+    def __init__(self, comparison: GoldenComparison, attempt: GoldenAttempt) -> None:
+        super().__init__(comparison, GoldenRequest())
+        self._attempt = attempt
+
+    @classmethod
+    def of_test(cls, item: pytest.Item) -> GoldenFixture:
+        """Make the fixture of one test, which from now on has to compare something."""
+        attempt = attempt_of(item)
+        attempt.asked = True
+        return cls(GoldenComparison(item, attempt), attempt)
+
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        level: str | None = None,
+        example_inputs: object = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+        constants: str | None = None,
+        commutative: bool | None = None,
+        normalize: bool | None = None,
+    ) -> GoldenExpectation:
+        """Return what to compare with, with options that hold for this comparison.
+
+        `name` tells several goldens of one test apart. With `example_inputs`, and `example_kwargs`, the shapes and
+        dtypes of all values are part of the golden. `constants` is "exact", "close" or "shape".
+        """
+        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize)
+        return GoldenExpectation(self._comparison, request)
+
+    def check(
+        self,
+        subject: object,
+        *,
+        name: str | None = None,
+        level: str | None = None,
+        example_inputs: object = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+        constants: str | None = None,
+        commutative: bool | None = None,
+        normalize: bool | None = None,
+    ) -> bool:
+        """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
+
+        Takes the options of `fx_golden(...)`; returns whether the subject matched.
+        """
+        __tracebackhide__ = True
+        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize)
+        error = self._comparison.compare(subject, request)
+        if error is None:
+            return True
+        self._attempt.fail_later(str(error), sys._getframe(1))
+        return False
+
+
+def foreign_comparison_message(op: str, left: object, right: object) -> list[str] | None:
+    """Explain a comparison that fx_golden was never asked for; None for all others."""
+    if op not in ("==", "is", "in") or not any(isinstance(side, GoldenExpectation) for side in (left, right)):
+        return None
+    subject = right if isinstance(left, GoldenExpectation) else left
+    return [
+        f"{type(subject).__qualname__} {op} fx_golden",
+        f"{type(subject).__qualname__} answered the comparison itself, so fx_golden was never asked;",
+        "write `assert fx_golden == subject` or `fx_golden.check(subject)`",
+    ]

@@ -1,0 +1,76 @@
+"""The command line that writes a golden, as a user can paste it where pytest was started."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import suppress
+from typing import Any
+import pytest
+from pytest_fxgraph.settings import GOLDEN_DIR
+import functools
+import os
+from pathlib import Path, PurePosixPath
+import pytest
+from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
+
+
+_LONGEST_ID = 100
+_STARTED_IN = "fxgraph_started_in"
+
+
+def accepting_command(item: pytest.Item) -> str:
+    """Return the command that writes the goldens of this test, or of its file where the id is no word for a shell."""
+    words = ["pytest", "--fx-update-golden"]
+    folder = item.config.getoption(GOLDEN_DIR.key)
+    if folder is not None:
+        words += [GOLDEN_DIR.option, shlex.quote(folder)]
+    return " ".join([*words, _target(item)])
+
+
+def tell_worker(node: Any) -> None:
+    """Tell a worker of pytest-xdist where the user's pytest was started; on another machine it has no way to know."""
+    with suppress(ValueError):  # on another drive than rootdir
+        node.workerinput[_STARTED_IN] = os.path.relpath(node.config.invocation_params.dir, node.config.rootpath)
+
+
+def _started_in(config: pytest.Config) -> str:
+    told = getattr(config, "workerinput", {}).get(_STARTED_IN)
+    return str(config.invocation_params.dir) if told is None else os.path.join(config.rootpath, told)
+
+
+def _target(item: pytest.Item) -> str:
+    file = os.path.relpath(item.path, _started_in(item.config)).replace(os.sep, "/")
+    _, colons, inside = str(item.nodeid).partition("::")
+    target = file + colons + inside
+    if len(target) <= _LONGEST_ID and shlex.quote(inside) == inside:
+        return shlex.quote(target)
+    return shlex.quote(file)
+
+
+def golden_root(config: pytest.Config) -> Path:
+    """Return the folder of the goldens, absolute."""
+    return Path(config.rootpath, value_of_config(GOLDEN_DIR, config))
+
+
+def shown(path: PurePosixPath, config: pytest.Config) -> str:
+    """Show the path of a golden within the folder as users read it."""
+    return str(_prefix(config) / path)
+
+
+def within_folder(shown_path: str, config: pytest.Config) -> PurePosixPath:
+    """Return a shown path as the store takes it: relative to the folder."""
+    return PurePosixPath(shown_path).relative_to(_prefix(config))
+
+
+def _prefix(config: pytest.Config) -> PurePosixPath:
+    return _shown_folder(golden_root(config), config.rootpath)
+
+
+@functools.lru_cache(maxsize=8)  # asked several times for each golden
+def _shown_folder(root: Path, rootpath: Path) -> PurePosixPath:
+    try:
+        return PurePosixPath(os.path.relpath(root, rootpath).replace(os.sep, "/"))
+    except ValueError:
+        # On Windows, a folder on another drive has no relative path.
+        return PurePosixPath(root.as_posix())

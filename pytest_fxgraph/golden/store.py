@@ -1,0 +1,182 @@
+"""Golden files on disk: read whole, written whole or not at all, and never outside their folder."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
+
+from pytest_fxgraph.document.model import MOST_BYTES
+from pytest_fxgraph.golden.files import golden_digest
+
+# What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
+TEMPORARY_SUFFIX = ".fxgraph-tmp"
+_READ_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
+
+
+class GoldenStore:
+    """The golden files below one folder, named by paths relative to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+
+    @functools.cached_property
+    def _real_root(self) -> str:
+        return os.path.realpath(self.root)
+
+    def path(self, relative: PurePosixPath | str) -> Path:
+        """Give the path of a golden; one that leaves the folder, by its name or by links, is a GoldenNameError."""
+        text = str(relative)
+        parts = PurePosixPath(text).parts
+        is_foreign = PureWindowsPath(text).drive or "\\" in text or "\0" in text
+        if not parts or is_foreign or text.startswith("/") or ".." in parts:
+            raise GoldenNameError(
+                f"cannot use {text!r} as a golden file: it is not a path below {self.root}; choose another name"
+            )
+        path = self.root.joinpath(*parts)
+        real_root, real_path = self._real_root, os.path.realpath(path)
+        if os.path.commonpath([real_root, real_path]) != real_root or real_path == real_root:
+            raise GoldenNameError(
+                f"cannot use {text!r} as a golden file: links lead it to {real_path}, outside {self.root}; remove them"
+            )
+        return path
+
+    def exists(self, relative: PurePosixPath | str) -> bool:
+        """Tell whether there is something at a golden's path, readable or not."""
+        return os.path.lexists(self.path(relative))
+
+    def read(self, relative: PurePosixPath | str) -> str:
+        """Give a golden's text, its lines ended by line feeds and without a BOM.
+
+        No file is a GoldenMissingError; one that cannot be read as UTF-8 text is a GoldenFormatError.
+        """
+        content = self._content(self.path(relative))
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            reason = f"it is not UTF-8 text (byte {error.start}: {error.reason})"
+            raise GoldenFormatError(
+                f"cannot read the golden file {relative}, line {line}: {reason}; {_READ_REMEDY}"
+            ) from None
+        return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+    def write(self, relative: PurePosixPath | str, text: str) -> bool:
+        """Replace a golden by a text in one step, and tell whether that was necessary.
+
+        Whatever fails is a GoldenWriteError, and the file that was there before is whole.
+        """
+        path = self.path(relative)
+        try:
+            content = text.encode()
+        except UnicodeEncodeError as error:
+            raise GoldenWriteError(
+                f"cannot write the golden file {path}: its text cannot be stored as UTF-8 ({error.reason}); "
+                "the text of the graph holds half a surrogate pair, use a whole character"
+            ) from None
+        with _write_errors(path):
+            if _holds(path, content):
+                return False
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # A link is kept, and what it leads to is replaced.
+            _replace(Path(os.path.realpath(path)), content)
+        return True
+
+    def digest(self, relative: PurePosixPath | str) -> str | None:
+        """Give the digest of a golden as received files name it; None where there is no golden."""
+        try:
+            return golden_digest(self._content(self.path(relative)))
+        except GoldenMissingError:
+            return None
+
+    def remove(self, relative: PurePosixPath | str) -> bool:
+        """Remove a file and the folders that it leaves empty, and tell whether there was one."""
+        path = self.path(relative)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise GoldenWriteError(
+                f"cannot remove {path}: {_reason(error)}; give permission, or remove it yourself"
+            ) from error
+        for folder in path.relative_to(self.root).parents[:-1]:
+            try:
+                (self.root / folder).rmdir()
+            except OSError:  # there is something else in it
+                break
+        return True
+
+    def _content(self, path: Path) -> bytes:
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+                raise GoldenFormatError(f"cannot read the golden file {path}: it is {kind}; remove it and try again")
+            if status.st_size > MOST_BYTES:
+                raise GoldenFormatError(
+                    f"cannot read the golden file {path}: it is larger than {MOST_BYTES // 2**20} MiB; {_READ_REMEDY}"
+                )
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise GoldenMissingError(
+                f"there is no golden file {path}; look at the graph, and record it with pytest --fx-update-golden"
+            ) from None
+        except OSError as error:
+            raise GoldenFormatError(
+                f"cannot read the golden file {path}: {_reason(error)}; make it readable and try again"
+            ) from None
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(content) and path.read_bytes() == content
+    except FileNotFoundError:
+        return False
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside a file, then put the new one in its place: a reader sees the old or the new text, whole."""
+    if path.is_dir():
+        raise IsADirectoryError(21, "it is a folder")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(13, "the file is read-only")
+    temporary = path.with_name(f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _keep_mode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException:  # also when the run is interrupted
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _keep_mode(path: Path, temporary: Path) -> None:
+    # Not worth a failure: the text matters, the mode is a courtesy.
+    with suppress(OSError):
+        temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise GoldenWriteError(
+            f"cannot write the golden file {path}: {_reason(error)}; nothing was changed, what was there before is "
+            "whole; make room or give permission, and run the same command again"
+        ) from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

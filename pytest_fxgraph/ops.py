@@ -1,0 +1,93 @@
+"""Which operators a graph holds: counted, forbidden, in order, from an allow list. The fixture `fx_ops`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import fxcore
+from pytest_fxgraph.operator_patterns import (
+    as_targets,
+    call_nodes,
+    matches,
+    name_of_target,
+    refuse_what_never_matches,
+    spellings,
+)
+
+_SHOWN = 12
+
+
+class OpsQuery:
+    """Asks about the operators of one graph.
+
+    A target is a function (torch.relu), a module class (nn.Conv2d; its subclasses count too), the name of a method
+    ("relu" is x.relu() alone) or a glob over full names ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d").
+    """
+
+    def __init__(self, graph_module: fxcore.GraphModule) -> None:
+        self._graph_module = graph_module
+
+    def count(self, target: Any) -> int:
+        """Count the nodes that call a target."""
+        return len(self.nodes(target))
+
+    def nodes(self, target: Any) -> list[fxcore.Node]:
+        """List the nodes that call a target; a target that no graph could hold is refused."""
+        refuse_what_never_matches(target, self._graph_module)
+        return [node for node in call_nodes(self._graph_module) if matches(target, node, self._graph_module)]
+
+    def absent(self, *patterns: Any) -> None:
+        """Fail if a node calls one of the targets."""
+        for pattern in patterns:
+            found = self.nodes(pattern)
+            if found:
+                names = ", ".join(f"{node.name} ({self._name(node)})" for node in found[:_SHOWN])
+                more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+                words = f"{len(found)} nodes of the graph call it: {names}{more}"
+                raise AssertionError(f"{name_of_target(pattern)} must be absent, and {words}")
+
+    def in_order(self, *targets: Any) -> None:
+        """Fail unless the targets are called in this order; others may come between."""
+        remaining = call_nodes(self._graph_module)
+        previous = "the graph begins"
+        for position, target in enumerate(targets, start=1):
+            refuse_what_never_matches(target, self._graph_module)
+            places = [place for place, node in enumerate(remaining) if matches(target, node, self._graph_module)]
+            if not places:
+                raise AssertionError(
+                    f"operators are not in the order asked for: no {name_of_target(target)} (number {position}) "
+                    f"after {previous}; the graph calls, in order: {self._sequence()}"
+                )
+            previous = remaining[places[0]].name
+            remaining = remaining[places[0] + 1 :]
+
+    def only_from(self, allow_list: Iterable[Any]) -> None:
+        """Fail if a node calls anything that no target of the list names."""
+        allowed = as_targets(allow_list)
+        for target in allowed:
+            refuse_what_never_matches(target, self._graph_module)
+        foreign = Counter(
+            self._name(node)
+            for node in call_nodes(self._graph_module)
+            if not any(matches(target, node, self._graph_module) for target in allowed)
+        )
+        if foreign:
+            listed = ", ".join(f"{name} x{count}" for name, count in foreign.most_common(_SHOWN))
+            raise AssertionError(
+                f"the graph calls what is not on the list: {listed}; allowed are "
+                f"{', '.join(map(name_of_target, allowed)) or 'none'}"
+            )
+
+    def counts(self) -> dict[str, int]:
+        """Count all calls by their full name."""
+        return dict(Counter(self._name(node) for node in call_nodes(self._graph_module)))
+
+    def _name(self, node: fxcore.Node) -> str:
+        return spellings(node, self._graph_module)[0]
+
+    def _sequence(self) -> str:
+        names = [self._name(node) for node in call_nodes(self._graph_module)]
+        shown = ", ".join(names[:_SHOWN]) or "nothing"
+        return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

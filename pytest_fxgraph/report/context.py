@@ -1,0 +1,72 @@
+"""The nodes around a change, as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.report.change_text import clipped
+
+_NODES_AROUND = 3
+
+
+def node_line(node: NodeRecord) -> str:
+    """Write a node on one line."""
+    arguments = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
+    value = f"  # {node.value}" if node.value is not None else ""
+    if node.op == "placeholder":
+        default = f" = {node.args[0]}" if node.args else ""
+        return clipped(f"input {node.target} as %{node.name}{default}{value}")
+    if node.op == "output":
+        return clipped(f"return {', '.join(arguments)}{value}")
+    called = {"call_method": f".{node.target}", "call_module": f"self.{node.target}"}.get(node.op, node.target)
+    if node.op == "get_attr":
+        return clipped(f"%{node.name} = self.{node.target}{value}")
+    return clipped(f"%{node.name} = {called}({', '.join(arguments)}){value}")
+
+
+def surroundings(
+    change: Change, expected: GraphDocument, obtained: GraphDocument, beside: Collection[Change] = ()
+) -> list[str]:
+    """Show the nodes around a change; `-` marks what was expected, `+` what was obtained, `>` what it is about.
+
+    Nodes that were added or removed with it are marked too, if `beside` lists them.
+    """
+    alike = {other.where for other in beside if other.action == change.action and other.subject == "node"}
+    ours, theirs = _node_of(change, expected, before=True), _node_of(change, obtained, before=False)
+    if change.action == "removed":
+        return [] if ours is None else _window(expected, ours, "-", alike)
+    if theirs is None:
+        return []
+    if change.action == "added":
+        return _window(obtained, theirs, "+", alike)
+    if ours is None or node_line(expected.nodes[ours]) == node_line(obtained.nodes[theirs]):
+        return _window(obtained, theirs, ">")
+    return _window(obtained, theirs, "+", instead_of=expected.nodes[ours])
+
+
+def _node_of(change: Change, document: GraphDocument, *, before: bool) -> int | None:
+    """Find the node that a change is about, or that uses the module or state it is about."""
+    name = change.where
+    if change.subject in ("module", "state"):
+        name = change.node
+    elif before and change.expected_node:
+        name = change.expected_node
+    for position, node in enumerate(document.nodes):
+        if (node.target if change.subject == "input" else node.name) == name:
+            return position
+    return None
+
+
+def _window(
+    document: GraphDocument, middle: int, mark: str, alike: Set[str] = frozenset(), instead_of: NodeRecord | None = None
+) -> list[str]:
+    lines = []
+    for place in range(max(0, middle - _NODES_AROUND), min(len(document.nodes), middle + _NODES_AROUND + 1)):
+        node = document.nodes[place]
+        is_marked = place == middle or node.name in alike
+        if place == middle and instead_of is not None:
+            lines.append(f"- {node_line(instead_of)}")
+        lines.append(f"{mark if is_marked else ' '} {node_line(node)}")
+    return lines

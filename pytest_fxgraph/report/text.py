@@ -1,0 +1,192 @@
+"""A difference in words: a few lines for the assertion, everything for the report section."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
+from pytest_fxgraph.report.context import surroundings
+from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks, place_ranges
+from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.report.printable import printable
+
+_MOST_OPERATORS = 4
+
+
+def headline(difference: Difference) -> str:
+    """Say in one line what differs, the cause before what follows from it."""
+    leading = leading_changes(difference)
+    if not leading:
+        return "no difference"
+    words, said = _words_for(leading)
+    more = len(difference.changes) + difference.omitted - said
+    return f"{words}, and {more} more" if more > 0 else words
+
+
+def leading_changes(difference: Difference) -> list[Change]:
+    """Give the changes that are most likely the cause of the others: all of one sort, in order."""
+    ranks = [_rank(change) for change in difference.changes]
+    first = min(ranks, default=0)
+    return [change for change, rank in zip(difference.changes, ranks, strict=True) if rank == first]
+
+
+def _rank(change: Change) -> int:
+    """Sort changes by how likely they are the cause; a value that differs hardly ever is."""
+    if change.field == "value" and change.subject in ("node", "input", "output"):
+        return 7 if change.subject != "input" else 6
+    if change.kind == "signature":
+        return 0 if change.subject != "note" else 6
+    return {"operators": 1, "arguments": 2, "wiring": 3, "state": 4, "order": 5, "cosmetic": 8}.get(change.kind, 6)
+
+
+def _words_for(leading: list[Change]) -> tuple[str, int]:
+    """Word changes of one sort; say also how many of them the words cover."""
+    if leading[0].kind == "operators" and leading[0].subject == "count":
+        shown = leading[:_MOST_OPERATORS]
+        return ", ".join(map(describe_change, shown)), len(shown)
+    if leading[0].kind == "operators" and all(_is_presence(change) for change in leading):
+        return _operators_words(leading)
+    if leading[0].field == "name":
+        names = sum(change.field == "name" for change in leading)
+        return f"{names} node{'s' if names > 1 else ''} renamed", names
+    alike = len(folded(leading)[0].others)
+    words = describe_change(leading[0])
+    return (f"{words} (and at {alike} more place{'s' if alike > 1 else ''})" if alike else words), 1 + alike
+
+
+def _is_presence(change: Change) -> bool:
+    return change.action in ("added", "removed") or change.field in ("target", "kind")
+
+
+def _operators_words(leading: list[Change]) -> tuple[str, int]:
+    """Count what came and what went; a single exchange is worded as one."""
+    if len(leading) == 1 and leading[0].action == "changed":
+        return describe_change(leading[0]), 1
+    balance = sorted(operator_balance(leading).items(), key=lambda item: (item[0][0] != "+", -item[1], item[0]))
+    words = [
+        f"{sign_and_name[0]}{count} {clipped(sign_and_name[2:], LONGEST_NAME)}" for sign_and_name, count in balance
+    ]
+    if len(words) > _MOST_OPERATORS:
+        words = [*words[: _MOST_OPERATORS - 1], f"{len(words) - _MOST_OPERATORS + 1} other operators"]
+    return ", ".join(words), len(leading)
+
+
+__all__ = ["full_section", "graph_section", "headline", "short_lines"]
+
+MOST_LINES = 200
+_MOST_PER_CLASS = 40
+_MOST_SURROUNDINGS = 3
+_MOST_LOOKED_AT = 20  # each is searched for in the whole graph
+
+
+def short_lines(difference: Difference, *, golden: str = "", command: str = "") -> list[str]:
+    """Word a difference in at most six lines: the headline, the first difference, how to accept.
+
+    Without `golden` two graphs were compared, and without `command` nothing can be accepted.
+    """
+    lines = [f"{f'{golden} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
+    for change in leading_changes(difference)[:1]:
+        first, place = describe_change(change), describe_place(change)
+        lines.extend([f"  first: {first}"] if not headline(difference).startswith(first) else [])
+        lines.extend([f"  {clipped(place)}"] if place else [])
+    more = _counted_by_class(difference)
+    lines.extend([f"  in all: {more}"] if more else [])
+    lines.append(
+        f"  compared at level {difference.level}{'; if the new graph is right, accept it with' * bool(command)}"
+    )
+    lines.extend([f"    {command}"] if command else [])
+    return [printable(line) for line in lines]
+
+
+def full_section(
+    difference: Difference, expected: GraphDocument, obtained: GraphDocument, *, golden: str, command: str = ""
+) -> str:
+    """Word a difference in full: every change by class, the most harmful first, with the nodes around the cause."""
+    body: list[str] = []
+    for kind in reversed(CLASSES):
+        body.extend(_class_lines(kind, [change for change in difference.changes if change.kind == kind]))
+    body.extend(_remarks(difference))
+    around = _surroundings_lines(difference, expected, obtained)
+    head = [f"{golden} does not match at level {difference.level}", headline(difference)]
+    tail = [*around, *(["", f"accept the new graph with: {command}"] if command else [])]
+    room = MOST_LINES - len(head) - len(tail)
+    if len(body) > room:
+        body = [*body[: room - 1], f"... and {len(body) - room + 1} more lines"]
+    return printable("\n".join([*head, *body, *tail]))
+
+
+def graph_section(document: GraphDocument, *, golden: str) -> str:
+    """Show a graph that nobody has looked at yet, as far as there is room."""
+    lines = list(document_lines(document))
+    room = MOST_LINES - 2
+    if len(lines) > room:
+        left_out = len(lines) - room + 1
+        lines = [*lines[: room - 1], f"... and {left_out} more lines; all of them: fxgraph show, once it is written"]
+    return printable("\n".join([f"{golden} would be", *lines]))
+
+
+def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
+    if not changes:
+        return []
+    lines = ["", f"{kind} ({len(changes)})"]
+    left = _MOST_PER_CLASS
+    found = folded_blocks(changes)
+    for block in found:
+        if block.blocks:
+            lines.append(f"  block x{len(block.blocks)}: {place_ranges(block.blocks)}")
+        indent = "    " if block.blocks else "  "
+        for group in block.changes[:left]:
+            lines.extend(f"{indent}{line}" for line in _change_lines(group, is_in_block=bool(block.blocks)))
+        left -= len(block.changes)
+        if left < 0:
+            break
+    if left < 0:
+        lines.append(f"  and {sum(len(block.changes) for block in found) - _MOST_PER_CLASS} more")
+    return lines
+
+
+def _change_lines(group: FoldedChange, *, is_in_block: bool) -> list[str]:
+    remarks = [describe_place(group.change), "" if is_in_block else group.other_places()]
+    return [describe_change(group.change), *(f"    {clipped(remark)}" for remark in remarks if remark)]
+
+
+def _remarks(difference: Difference) -> list[str]:
+    remarks = []
+    if difference.omitted:
+        remarks.append(f"at least {difference.omitted} more differences are not listed")
+    if difference.followed:
+        remarks.append(f"values of {_nodes(difference.followed)} differ because of these")
+    if difference.renamed and difference.level != "exact":
+        remarks.append(f"{_nodes(difference.renamed)} renamed, which is no difference at this level")
+    return ["", *remarks] if remarks else []
+
+
+def _surroundings_lines(difference: Difference, expected: GraphDocument, obtained: GraphDocument) -> list[str]:
+    lines: list[str] = []
+    leading = leading_changes(difference)
+    shown = 0
+    for change in (group.change for group in folded(leading)[:_MOST_LOOKED_AT]):
+        around = surroundings(change, expected, obtained, leading)
+        # A neighbour of what was shown before was marked there.
+        if not {f"  {line}" for line in around if line[0] != " "} <= set(lines):
+            lines.extend(["", f"around {clipped(change.where)}", *(f"  {line}" for line in around)])
+            shown += 1
+        if shown == _MOST_SURROUNDINGS:
+            break
+    return lines
+
+
+def _counted_by_class(difference: Difference) -> str:
+    """Count changes by class, if there is more to say than the first difference."""
+    counts = Counter(change.kind for change in difference.changes)
+    if len(difference.changes) + difference.omitted < 2:
+        return ""
+    words = [f"{counts[kind]} {kind}" for kind in reversed(CLASSES) if counts[kind]]
+    return ", ".join(words) + (f", and {difference.omitted} not listed" if difference.omitted else "")
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count > 1 else ''}"

@@ -1,0 +1,154 @@
+"""Replacing a pattern, with an account of what was found and what was not. The fixture `fx_rewrite`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import fxcore
+from fxcore.matching.explanation import MatchExplanation, MatchFailure, NearPlace, describe_call, explain_matching
+from fxcore.matching.match import InternalMatch
+from fxcore.matching.matcher import SubgraphMatcher
+from fxcore.matching.replacement import graph_of
+from fxcore.subgraph_rewriter import ReplacedPatterns, replace_pattern_with_filters
+from pytest_fxgraph.capture.subjects import Adapter, to_graph_module
+from pytest_fxgraph.document.origins import Origins
+
+_REASONS = 3
+_NAMED = 5
+_LINE = 240
+
+
+@dataclass(frozen=True)
+class RewriteMessage:
+    """The words for one rewrite."""
+
+    explanation: MatchExplanation
+    taken: Sequence[InternalMatch]  # matches that were wanted
+    refused: Sequence[InternalMatch]  # matches that a filter of the user's did not want
+    replaced: int
+
+    def text(self) -> str:
+        """Give all of it, a line a fact; never more than some twenty lines."""
+        lines = [self._headline(), *self._absent_lines(), *self._refused_lines()]
+        for place in self.explanation.near:
+            lines += self._lines_of(place)
+        if not (self.replaced or self.refused or self.explanation.near):
+            lines.append("  no place of the graph has any operation of the pattern")
+        return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 3]}..." for line in lines)
+
+    def _headline(self) -> str:
+        if not self.replaced:
+            return "the pattern did not match" + ("; the nearest places:" if self.explanation.near else "")
+        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.taken]
+        found = "; ".join(places[:_NAMED]) + (f" and {len(places) - _NAMED} more" if len(places) > _NAMED else "")
+        near = "; the nearest places that did not:" if self.explanation.near else ""
+        return f"the pattern matched {_times(self.replaced)}: {found}{near}"
+
+    def _absent_lines(self) -> list[str]:
+        names = list(dict.fromkeys(describe_call(node) for node in self.explanation.absent))
+        return [f"  the graph has nowhere {_listed(names)}"] if names else []
+
+    def _refused_lines(self) -> list[str]:
+        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.refused]
+        return [f"  match_filters refused {_listed(places)}"] if places else []
+
+    def _lines_of(self, place: NearPlace) -> list[str]:
+        head = f"  at {self._place(place.node)}: {place.agreed} of {place.total} operations are there, but"
+        reasons = [f"    {self._reason(obstacle, place.node)}" for obstacle in place.obstacles[:_REASONS]]
+        more = len(place.obstacles) - _REASONS
+        return [head, *reasons, *([f"    and {more} more reasons"] if more > 0 else [])]
+
+    def _reason(self, obstacle: MatchFailure, anchor: fxcore.Node) -> str:
+        node = obstacle.obtained
+        where = f"{self._place(node)}: " if node is not None and node is not anchor else ""
+        return where + obstacle.words
+
+    def _place(self, node: object) -> str:
+        if not isinstance(node, fxcore.Node):
+            return repr(node)
+        source = Origins(sources=True).source(node)
+        return f"{node.name} ({source})" if source else node.name
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+MatchFilter = Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], bool]
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """What came of replacing a pattern."""
+
+    graph_module: fxcore.GraphModule  # the rewritten graph
+    matched: list[ReplacedPatterns]  # the places, in order; empty where the pattern did not match
+    _before: fxcore.GraphModule = field(repr=False)
+    _pattern: fxcore.Graph | fxcore.GraphModule = field(repr=False)  # kept, as its graph does not keep its module
+    _matcher: SubgraphMatcher = field(repr=False)
+    _filters: tuple[MatchFilter, ...] = field(repr=False)
+    _node_name_match: str = field(repr=False)
+
+    @cached_property
+    def explanation(self) -> MatchExplanation:
+        """Say which places of the graph as it was are matches, and why those that come nearest are none."""
+        return explain_matching(self._matcher, self._before.graph, self._node_name_match)
+
+    def explain(self) -> str:
+        """Say in words what matched, and of the nearest places that did not, why: nodes, source lines, reasons."""
+        taken: list[InternalMatch] = []
+        refused: list[InternalMatch] = []
+        for match in self.explanation.matches:
+            (taken if self._is_accepted(match) else refused).append(match)
+        return RewriteMessage(self.explanation, taken, refused, len(self.matched)).text()
+
+    def _is_accepted(self, match: InternalMatch) -> bool:
+        return all(accepts(match, self._before.graph, self._matcher.pattern) for accepts in self._filters)
+
+
+def rewrite(
+    gm: Any,
+    pattern: Any,
+    replacement: Any = None,
+    match_filters: list[MatchFilter] | None = None,
+    ignore_literals: bool = False,
+    replacement_callback: Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], fxcore.Graph] | None = None,
+    node_name_match: str = "",
+    *,
+    match_modules: str = "path",
+    capture_literals: bool = False,
+    bind_arguments: bool = False,
+    adapt: Adapter | None = None,
+) -> RewriteResult:
+    """Replace a pattern and return the places and the graph; options as of `replace_pattern_with_filters`.
+
+    An fxcore.GraphModule is rewritten in place, as replace_pattern does; of any other subject a graph is made first.
+    """
+    graph_module = to_graph_module(gm, adapt)
+    # Traced once: what is explained later must be what was looked for.
+    sought = pattern if isinstance(pattern, fxcore.Graph) else to_graph_module(pattern, adapt)
+    before = fxcore.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+    matched = replace_pattern_with_filters(
+        graph_module,
+        sought,
+        replacement,
+        match_filters,
+        ignore_literals,
+        replacement_callback,
+        node_name_match,
+        match_modules=match_modules,
+        capture_literals=capture_literals,
+        bind_arguments=bind_arguments,
+    )
+    matcher = SubgraphMatcher(
+        graph_of(sought), ignore_literals=ignore_literals, match_modules=match_modules, bind_arguments=bind_arguments
+    )
+    return RewriteResult(graph_module, matched, before, sought, matcher, tuple(match_filters or ()), node_name_match)

@@ -1,0 +1,117 @@
+"""What a transform made of a graph, and what a test may claim about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+import fxcore
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.operator_patterns import (
+    as_targets,
+    call_nodes,
+    matches,
+    name_of_target,
+    refuse_what_never_matches,
+    spellings,
+)
+
+
+@dataclass(frozen=True)
+class TransformResult:
+    """The graph before and after."""
+
+    before: fxcore.GraphModule
+    after: fxcore.GraphModule
+    passes: tuple[str, ...]  # the names of the transforms, in the order they ran
+
+    @cached_property
+    def difference(self) -> Difference:
+        """Say what the transform changed, as a golden would see it."""
+        return compare_documents(build_document(self.before), build_document(self.after))
+
+    def assert_ops(self, *, added: Any = (), removed: Any = (), unchanged: Any = ()) -> None:
+        """Fail unless there are now more calls of `added`, fewer of `removed`, as many of `unchanged`.
+
+        Each is a target, several, or a mapping from target to how many; `unchanged=True` means all others.
+        """
+        problems = [*self._problems("added", added, 1), *self._problems("removed", removed, -1)]
+        if unchanged is True:
+            problems += self._changed_elsewhere([*as_targets(added), *as_targets(removed)])
+        else:
+            problems += self._problems("unchanged", unchanged, 0)
+        if problems:
+            raise AssertionError(f"the transform's operators are not as claimed: {'; '.join(problems)}")
+
+    def assert_state_dict(self, *, kept: Any = (), dropped: Any = ()) -> None:
+        """Fail unless the state `kept` is still there in its shape and dtype, and the state `dropped` is gone.
+
+        Each is a name or glob, or several; `kept=True` means all that there was, less what is dropped.
+        """
+        before, after = self.before.state_dict(), self.after.state_dict()
+        gone = _named(before, dropped)
+        problems = [f"{name!r} should be dropped and is still there" for name in gone if name in after]
+        for name in [name for name in before if name not in gone] if kept is True else _named(before, kept):
+            if name not in after:
+                problems.append(f"{name!r} should be kept and is gone")
+            elif (after[name].shape, after[name].dtype) != (before[name].shape, before[name].dtype):
+                problems.append(f"{name!r} was {_kind(before[name])} and is {_kind(after[name])} now")
+        if problems:
+            raise AssertionError(f"the transform's state_dict is not as claimed: {'; '.join(problems)}")
+
+    def _problems(self, claim: str, targets: Any, sign: int) -> list[str]:
+        found = []
+        for target in as_targets(targets):
+            before, after = self._counts(target)
+            change = (after - before) * (sign or 1)
+            if isinstance(targets, Mapping) and sign:
+                if change != targets[target]:
+                    words = f"{claim} {targets[target]} times"
+                    found.append(f"{name_of_target(target)} should be {words}, and there were {before}, now {after}")
+            elif (change <= 0) if sign else (change != 0):
+                found.append(f"{name_of_target(target)} should be {claim}, and there were {before}, now {after}")
+        return found
+
+    def _counts(self, target: Any) -> tuple[int, int]:
+        """Count in both graphs; a target is known if either of them holds it."""
+        counts = [sum(matches(target, node, side) for node in call_nodes(side)) for side in (self.before, self.after)]
+        if not any(counts):
+            refuse_what_never_matches(target, self.before)
+        return counts[0], counts[1]
+
+    def _changed_elsewhere(self, named: list[Any]) -> list[str]:
+        before, after = (
+            Counter(
+                spellings(node, side)[0]
+                for node in call_nodes(side)
+                if not any(matches(target, node, side) for target in named)
+            )
+            for side in (self.before, self.after)
+        )
+        return [
+            f"{name} should be unchanged, and there were {before[name]}, now {after[name]}"
+            for name in sorted({*before, *after})
+            if before[name] != after[name]
+        ]
+
+
+def _named(state: Mapping[str, Any], patterns: Any) -> list[str]:
+    names: list[str] = []
+    for pattern in as_targets(patterns):
+        found = [name for name in state if fnmatchcase(name, pattern)]
+        if not found:
+            raise AssertionError(
+                f"{pattern!r} names nothing in the state_dict before the transform: {', '.join(state) or 'it is empty'}"
+            )
+        names += found
+    return names
+
+
+def _kind(tensor: Any) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

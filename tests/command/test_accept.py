@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.command.main import main
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.golden.files import Received, golden_digest, received_path, write_received
+
+OLD = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
+NEW = "%x = input x\n%a = torch.gelu(%x)\nreturn %a"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def receive(name: str, received: str, expected: str | None = OLD) -> Path:
+    """Write a golden and what was received for it; return the golden's path."""
+    golden = Path("golden/tests/test_net", f"{name}.yaml")
+    golden.parent.mkdir(parents=True, exist_ok=True)
+    digest = None
+    if expected is not None:
+        golden.write_text(encode(document(expected)), encoding="utf-8")
+        digest = golden_digest(golden.read_bytes())
+    text = write_received(Received(encode(document(received)), digest))
+    received_path(golden).write_text(text, encoding="utf-8")
+    return golden
+
+
+def run(capsys, *arguments: str) -> tuple[int, list[str], str]:
+    status = main(["accept", *arguments])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err
+
+
+def received_files() -> list[str]:
+    return sorted(path.name for path in Path("golden").rglob("*.received.yaml"))
+
+
+def test_nothing_received_is_said_and_exits_with_0(capsys):
+    Path("golden").mkdir()
+
+    assert run(capsys) == (0, ["nothing was received below golden"], "")
+
+
+def test_one_cause_in_many_goldens_is_listed_once(capsys):
+    receive("test_a", NEW)
+    receive("test_b", NEW.replace("%a", "%other"))
+    receive("test_c", OLD.replace("torch.relu(%x)", "torch.relu(%x, inplace=True)"))
+
+    status, out, _ = run(capsys)
+
+    assert status == 1
+    assert [line.partition("  ")[0] for line in out if line[0].isdigit()] == ["1", "2"]
+    assert "2 goldens: a: torch.relu -> torch.gelu" in out[0]
+    assert out[1:3] == ["     golden/tests/test_net/test_a.yaml", "     golden/tests/test_net/test_b.yaml"]
+    assert "1 golden: " in out[3]
+
+
+def test_a_cluster_is_accepted_by_its_key_and_the_others_wait(capsys):
+    first, second, third = receive("test_a", NEW), receive("test_b", NEW), receive("test_c", NEW, "return 1")
+    key = run(capsys)[1][0].split("  ")[1]
+
+    status, out, _ = run(capsys, "--cluster", key)
+
+    assert (status, out) == (0, [f"accepted {first.as_posix()}", f"accepted {second.as_posix()}"])
+    assert first.read_text() == second.read_text() == encode(document(NEW))
+    assert third.read_text() == encode(document("return 1"))
+    assert received_files() == ["test_c.received.yaml"]
+
+
+def test_a_cluster_is_accepted_by_its_number(capsys):
+    receive("test_a", NEW)
+
+    assert run(capsys, "--cluster", "1")[0] == 0
+    assert received_files() == []
+
+
+@pytest.mark.parametrize("choice", ["0", "2", "ffffff", "-1", "²", ""])
+def test_a_cluster_that_does_not_exist_is_refused(capsys, choice):
+    receive("test_a", NEW)
+
+    status, out, err = run(capsys, f"--cluster={choice}")
+
+    assert (status, out) == (2, [])
+    assert err.startswith(f"fxgraph: cannot accept cluster {choice!r}: there is none")
+    assert received_files() == ["test_a.received.yaml"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "golden/tests/test_net/test_a.yaml",
+        "golden/tests/test_net/test_a.received.yaml",
+        "./golden/tests/test_net/test_a*",
+        "golden/*/test_a.yaml",
+        "golden/**/test_a*.yaml",
+        "*test_a.yaml",
+    ],
+)
+def test_a_golden_is_accepted_by_path_or_pattern(capsys, pattern):
+    receive("test_a", NEW)
+    receive("test_b", NEW)
+
+    status, out, _ = run(capsys, pattern)
+
+    assert (status, out) == (0, ["accepted golden/tests/test_net/test_a.yaml"])
+    assert received_files() == ["test_b.received.yaml"]
+
+
+def test_a_folder_stands_for_all_that_is_in_it(capsys):
+    receive("test_a", NEW)
+    receive("test_b", NEW, None)
+
+    assert run(capsys, "golden/tests")[1] == [
+        "accepted golden/tests/test_net/test_a.yaml",
+        "accepted golden/tests/test_net/test_b.yaml",
+    ]
+
+
+def test_a_pattern_that_matches_nothing_is_refused_before_anything_is_accepted(capsys):
+    receive("test_a", NEW)
+
+    status, _, err = run(capsys, "golden/**", "golden/tests/test_other/*")
+
+    assert status == 2
+    assert err.startswith("fxgraph: cannot accept 'golden/tests/test_other/*': nothing was received for such a golden")
+    assert received_files() == ["test_a.received.yaml"]
+
+
+def test_a_golden_that_was_not_there_is_written(capsys):
+    golden = receive("test_a", NEW, None)
+
+    assert run(capsys)[1][0].endswith("1 golden: there is no golden yet")
+    assert run(capsys, str(golden))[0] == 0
+    assert golden.read_text() == encode(document(NEW))
+
+
+@pytest.mark.parametrize("expected", [OLD, None])
+def test_a_golden_that_changed_since_is_left_and_the_others_are_accepted(capsys, expected):
+    golden = receive("test_a", NEW, expected)
+    receive("test_b", NEW)
+    golden.write_text(encode(document("return 1")))
+
+    status, out, err = run(capsys, "golden")
+
+    assert status == 2
+    assert out == ["accepted golden/tests/test_net/test_b.yaml"]
+    assert "test_a.yaml is no longer the golden that it was compared with; run the test again with" in err
+    assert golden.read_text() == encode(document("return 1"))
+    assert received_files() == ["test_a.received.yaml"]
+
+
+def test_line_ends_of_windows_are_no_change(capsys):
+    golden = receive("test_a", NEW)
+    golden.write_bytes(b"\xef\xbb\xbf" + golden.read_bytes().replace(b"\n", b"\r\n"))
+
+    assert run(capsys, "golden")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("# received", "#received", "its first line does not say which golden it was compared with"),
+        ("op: call_function", "op: call_fun", "cannot read the golden file"),
+    ],
+)
+def test_an_edited_received_file_is_refused(capsys, old, new, words):
+    golden = receive("test_a", NEW)
+    received = received_path(golden)
+    received.write_text(received.read_text().replace(old, new))
+
+    status, _, err = run(capsys, str(golden))
+
+    assert status == 2
+    assert words in err
+    assert golden.read_text() == encode(document(OLD))
+
+
+def test_refresh_accepts_what_is_no_difference_at_level_structure(capsys):
+    receive("test_names", OLD.replace("%a", "%other"))
+    receive("test_graph", NEW)
+
+    status, out, _ = run(capsys, "--refresh")
+
+    assert (status, out) == (0, ["accepted golden/tests/test_net/test_names.yaml"])
+    assert received_files() == ["test_graph.received.yaml"]
+
+
+def test_another_golden_folder_is_named(capsys):
+    receive("test_a", NEW)
+    Path("golden").rename("other")
+
+    assert run(capsys, "--golden-dir", "other", "--cluster", "1")[1] == ["accepted other/tests/test_net/test_a.yaml"]
+
+
+def test_two_ways_to_choose_exclude_each_other(capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["accept", "--refresh", "--cluster", "1"])
+
+    assert exit_info.value.code == 2
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_what_a_killed_command_had_accepted_already_is_cleared_up(capsys):
+    golden = receive("test_a", NEW)
+    golden.write_text(encode(document(NEW)), encoding="utf-8")
+
+    status, out, _ = run(capsys, str(golden))
+
+    assert (status, out) == (0, [f"accepted {golden.as_posix()}"])
+    assert received_files() == []
+    assert golden.read_text(encoding="utf-8") == encode(document(NEW))
+
+
+def test_a_folder_that_is_not_there_is_said(capsys):
+    assert run(capsys, "--golden-dir", "elsewhere") == (0, ["there is no folder elsewhere here"], "")

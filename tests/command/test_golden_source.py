@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.command.golden_source import looks_like_a_revision
+from pytest_fxgraph.command.main import main
+from pytest_fxgraph.document.encoding import encode
+
+RELU = encode(document("%x = input x\n%a = torch.relu(%x)\nreturn %a"))
+GELU = encode(document("%x = input x\n%a = torch.gelu(%x)\nreturn %a"))
+
+
+def git(*arguments: str) -> None:
+    who = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two commits: in the first a golden is relu and another is there, in the second it is gelu."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    golden = tmp_path / "golden" / "test_é"
+    golden.mkdir(parents=True)
+    git("init")
+    golden.joinpath("test_a.yaml").write_text(RELU)
+    golden.joinpath("test_b.yaml").write_text(RELU)
+    golden.joinpath("notes.txt").write_text("no golden")
+    git("add", ".")
+    git("commit", "-m", "first")
+    golden.joinpath("test_a.yaml").write_text(GELU)
+    golden.joinpath("test_b.yaml").unlink()
+    git("add", ".")
+    git("commit", "-m", "second")
+    return tmp_path
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    return main(list(arguments)), *capsys.readouterr()
+
+
+def test_a_golden_is_compared_with_what_it_was(capsys):
+    status, out, _ = run(capsys, "diff", "HEAD~1:golden/test_é/test_a.yaml", "golden/test_é/test_a.yaml")
+
+    assert status == 1
+    assert out.startswith("expected HEAD~1:golden/test_é/test_a.yaml\n")
+    assert "a: torch.relu -> torch.gelu" in out
+
+
+@pytest.mark.parametrize("after", ["golden", "HEAD:golden", "HEAD:golden/"])
+def test_folders_are_compared_with_what_they_were(capsys, after):
+    status, out, _ = run(capsys, "diff", "HEAD~1:golden", after)
+
+    assert status == 1
+    assert out.startswith("expected HEAD~1:golden/test_é/test_a.yaml\n")
+    assert "only in HEAD~1:golden: test_é/test_b.yaml" in out
+    assert "notes" not in out
+
+
+def test_one_revision_is_as_itself(capsys):
+    assert run(capsys, "diff", "HEAD:golden", "golden") == (0, "", "")
+    assert run(capsys, "diff", ":golden/test_é/test_a.yaml", "HEAD:golden/test_é/test_a.yaml")[0] == 0
+
+
+def test_a_path_can_be_relative_to_where_one_is(capsys, repository, monkeypatch):
+    monkeypatch.chdir(repository / "golden")
+
+    assert run(capsys, "diff", "HEAD:./test_é", "test_é") == (0, "", "")
+
+
+def test_show_reads_a_revision_even_where_git_would_convert_it(capsys, repository):
+    git("config", "diff.fxgraph.textconv", "false")
+    repository.joinpath(".gitattributes").write_text("*.yaml diff=fxgraph\n")
+
+    status, out, _ = run(capsys, "show", "HEAD~1:golden/test_é/test_a.yaml")
+
+    assert status == 0
+    assert "%a = torch.relu(%x)" in out
+
+
+DRIVER = 'f() {{ "{python}" -m pytest_fxgraph.command.main diff "$2" "$5"; test $? -le 1; }}; f'
+
+
+def test_git_diff_says_it_in_words(repository, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    repository.joinpath(".gitattributes").write_text("golden/**/*.yaml diff=fxgraph\n")
+    git("config", "diff.fxgraph.command", DRIVER.format(python=sys.executable))
+
+    result = subprocess.run(["git", "diff", "HEAD~1"], capture_output=True, text=True, check=True)
+
+    assert "a: torch.relu -> torch.gelu" in result.stdout
+    assert "test_b.yaml" in result.stdout
+    assert f"there is nothing in {os.devnull} to compare it with" in result.stdout
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["HEAD:nowhere", "nobranch:golden", "HEAD~9:golden", "HEAD:../x", "HEAD:golden\n"])
+def test_what_git_does_not_know_is_refused(capsys, name):
+    status, out, err = run(capsys, "show", name)
+
+    assert (status, out) == (2, "")
+    assert "there is no such file, and git knows no such revision and path here" in err
+
+
+def test_without_git_revisions_are_refused(capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+
+    status, _, err = run(capsys, "show", "HEAD:golden")
+
+    assert status == 2
+    assert "cannot ask git: no such file or directory; install git, or give files instead of revisions" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("HEAD:a", True), (":a", True), ("C:\\a", False), ("a.yaml", False), ("--x:a", False)]
+)
+def test_a_revision_is_known_by_its_colon(text, expected):
+    assert looks_like_a_revision(text) is expected

@@ -1,0 +1,65 @@
+""""""
+
+from __future__ import annotations
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.graph_index import accesses, effects_of, shared_paths, term_graph
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
+
+
+def test_shared_paths_are_known_by_the_first_in_alphabetical_order():
+    records = [ModuleRecord("c", "Net"), ModuleRecord("a", "Net", same_as="c"), ModuleRecord("b", "Net", same_as="c")]
+
+    assert shared_paths(records) == {"a": "a", "b": "a", "c": "a"}
+
+
+def test_what_is_not_shared_is_not_there():
+    records = [StateRecord("w", "parameter", "float32[2]"), StateRecord("v", "parameter", "float32[2]")]
+
+    assert shared_paths(records) == {}
+
+
+def test_chains_bind_inputs_outputs_and_effects_of_one_kind():
+    nodes = document(
+        "%x = input x\n%a = f(%x) ! random\n%b = g(%x) ! io; random\n%c = self.bn(%x) ! state\nreturn %c"
+    ).nodes
+
+    effects = effects_of(nodes, {})
+
+    assert effects.chains == {"placeholder": (0,), "random": (1, 2), "io": (2,), "state bn": (3,), "output": (4,)}
+
+
+def test_modules_that_are_one_object_share_a_chain():
+    nodes = document("%x = input x\n%a = self.p(%x) ! state\n%b = self.q(%x) ! state\nreturn %b").nodes
+
+    assert effects_of(nodes, {"p": "p", "q": "p"}).chains["state p"] == (1, 2)
+
+
+def test_an_access_knows_the_writes_before_it():
+    nodes = document(
+        "%x = input x\n%a = f(%x) ! read %x\n%b = g(%x) ! write %x\n%c = h(%x) ! read %x; write %y\nreturn %c"
+    ).nodes
+
+    found = accesses(effects_of(nodes, {}), lambda _: True)
+
+    assert found == {1: (("read", "%x", 0),), 2: (("write", "%x", 0),), 3: (("read", "%x", 1), ("write", "%y", 0))}
+
+
+def test_labels_hold_everything_but_names():
+    graph = term_graph(document("%x = input x\n%a = f([%x, %x], 2, out=%x, dim=1)\nreturn %a"))
+
+    assert graph.labels[1] == ("call_function", "f", ("[%, %]", "2"), (("dim", "1"), ("out", "%")))
+    assert graph.inputs == ((), (0, 0, 0), (1,))
+
+
+def test_readers_are_known_with_the_position_at_which_they_read():
+    graph = term_graph(document("%x = input x\n%a = f(%x, %x)\n%b = g(%a, %x)\nreturn %b"))
+
+    assert graph.users == (((1, 0), (1, 1), (2, 1)), ((2, 0),), ((3, 0),), ())
+
+
+def test_a_reference_to_nothing_stays_a_literal():
+    graph = term_graph(document("%x = input x\n%a = f(%gone, [%gone, %x])\nreturn %a"))
+
+    assert graph.labels[1][2] == ("%gone", "[%gone, %]")
+    assert graph.inputs[1] == (0,)

@@ -1,0 +1,156 @@
+""""""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from pytest_fxgraph.document.effects.profiles import (
+    function_effects,
+    holds,
+    method_effects,
+    module_effects,
+    training_matters,
+)
+from pytest_fxgraph.document.target_names import TargetNames
+
+
+class Observer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("module", "training", "evaluating"),
+    [
+        (nn.Dropout(0.5), ("random",), ()),
+        (nn.Dropout(0.0), (), ()),
+        (nn.RReLU(), ("random",), ()),
+        (nn.FractionalMaxPool2d(2, output_size=1), ("random",), ("random",)),
+        (nn.LSTM(2, 2, num_layers=2, dropout=0.5), ("random",), ()),
+        (nn.MultiheadAttention(4, 2, dropout=0.1), ("random",), ()),
+        (nn.BatchNorm2d(2), ("state",), ()),
+        (nn.BatchNorm2d(2, track_running_stats=False), (), ()),
+        (nn.InstanceNorm1d(2), (), ()),
+        (nn.Embedding(2, 2, max_norm=1.0), ("state",), ("state",)),
+        (nn.TransformerEncoderLayer(4, 2), ("random",), ()),
+        (nn.Conv2d(1, 1, 1), (), ()),
+        (Observer(), ("state",), ()),
+        (nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2)), ("random", "state"), ()),
+    ],
+)
+def test_what_a_module_does_beside_computing_follows_its_training_flag(module, training, evaluating):
+    assert module_effects(module.train()).kinds == training
+    assert module_effects(module.eval()).kinds == evaluating
+
+
+def test_a_module_that_works_in_place_writes_its_input():
+    assert module_effects(nn.ReLU(inplace=True)).writes == ((0, "input"),)
+    assert module_effects(nn.ReLU()).writes == ()
+
+
+def test_the_result_of_a_layer_is_fresh_and_that_of_a_reshaping_module_is_not():
+    assert module_effects(nn.Linear(1, 1)).shares == "none"
+    assert module_effects(nn.ReLU(inplace=True)).shares == "all"
+    assert module_effects(nn.Flatten()).shares == "all"
+    assert module_effects(Observer()).shares == "all"
+
+
+def test_training_matters_to_dropout_and_to_norms_with_statistics_alone():
+    assert training_matters(nn.Dropout())
+    assert training_matters(nn.BatchNorm1d(1))
+    assert not training_matters(nn.BatchNorm1d(1, track_running_stats=False))
+    assert not training_matters(nn.InstanceNorm1d(1))
+    assert not training_matters(nn.Linear(1, 1))
+
+
+def of_the_user(x):
+    return x
+
+
+def profile_of(function):
+    return function_effects(function, TargetNames(repr).name(function))
+
+
+@pytest.mark.parametrize(
+    "function", [torch.rand, torch.bernoulli, F.gumbel_softmax, torch.ops.aten.rand.default, torch.Tensor.normal_]
+)
+def test_random_operators_are_known(function):
+    assert profile_of(function).kinds == ("random",)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs", "is_random"),
+    [
+        (F.dropout, (0,), {}, True),
+        (F.dropout, (0, 0.5, False), {}, False),
+        (F.dropout, (0,), {"training": False}, False),
+        (F.dropout, (0,), {"training": object()}, True),
+        (F.alpha_dropout, (0,), {}, False),
+        (torch.dropout, (0, 0.5, True), {}, True),
+        (torch.ops.aten.dropout.default, (0, 0.5, False), {}, False),
+        (F.scaled_dot_product_attention, (0, 0, 0), {}, False),
+        (F.scaled_dot_product_attention, (0, 0, 0), {"dropout_p": 0.1}, True),
+        (F.rrelu, (0,), {}, False),
+    ],
+)
+def test_what_is_random_in_training_only_is_judged_by_its_arguments(function, args, kwargs, is_random):
+    profile = profile_of(function)
+
+    assert profile.kinds == ("random",)
+    assert holds(profile.condition, args, kwargs) is is_random
+
+
+@pytest.mark.parametrize(
+    "function", [torch.relu_, F.relu_, torch.Tensor.add_, torch.nn.init.zeros_, operator.setitem, operator.iadd]
+)
+def test_functions_that_write_their_first_argument_are_known(function):
+    assert 0 in [position for position, _ in profile_of(function).writes]
+
+
+def test_an_overload_says_itself_what_it_writes_and_aliases():
+    assert profile_of(torch.ops.aten.add_.Tensor).writes == ((0, "self"),)
+    assert profile_of(torch.ops.aten.add.out).writes == ((3, "out"),)
+    assert profile_of(torch.ops.aten.add.Tensor).writes == ()
+    assert profile_of(torch.ops.aten.add.Tensor).shares == "none"
+    assert profile_of(torch.ops.aten.view.default).shares == (0,)
+
+
+def test_methods_that_end_with_one_underscore_write_their_object():
+    assert method_effects("add_").writes
+    assert method_effects("__setitem__").writes
+    assert method_effects("append").writes
+    assert not method_effects("add").writes
+    assert not method_effects("__add__").writes
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds"),
+    [
+        (print, ("io",)),
+        (torch._assert, ("io",)),
+        (of_the_user, ("call",)),
+        (lambda x: x, ("call",)),
+        (torch.ops.higher_order.cond, ("call",)),
+        (torch.relu, ()),
+        (math.sqrt, ()),
+        (len, ()),
+    ],
+)
+def test_side_effects_and_functions_of_the_user_are_known(function, kinds):
+    assert profile_of(function).kinds == kinds
+
+
+def test_results_of_well_known_operators_are_fresh_and_views_are_not():
+    assert profile_of(torch.add).shares == "none"
+    assert profile_of(operator.mul).shares == "none"
+    assert method_effects("softmax").shares == "none"
+    assert method_effects("view").shares == "first"
+    assert profile_of(torch.flatten).shares == "all"
+    assert profile_of(of_the_user).shares == "all"

@@ -1,0 +1,139 @@
+""""""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import struct
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from pytest_fxgraph.document.tensor_texts import constant_text, digest, inline_tensor_text, tensor_text, value_of
+
+
+def test_dtypes_have_one_name():
+    assert tensor_text(torch.zeros(2, 3, dtype=torch.float)) == "float32[2, 3]"
+    assert tensor_text(torch.zeros((), dtype=torch.long)) == "int64[]"
+    assert tensor_text(torch.zeros(1, dtype=torch.half)) == "float16[1]"
+
+
+@pytest.mark.parametrize("key", ["tensor_meta", "val", "example_value"])
+def test_a_value_is_found_wherever_a_frontend_leaves_it(key):
+    assert value_of({key: torch.zeros(2), "other": 1}) == "float32[2]"
+
+
+def test_nested_values_keep_their_structure():
+    x = torch.zeros(2)
+
+    text = value_of({"val": ((x,), [x, None], {"k": x, 1: 3})})
+
+    assert text == '((float32[2],), [float32[2], None], {"k": float32[2], 1: int})'
+
+
+def test_a_node_that_nothing_is_known_of_has_no_value():
+    assert value_of({"nn_module_stack": {}}) is None
+
+
+@dataclasses.dataclass
+class Kept:
+    """No container that torch knows, so that a graph keeps what is in it."""
+
+    value: torch.Tensor
+
+
+def test_small_tensors_are_written_value_by_value():
+    assert constant_text(torch.tensor([[1, -2], [3, 4]]), "exact") == "[[1, -2], [3, 4]]"
+    assert constant_text(torch.tensor(True), "exact") == "True"
+    assert constant_text(torch.zeros(2, 0), "exact") == "[[], []]"
+    assert constant_text(torch.tensor([0.1, -0.0, math.nan, -math.inf]), "exact") == "[0.1, -0.0, nan, -inf]"
+    assert constant_text(torch.tensor([1 + 2j]), "exact") == "[complex(1.0, 2.0)]"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_float_tensors_come_back_bit_for_bit_from_their_text(dtype):
+    torch.manual_seed(0)
+    edges = torch.tensor([torch.finfo(dtype).max, torch.finfo(dtype).tiny, 0.1], dtype=dtype)
+    tensor = torch.cat([torch.randn(50, dtype=dtype), edges])
+
+    text = constant_text(tensor, "exact")
+
+    assert torch.equal(torch.tensor(eval(text, {}), dtype=dtype), tensor)
+
+
+def test_one_ulp_changes_the_text():
+    bits = struct.unpack("I", struct.pack("f", 0.3))[0]
+    following = struct.unpack("f", struct.pack("I", bits + 1))[0]
+
+    assert constant_text(torch.tensor([0.3]), "exact") != constant_text(torch.tensor([following]), "exact")
+
+
+def test_sixty_four_values_are_written_and_sixty_five_are_summed_up():
+    assert constant_text(torch.zeros(64), "exact") == f"[{', '.join(['0.0'] * 64)}]"
+
+    text = constant_text(torch.arange(65.0), "exact")
+
+    assert text == f"sha256={digest(torch.arange(65.0))}, min=0.0, max=64.0, mean=32.0, norm=299.1"
+
+
+def test_statistics_leave_out_what_is_not_finite_and_count_it():
+    tensor = torch.ones(70)
+    tensor[0], tensor[1] = math.nan, math.inf
+
+    assert constant_text(tensor, "exact").endswith(", nonfinite=2, min=1.0, max=1.0, mean=1.0, norm=8.246")
+
+
+def test_the_norm_of_huge_values_does_not_overflow():
+    tensor = torch.full((100,), 1e308, dtype=torch.float64)
+
+    assert constant_text(tensor, "exact").endswith("mean=1e+308, norm=inf")
+    assert constant_text(tensor / 10, "exact").endswith("mean=1e+307, norm=1e+308")
+
+
+def test_a_large_integer_tensor_is_told_apart_bit_by_bit():
+    tensor = torch.zeros(100, dtype=torch.int64)
+    changed = tensor.clone()
+    changed[57] = 1
+
+    assert constant_text(tensor, "exact").endswith(", min=0, max=0")
+    assert constant_text(tensor, "exact") != constant_text(changed, "exact")
+    assert constant_text(tensor, "close") != constant_text(changed, "close")
+
+
+def test_the_digest_follows_the_values_and_not_the_layout():
+    tensor = torch.arange(100.0).reshape(10, 10)
+
+    assert digest(tensor.t().contiguous().t()) == digest(tensor)
+    assert digest(tensor.t()) != digest(tensor)
+
+
+def test_close_forgets_the_last_digits_of_floats():
+    assert constant_text(torch.tensor([1.00001, -0.0]), "close") == "close([1.0, 0.0])"
+    assert constant_text(torch.tensor([1]), "close") == "[1]"
+    assert "sha256" not in constant_text(torch.ones(100), "close")
+
+
+def test_shape_and_tensors_without_values_have_no_content():
+    assert constant_text(torch.ones(2), "shape") is None
+    assert constant_text(torch.ones(2, device="meta"), "exact") is None
+
+
+def test_other_layouts_and_quantized_tensors_are_described_by_what_they_hold():
+    sparse = torch.tensor([0.0, 2.0]).to_sparse()
+
+    assert constant_text(sparse, "exact") == "sparse_coo([0.0, 2.0])"
+    assert constant_text(torch.tensor([1j]).conj(), "exact") == "[complex(0.0, -1.0)]"
+
+
+def test_tensors_that_are_arguments_say_what_they_are():
+    assert inline_tensor_text(torch.tensor([1.5]), "exact") == "tensor(float32[1], [1.5])"
+    assert inline_tensor_text(torch.nn.Parameter(torch.tensor(2.0)), "shape") == "parameter(float32[])"
+
+
+def test_a_tensor_that_a_functional_graph_holds_in_place_of_a_result_has_no_content():
+    graph_module = make_fx(torch.func.functionalize(lambda x: Kept(torch.neg(x))))(torch.ones(2))
+    (kept,) = graph_module._buffers.values()
+
+    assert constant_text(kept, "exact") is None
+    assert constant_text(kept.detach(), "exact") is None

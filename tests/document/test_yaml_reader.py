@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from pytest_fxgraph.document import yaml_reader
+from pytest_fxgraph.document.yaml_reader import MOST_DEPTH, YamlDataError, read_yaml
+
+
+@pytest.fixture(params=["CSafeLoader", "SafeLoader"])
+def _parser(request, monkeypatch):
+    """Run a test with PyYAML's fast parser and with the one that is always there."""
+    monkeypatch.setattr(yaml_reader, "_PARSER", getattr(yaml, request.param))
+
+
+pytestmark = pytest.mark.usefixtures("_parser")
+
+
+def test_texts_numbers_truth_sequences_and_mappings_are_read():
+    data = read_yaml("a: 1\n'2': [x y, '3', true, \"\\u00e9\", {}]\nc: |-\n  one\n\n   two\n")
+
+    assert data == {"a": 1, "2": ["x y", "3", True, "\u00e9", {}], "c": "one\n\n two"}
+    assert data["2"].line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        ("a: 1\nb: &name [1]", "it has an anchor .&name.", 2),
+        ("a: 1\nb: *name", "it has an alias .[*]name.", 2),
+        ("a: !!python/object:os.system x", "it has a tag .tag:yaml.org,2002:python/object:os.system.", 1),
+        ("a: !local {}", "it has a tag .!local.", 1),
+        ("%TAG ! tag:x,2000:\n---\na: 1", "it declares tags", 1),
+        ("a: 1\nb: 2\na: 3", "the key 'a' stands there twice", 3),
+        ("a: 1\n---\nb: 1", "it holds more than one YAML document", 2),
+        ("1: a", "the key 1 is not quoted", 1),
+        ("? [a]\n: b", "a key is not text", 1),
+        ("? " * 100_000, "a key is not text", 1),
+        ("a: 1.5", "'1.5' is not quoted, and YAML reads it as float", 1),
+        ("a: 2026-01-01", "'2026-01-01' is not quoted, and YAML reads it as timestamp", 1),
+        ("a: yes", "'yes' is not quoted, and YAML reads it as bool", 1),
+        ("a:", "'' is not quoted, and YAML reads it as null", 1),
+        ("a: [1", "it is not YAML", None),
+        ("a: \x00", "it is not YAML", None),
+        ("", "it is empty", None),
+    ],
+)
+def test_everything_else_is_refused_with_its_line(text, reason, line):
+    with pytest.raises(YamlDataError, match=reason) as refusal:
+        read_yaml(text)
+
+    assert line is None or refusal.value.line == line
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000])
+def test_deep_nesting_is_refused_before_it_is_read(text):
+    with pytest.raises(YamlDataError, match=f"it is nested deeper than {MOST_DEPTH} levels"):
+        read_yaml(text)
+
+
+def test_an_alias_bomb_is_refused_at_its_first_anchor():
+    bomb = "a: &a [x]\n" + "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n" for i in range(20)
+    )
+
+    with pytest.raises(YamlDataError, match=r"it has an anchor .&a."):
+        read_yaml(bomb)

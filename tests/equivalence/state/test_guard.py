@@ -1,0 +1,234 @@
+"""A module is put back to what it was, whatever a call did to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.equivalence.state.guard import SavedModules, StateGuard
+from pytest_fxgraph.equivalence.state.module_state import ModuleState
+
+
+class Holder(nn.Module):
+    """Has state of every kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("kept", torch.zeros(2))
+        self.register_buffer("fleeting", torch.zeros(2), persistent=False)
+        self.plain = torch.zeros(2)
+        self.history = [1]
+        self.inner = nn.BatchNorm1d(2)
+
+
+def _write_data(holder: Holder) -> None:
+    holder.weight.data.mul_(3)
+
+
+def _write_buffer(holder: Holder) -> None:
+    holder.fleeting += 1
+
+
+def _write_nan(holder: Holder) -> None:
+    holder.kept.fill_(float("nan"))
+
+
+def _write_plain(holder: Holder) -> None:
+    holder.plain.add_(1)
+
+
+def _write_inner(holder: Holder) -> None:
+    holder.inner(torch.rand(4, 2))
+
+
+def _resize(holder: Holder) -> None:
+    holder.kept.resize_(5)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_write_data, "weight"),
+        (_write_buffer, "fleeting"),
+        (_write_nan, "kept"),
+        (_write_plain, "plain"),
+        (_write_inner, "inner.running_mean"),
+        (_resize, "kept"),
+    ],
+)
+def test_a_value_written_in_place_is_noticed_and_put_back(change, name):
+    holder = Holder()
+    tensors = {state.name: state.tensor for state in ModuleState(holder).tensors}
+    values = {key: tensor.detach().clone() for key, tensor in tensors.items()}
+    guard = StateGuard(holder)
+
+    change(holder)
+    noticed = guard.changed()
+    guard.restore()
+
+    assert id(tensors[name]) in noticed
+    assert all(torch.equal(tensors[key], value) for key, value in values.items())
+    assert {state.name: state.tensor for state in ModuleState(holder).tensors} == tensors
+    assert guard.changed() == set()
+
+
+def test_what_was_bound_added_deleted_or_switched_is_put_back():
+    holder = Holder()
+    kept, weight = holder.kept, holder.weight
+    guard = StateGuard(holder)
+
+    holder.kept = torch.ones(7)
+    holder.weight = nn.Parameter(torch.zeros(1))
+    holder.extra = 3
+    holder.history.append(2)
+    holder.inner.eval()
+    del holder.plain
+    holder.register_buffer("more", torch.zeros(1))
+    weight.grad = torch.ones(3)
+    weight.requires_grad_(False)
+    guard.restore()
+
+    assert holder.kept is kept
+    assert holder.weight is weight
+    assert not hasattr(holder, "extra")
+    assert not hasattr(holder, "more")
+    assert holder.history == [1]
+    assert holder.inner.training
+    assert torch.equal(holder.plain, torch.zeros(2))
+    assert weight.grad is None
+    assert weight.requires_grad
+    assert holder.state_dict().keys() == Holder().state_dict().keys()
+
+
+def test_one_restore_after_another_knows_the_first_state():
+    holder = Holder()
+    guard = StateGuard(holder)
+
+    for _ in range(2):
+        _write_buffer(holder)
+        guard.restore()
+
+    assert torch.equal(holder.fleeting, torch.zeros(2))
+
+
+def test_a_buffer_that_a_forward_made_part_of_autograds_graph_is_a_leaf_again():
+    holder = Holder()
+    guard = StateGuard(holder)
+
+    holder.kept.add_(holder.weight[:2])
+    guard.restore()
+
+    assert holder.kept.is_leaf
+    assert not holder.kept.requires_grad
+
+
+def test_gradients_that_were_there_before_keep_their_values():
+    holder = Holder()
+    holder.weight.sum().backward()
+    gradient = holder.weight.grad
+    guard = StateGuard(holder)
+
+    (holder.weight * 5).sum().backward()
+    guard.restore()
+
+    assert holder.weight.grad is gradient
+    assert torch.equal(gradient, torch.ones(3))
+
+
+def test_looking_at_versions_alone_misses_a_write_that_reading_finds():
+    holder = Holder()
+    guard = StateGuard(holder)
+    _write_data(holder)
+
+    assert guard.look(holder, trust_versions=True).changed == set()
+    thorough = guard.look(holder)
+    assert thorough.changed == {id(holder.weight)}
+    assert thorough.changed_unseen
+    with torch.no_grad():
+        holder.weight.add_(1)
+    assert guard.look(holder, trust_versions=True).changed == {id(holder.weight)}
+    assert not guard.look(holder).changed_unseen
+
+
+def test_what_holds_the_same_objects_is_told_without_another_walk():
+    holder = Holder()
+    guard = StateGuard(holder)
+
+    assert guard.look(holder).now is guard.state_of(holder)
+    holder.kept = torch.ones(2)
+    assert guard.look(holder).now is not guard.state_of(holder)
+
+
+def test_a_module_without_shapes_is_refused_with_the_remedy():
+    with pytest.raises(
+        TypeError, match=r"'weight' of a LazyLinear has no shape before the first call.*call the model once"
+    ):
+        StateGuard(nn.Sequential(nn.LazyLinear(3)))
+
+
+def test_what_is_no_module_has_no_state():
+    guard = StateGuard(lambda x: x)
+
+    assert guard.changed() == set()
+    guard.restore()
+
+
+def model() -> Any:
+    made: Any = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    made.history, made.names, made.table, made.none = [1], {"a"}, {"k": 1}, {}
+    made.total = torch.ones(1)
+    return made
+
+
+def saved(root: nn.Module) -> SavedModules:
+    kept = SavedModules()
+    kept.include(root.modules())
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda made: made.history.append(2), "history"),
+        (lambda made: made.names.add("b"), "names"),
+        (lambda made: made.table.update(k=2), "table"),
+        (lambda made: made.none.update(k=2), "none"),
+        (lambda made: setattr(made, "total", torch.ones(1)), "total"),  # equal, and yet another
+        (lambda made: setattr(made, "more", 1), "more"),
+        (lambda made: delattr(made, "table"), "table"),
+        (lambda made: made.eval(), "training"),
+        (lambda made: made[1].register_forward_hook(print), "_forward_hooks"),
+    ],
+)
+def test_each_change_is_noticed_named_and_undone(change, name):
+    made = model()
+    before = {key: vars(made)[key] for key in vars(made)}
+    kept = saved(made)
+    assert kept.are_intact()
+    assert kept.differing() == []
+
+    change(made)
+    assert not kept.are_intact()
+    assert name in [attribute for _, attribute in kept.differing()]
+    kept.restore()
+
+    assert kept.are_intact()
+    assert list(vars(made)) == list(before)
+    assert (made.history, made.names, made.table, made.none) == ([1], {"a"}, {"k": 1}, {})
+
+
+def test_the_compiled_code_of_a_graph_module_is_left_alone():
+    graph_module = fxcore.symbolic_trace(model())
+    kept = saved(graph_module)
+
+    graph_module.note = 1
+    graph_module.eval()
+    kept.restore()
+
+    assert graph_module.note == 1
+    assert graph_module.training

@@ -1,0 +1,56 @@
+"""A module whose parameters have no shapes yet is compared on a copy that was called once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.transform.fixture import TransformCheck
+
+LAZY = {
+    "linear": lambda: nn.LazyLinear(3),
+    "batch norm, whose buffers have no shapes": lambda: nn.Sequential(nn.LazyBatchNorm1d(), nn.LazyLinear(2)),
+}
+
+
+def matrix() -> torch.Tensor:
+    return torch.rand(4, 3, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("make", LAZY.values(), ids=LAZY)
+def test_it_is_compared_in_both_modes_and_stays_as_it_is(make):
+    model, before = make(), torch.get_rng_state()
+
+    graph = Equivalence()(model, matrix(), modes=("eval", "train"), grads=True)
+    result = TransformCheck()(lambda graph_module: graph_module, model, matrix())
+
+    assert all(nn.parameter.is_lazy(parameter) for parameter in model.parameters())
+    assert all(module.training for module in model.modules())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert graph(matrix()).shape == result.after(matrix()).shape
+
+
+def test_a_given_graph_shares_what_has_no_shape_so_the_model_is_to_be_called_first():
+    model = nn.Sequential(nn.LazyLinear(3))
+    graph = fxcore.symbolic_trace(model)
+
+    with pytest.raises(TypeError, match=r"has no shape before the first call.*call the model once before the check"):
+        Equivalence()(model, matrix(), graph=graph)
+
+    model(matrix())
+    Equivalence()(model, matrix(), graph=graph)
+
+
+def test_a_wrong_transform_of_it_is_found():
+    def bypassed(graph_module: fxcore.GraphModule) -> fxcore.GraphModule:
+        *_, relu, _ = graph_module.graph.nodes
+        relu.replace_all_uses_with(relu.args[0])
+        graph_module.graph.erase_node(relu)
+        graph_module.recompile()
+        return graph_module
+
+    with pytest.raises(AssertionError, match="eager ran relu and the graph ran nothing"):
+        TransformCheck()(bypassed, nn.Sequential(nn.LazyLinear(8), nn.ReLU()), matrix())

@@ -1,0 +1,45 @@
+"""Every tensor of a module is known by its name and by its storage."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.equivalence.aliasing import storage_of
+from pytest_fxgraph.equivalence.state.module_state import ModuleState, modules_by_path
+
+
+class Holder(nn.Module):
+    """Has state of every kind, and one module under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("part", self.weight.detach()[1:], persistent=False)
+        self.plain = torch.zeros(2)
+        self.inner = nn.BatchNorm1d(2)
+        self.same = self.inner
+
+
+def test_parameters_buffers_and_plain_tensors_are_all_known():
+    known = {state.name: state.kind for state in ModuleState(Holder()).tensors}
+
+    assert known["weight"] == "parameter"
+    assert known["part"] == known["inner.running_mean"] == known["same.running_mean"] == "buffer"
+    assert known["plain"] == "attribute"
+
+
+def test_tensors_of_one_storage_stand_together():
+    holder = Holder()
+
+    together = ModuleState(holder).by_storage[storage_of(holder.weight)]
+
+    assert [state.name for state in together] == ["weight", "part"]
+
+
+def test_paths_are_those_of_torch():
+    model = nn.Sequential(Holder(), nn.Sequential(nn.ReLU()))
+
+    assert modules_by_path(model) == list(model.named_modules(remove_duplicate=False))
+    assert modules_by_path(torch.jit.script(nn.Sequential(nn.ReLU())))[1][0] == "0"
+    assert modules_by_path(len) == []

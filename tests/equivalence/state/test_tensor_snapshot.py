@@ -1,0 +1,163 @@
+"""Values written in whatever way are noticed, and memory that was exchanged is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool, ValueSnapshot, copy_bytes, same_bytes
+
+
+def test_bytes_are_the_same_once_they_are_copied_and_not_after_one_is_changed():
+    one, other = torch.arange(5), torch.zeros(5, dtype=torch.int64)
+    assert not same_bytes(one.data_ptr(), other.data_ptr(), one.nbytes)
+
+    copy_bytes(other.data_ptr(), one.data_ptr(), one.nbytes)
+    assert other.tolist() == [0, 1, 2, 3, 4]
+    assert same_bytes(one.data_ptr(), other.data_ptr(), one.nbytes)
+
+    other[4] = 5
+    assert not same_bytes(one.data_ptr(), other.data_ptr(), one.nbytes)
+    assert same_bytes(one.data_ptr(), other.data_ptr(), one.nbytes - 8)
+
+
+KINDS: dict[str, Callable[[], torch.Tensor]] = {
+    "parameter": lambda: torch.nn.Parameter(torch.arange(6.0)),
+    "channels last": lambda: torch.arange(48.0).reshape(1, 3, 4, 4).contiguous(memory_format=torch.channels_last),
+    "channels last in 3d": lambda: torch.rand(1, 2, 2, 2, 2).contiguous(memory_format=torch.channels_last_3d),
+    "with gaps": lambda: torch.arange(12.0)[::2],
+    "one row seen often": lambda: torch.arange(3.0).expand(4, 3),
+    "bool": lambda: torch.tensor([True, False, True]),
+    "half": lambda: torch.arange(3).to(torch.bfloat16),
+    "complex, conjugated lazily": lambda: torch.arange(3).to(torch.complex64).conj(),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "nothing": lambda: torch.zeros(0, 3),
+    "one number": lambda: torch.tensor(3),
+    "not a number": lambda: torch.full((3,), float("nan")),
+}
+
+
+def dense(tensor: torch.Tensor) -> list[str]:
+    whole = tensor.detach().to_dense() if tensor.layout is not torch.strided else tensor.detach()
+    return [str(value) for value in whole.flatten().tolist()]
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_a_tensor_of_every_kind_is_left_alone_while_nothing_changes(make):
+    tensor = make()
+    snapshot = ValueSnapshot([tensor])
+
+    assert snapshot.changed() == snapshot.changed_by_version() == set()
+    assert not snapshot.has_moved()
+
+
+def zero(tensor: torch.Tensor) -> None:
+    """Write behind torch's back."""
+    if tensor.layout is not torch.strided:
+        tensor._values().zero_()
+    else:
+        (tensor.data[0] if 0 in tensor.stride() else tensor.data).zero_()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nothing"])
+def test_a_write_to_a_tensor_of_every_kind_is_noticed_and_undone(kind):
+    tensor = KINDS[kind]()
+    before = dense(tensor)
+    snapshot = ValueSnapshot([tensor, torch.ones(2)])
+
+    zero(tensor)
+    assert snapshot.changed() == {id(tensor)}
+    if kind != "one row seen often":
+        snapshot.restore({id(tensor)})
+        assert dense(tensor) == before
+        assert snapshot.changed() == set()
+
+
+def test_a_write_that_torch_counts_is_told_from_one_that_it_does_not():
+    counted, hidden, untouched = torch.ones(2), torch.ones(2), torch.ones(2)
+    snapshot = ValueSnapshot([counted, hidden, untouched])
+
+    counted.add_(1)
+    zero(hidden)
+
+    assert snapshot.changed_by_version() == {id(counted)}
+    assert snapshot.changed() == {id(counted), id(hidden)}
+    assert snapshot.has_new_version(id(counted))
+    assert not snapshot.has_new_version(id(hidden))
+
+
+def test_tensors_of_inference_mode_whose_writes_nobody_counts_are_read():
+    with torch.inference_mode():
+        tensor = torch.ones(2)
+        snapshot = ValueSnapshot([tensor])
+        tensor.add_(1)
+
+        assert snapshot.changed_by_version() == {id(tensor)}
+    snapshot.restore({id(tensor)})
+    assert dense(tensor) == ["1.0", "1.0"]
+
+
+def test_memory_that_was_exchanged_is_looked_at_again_and_the_other_is_left_alone():
+    tensor, other = torch.ones(2), torch.zeros(2)
+    view, address = tensor[:1], tensor.data_ptr()
+    snapshot = ValueSnapshot([tensor])
+
+    tensor.data = other
+    assert snapshot.has_moved()
+    assert snapshot.changed() == snapshot.changed_by_version() == {id(tensor)}
+    snapshot.restore(snapshot.changed())
+
+    assert tensor.data_ptr() == address
+    assert dense(tensor) == ["1.0", "1.0"]
+    assert dense(view) == ["1.0"]
+    assert dense(other) == ["0.0", "0.0"]
+
+
+@pytest.mark.parametrize("size", [0, 4000])
+def test_memory_that_was_freed_or_grew_is_given_back(size):
+    tensor = torch.arange(3.0)
+    snapshot = ValueSnapshot([tensor])
+
+    tensor.untyped_storage().resize_(size)
+    snapshot.restore(snapshot.changed())
+
+    assert dense(tensor) == ["0.0", "1.0", "2.0"]
+    assert snapshot.changed() == set()
+
+
+@pytest.mark.parametrize(
+    "change", [lambda tensor: tensor.data.t_(), lambda tensor: tensor.resize_(1), lambda tensor: tensor.t_()]
+)
+def test_a_tensor_that_was_turned_or_cut_looks_as_before(change):
+    tensor = torch.arange(6.0).reshape(2, 3)
+    snapshot = ValueSnapshot([tensor])
+
+    change(tensor)
+    snapshot.restore(snapshot.changed())
+
+    assert torch.equal(tensor, torch.arange(6.0).reshape(2, 3))
+    assert snapshot.changed() == set()
+
+
+def test_one_snapshot_after_another_uses_the_same_memory():
+    spare = BufferPool()
+    first = ValueSnapshot([torch.ones(100)], spare)
+    kept = first._memory
+    first.release()
+
+    second = ValueSnapshot([torch.zeros(10)], spare)
+
+    assert second._memory is kept
+    assert second.changed() == set()
+
+
+def test_memory_that_is_lent_is_lent_to_nobody_else():
+    spare = BufferPool()
+    one, other = spare.take(100), spare.take(100)
+
+    assert one.data_ptr() != other.data_ptr()
+    spare.give_back(one)
+    assert spare.take(50) is one
+    assert spare.take(5 << 20).numel() >= 5 << 20

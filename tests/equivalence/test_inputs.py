@@ -1,0 +1,176 @@
+"""Each lane gets copies that share, stride and require what the caller's inputs do."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from pytest_fxgraph.equivalence.inputs import arguments_of, copy_arguments, fresh_sample
+
+
+def test_a_sample_keeps_shape_stride_dtype_and_what_is_no_tensor():
+    arguments = arguments_of((torch.arange(6.0).reshape(2, 3).t(), 7), {"mask": torch.tensor([True, False])})
+
+    sample = fresh_sample(arguments, seed=1)
+
+    assert sample.args[0].stride() == (1, 3)
+    assert sample.args[1] == 7
+    assert sample.kwargs["mask"].dtype is torch.bool
+    assert not torch.equal(sample.args[0], arguments.args[0])
+
+
+def test_values_stay_within_the_range_of_those_they_replace():
+    sample = fresh_sample(arguments_of((torch.tensor([0.2, 0.9] * 50), torch.tensor([3, 11] * 50))), seed=1)
+
+    assert 0.2 <= sample.args[0].min() <= sample.args[0].max() <= 0.9
+    assert 3 <= sample.args[1].min() <= sample.args[1].max() <= 11
+    assert len(sample.args[1].unique()) > 2
+
+
+def test_the_same_seed_draws_the_same_sample_and_another_draws_another():
+    arguments = arguments_of((torch.arange(5.0), torch.ones(3), torch.ones(2, dtype=torch.complex64)))
+
+    one, same, other = (fresh_sample(arguments, seed) for seed in (1, 1, 2))
+
+    assert all(torch.equal(*pair) for pair in zip(one.args, same.args, strict=True))
+    assert not any(torch.equal(*pair) for pair in zip(one.args, other.args, strict=True))
+
+
+def test_inputs_that_share_storage_still_do():
+    base = torch.arange(6.0)
+
+    one, other = fresh_sample(arguments_of((base[:4], base[2:])), seed=1).args
+
+    assert torch.equal(one[2:], other[:2])
+
+
+def test_expanded_empty_and_constant_integer_tensors_can_be_sampled():
+    arguments = arguments_of(
+        (torch.arange(3.0).expand(2, 3), torch.zeros(0), torch.tensor([4, 4]), torch.ones(2, device="meta"))
+    )
+
+    sample = fresh_sample(arguments, seed=1)
+
+    assert sample.args[0].stride() == (0, 1)
+    assert torch.equal(sample.args[2], torch.tensor([4, 4]))
+
+
+def test_further_samples_hold_the_ends_of_the_range_and_the_values_where_functions_bend():
+    floats, whole = torch.linspace(-3, 5, 64), torch.arange(2, 40)
+    before = arguments_of((floats, whole))
+
+    drawn = fresh_sample(before, 3).args
+
+    assert {-3.0, 5.0, 0.0, 1.0, -1.0} <= set(drawn[0].tolist())
+    assert any(value == 0 and str(value) == "-0.0" for value in drawn[0].tolist())
+    assert {2, 39} <= set(drawn[1].tolist())
+    assert drawn[1].min() == 2
+
+
+def test_a_lone_tensor_is_one_argument():
+    x = torch.ones(2)
+
+    assert arguments_of(x).args[0] is x
+
+
+@pytest.mark.parametrize("wrong", [[torch.ones(2)], {"x": 1}, None, 3])
+def test_anything_but_a_tuple_or_a_tensor_is_refused(wrong):
+    with pytest.raises(TypeError, match="expected a tuple of positional arguments or a lone tensor"):
+        arguments_of(wrong)
+
+
+def test_kwargs_that_are_no_mapping_are_refused():
+    with pytest.raises(TypeError, match="kwargs: expected names and values, got list"):
+        arguments_of((), [1])
+
+
+@pytest.mark.parametrize("with_gradients", [False, True])
+def test_copies_share_storage_as_the_inputs_do(with_gradients):
+    base = torch.arange(6.0)
+    arguments = arguments_of((base[:4], {"rest": base[2:]}, base, base))
+
+    first, second, third, fourth = copy_arguments(arguments, with_gradients=with_gradients).arguments.args
+    with torch.no_grad():
+        first[2] = 100
+
+    assert second["rest"][0] == 100
+    assert third[2] == 100
+    assert third is fourth
+    assert base[2] == 2
+
+
+@pytest.mark.parametrize("with_gradients", [False, True])
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.ones(3).expand(2, 3),
+        torch.arange(10.0)[1::3],
+        torch.zeros(0, 3),
+        torch.tensor(1.0),
+        torch.arange(4).bool(),
+        torch.ones(2, 3, device="meta"),
+    ],
+)
+def test_copies_keep_values_strides_and_dtype(tensor, with_gradients):
+    copied = copy_arguments(arguments_of((tensor,)), with_gradients=with_gradients).arguments.args[0]
+
+    assert copied.stride() == tensor.stride()
+    assert copied.dtype == tensor.dtype
+    assert copied.device == tensor.device
+    assert tensor.is_meta or torch.equal(copied, tensor)
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions.*are deprecated")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.ones(2, dtype=torch.complex64).mul(1j).conj(),
+        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+        lambda: torch.nn.Parameter(torch.ones(2)),
+    ],
+)
+def test_unusual_tensors_are_copied_as_what_they_are(make):
+    tensor = make()
+
+    copied = copy_arguments(arguments_of((tensor,))).arguments.args[0]
+
+    assert copied is not tensor
+    assert type(copied) is type(tensor)
+    assert copied.layout == tensor.layout
+    assert copied.is_conj() == tensor.is_conj()
+    assert copied.requires_grad == tensor.requires_grad
+    dense, copied_dense = (each.dequantize() if each.is_quantized else each.detach() for each in (tensor, copied))
+    assert torch.equal(dense.to_dense().resolve_conj(), copied_dense.to_dense().resolve_conj())
+
+
+def test_requires_grad_is_kept_and_the_copy_is_a_leaf():
+    copied = copy_arguments(arguments_of((torch.ones(2, requires_grad=True) * 2,))).arguments.args[0]
+
+    assert copied.requires_grad
+    assert copied.is_leaf
+
+
+def test_with_gradients_an_input_may_be_changed_in_place():
+    copied = copy_arguments(arguments_of((torch.ones(3),)), with_gradients=True)
+    x = copied.arguments.args[0]
+    x.mul_(3)
+    leaf, _ = copied.leaves["input 0"]
+
+    (gradient,) = torch.autograd.grad(x.sum(), [leaf])
+
+    assert torch.equal(gradient, torch.full((3,), 3.0))
+
+
+def test_modules_among_the_inputs_are_handed_on_as_they_are():
+    module = torch.nn.Linear(1, 1)
+
+    assert copy_arguments(arguments_of((module,))).arguments.args[0] is module
+
+
+def test_inputs_that_cannot_be_copied_are_refused_with_the_reason():
+    with pytest.raises(TypeError, match=r"cannot copy the inputs for each lane.*cannot pickle"):
+        copy_arguments(arguments_of((threading.Lock(),)))

@@ -1,0 +1,179 @@
+""""""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same, assert_same_success
+from fxcore import CodeGen
+from fxcore.node_data.namespace import ContestedNameError, UncontestedNames
+
+
+def outside(x):
+    return x
+
+
+def code_of(graph):
+    written = graph.python_code("self")
+    return written.src, sorted(written.globals), written._lineno_map
+
+
+def name_of_outside(fx):
+    """Find out how code calls a function of this file."""
+    graph = fx.Graph()
+    graph.output(graph.call_function(outside, (graph.placeholder("x"),)))
+    return next(name for name in graph.python_code("self").globals if name.endswith("outside"))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_value_named_like_a_function_that_the_code_mentions(is_first):
+    def sights(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        if is_first:
+            x = graph.create_node("call_function", torch.relu, (x,), name=name_of_outside(fx))
+        y = graph.call_function(outside, (x,))
+        z = graph.create_node("call_function", operator.neg, (y,), name=name_of_outside(fx))
+        graph.output(z)
+        return code_of(graph)
+
+    assert "outside_1" in str(assert_same_success(sights))
+
+
+@pytest.mark.parametrize("name", ["has space", "1st", "ünlich", "for", "print", "relu", "x"])
+def test_values_that_have_a_name_that_no_code_can_have(name):
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    first = graph.call_function(torch.relu, (x,))
+    second = graph.call_function(torch.tanh, (first,))
+    graph.output((first, second))
+
+    second._name = name  # as no setter would
+    names = {}
+    exec(graph.python_code("self").src, {"torch": torch}, names)
+
+    one = torch.ones(1)
+    assert names["forward"](None, one) == (one, one.tanh())
+
+
+def test_a_statement_of_several_lines_counts_with_its_node_on_each():
+    class Two:
+        def __repr__(self):
+            return "(1,\n2)"
+
+    def sights(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        y = graph.call_function(torch.relu, (x, Two()))
+        graph.output(graph.call_function(torch.neg, (y,)))
+        return code_of(graph)
+
+    assert_same_success(sights)
+
+
+def test_graphs_without_statements_are_functions_all_the_same():
+    empty, inputs, unread = fxcore.Graph(), fxcore.Graph(), fxcore.Graph()
+    inputs.placeholder("x")
+    unread.call_function(torch.rand, (1,))
+
+    assert empty.python_code("self").src == "\n\n\ndef forward(self):\n    pass\n    "
+    assert inputs.python_code("self").src == "\n\n\ndef forward(self, x):\n    pass\n    "
+    assert unread.python_code("self").src.endswith("\n    rand = torch.rand(1);  rand = None\n    ")
+
+
+def test_names_that_nobody_contests_are_not_changed():
+    names = UncontestedNames.of(["a", "b_1"])
+
+    assert names.create_name("c.d", "something") == "c_d"
+    assert names.create_name("anything", "something") == "c_d"
+    for contested in ("a", "b_1", "c_d", "for"):
+        with pytest.raises(ContestedNameError):
+            names.create_name(contested, None)
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["for"], ["print"], ["has space"], ["1st"], ["é"]])
+def test_names_that_cannot_all_stand_as_they_are(names):
+    assert UncontestedNames.of(names) is None
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.scale = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: torch.Tensor, *rest, factor: float = 2.0, **named) -> torch.Tensor:
+        y = self.linear(x) * self.scale
+        y.unused_method()
+        return torch.cat([y, y], dim=factor)
+
+
+def test_code_globals_and_line_map_are_torch_fx_s():
+    def sights(fx):
+        code = fx.symbolic_trace(Model()).graph.python_code("self")
+        return code.src, sorted(code.globals), code._lineno_map, code._prologue_start
+
+    assert_same(sights)
+
+
+def test_every_option_of_verbose_code_is_torch_fx_s(monkeypatch):
+    def sights(fx):
+        module = fx.symbolic_trace(Model())
+        for number, node in enumerate(module.graph.nodes):
+            node.meta.update(val=torch.ones(2, 3), desc=f"value {number}", seq=number)
+            node.stack_trace = 'File "model.py", line 3, in forward\n    return x'
+        module.graph.output_node().meta["desc"] = "out"
+        options = [
+            {},
+            {"include_stride": True, "include_device": True},
+            {"colored": True},
+            {"expanded_def": True},
+            {"additional_meta": ["seq"]},
+        ]
+        codes = [module.graph.python_code("self", verbose=True, **chosen).src for chosen in options]
+        return codes, module.graph.python_code("self", record_func=True).src
+
+    assert_same(sights)
+
+
+def test_the_environment_can_ask_for_strides_devices_and_metadata(monkeypatch):
+    for name in ("STRIDE", "DEVICE", "META"):
+        monkeypatch.setenv(f"FX_GRAPH_SHOW_{name}", "1")
+
+    def code(fx):
+        graph = fx.symbolic_trace(lambda x: torch.relu(x)).graph
+        for node in graph.nodes:
+            node.meta["val"] = torch.ones(2, 3)
+        return graph.python_code("self", verbose=True).src, graph.python_code("self").src
+
+    assert_same(code)
+
+
+def test_a_subclass_adds_globals_and_changes_definition_and_return():
+    class Doubling(CodeGen):
+        def gen_fn_def(self, free_vars, maybe_return_annotation):
+            return super().gen_fn_def(free_vars, maybe_return_annotation).replace("forward", self._func_name)
+
+        def generate_output(self, output_args):
+            return f"return double({output_args!r})"
+
+        def additional_globals(self):
+            return [("double", lambda value: value * 2)]
+
+    module = fxcore.symbolic_trace(lambda x: x + 1)
+    module.graph.set_codegen(Doubling())
+    module.recompile()
+
+    assert module(1) == 4
+
+
+def test_an_empty_graph_is_a_function_that_does_nothing():
+    module = fxcore.GraphModule(nn.Module(), fxcore.Graph())
+
+    assert module() is None
+    assert module.code.endswith("    pass\n    ")

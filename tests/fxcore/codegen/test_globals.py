@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import collections
+import typing
+from typing import Any, Callable, Optional, Union  # noqa: UP035 - what annotations may be written with
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same_success
+from fxcore import Graph
+from fxcore.codegen.globals import GeneratedGlobals
+from fxcore.node_data.namespace import Namespace
+
+KINDS = {
+    "Any": Any,
+    "text": "int",
+    "Optional": Optional[int],  # noqa: UP045
+    "Union": Union[int, str, None],  # noqa: UP007
+    "bar": int | None,
+    "list": list[int],
+    "bare list": list,
+    "List": typing.List[typing.List[torch.Tensor]],  # noqa: UP006
+    "bare List": typing.List,  # noqa: UP006
+    "Dict": typing.Dict[str, Optional[typing.Tuple[int, torch.Tensor]]],  # noqa: UP006, UP045
+    "tuple": tuple[int, ...],
+    "empty Tuple": typing.Tuple[()],  # noqa: UP006
+    "Type": typing.Type[int],  # noqa: UP006
+    "module": nn.Linear,
+    "device": torch.device,
+    "dtype": torch.dtype,
+    "none": type(None),
+    "Literal": typing.Literal["a"],
+    "Sequence": collections.abc.Sequence[int],
+    "OrderedDict": collections.OrderedDict,
+    "NoReturn": typing.NoReturn,
+}
+
+
+def annotated(fx, kind):
+    graph = fx.Graph()
+    x = graph.placeholder("x", type_expr=kind)
+    graph.output(graph.call_function(torch.relu, (x,), type_expr=kind), type_expr=kind)
+    return graph
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_an_annotation_is_written_as_torch_fx_writes_it(kind):
+    def sights(fx):
+        code = annotated(fx, kind).python_code("self")
+        return code.src, sorted(code.globals), annotated(fx, kind)
+
+    assert_same_success(sights)
+
+
+@pytest.mark.parametrize(
+    "kind", [Callable[[int], str], typing.Annotated[int, "positive"]], ids=["Callable", "Annotated"]
+)
+def test_an_annotation_that_torch_fx_cannot_write_is_written(kind):
+    with pytest.raises(TypeError):
+        torch.fx.GraphModule(nn.Module(), annotated(torch.fx, kind))
+
+    assert fxcore.GraphModule(nn.Module(), annotated(fxcore, kind))(torch.ones(1)) == 1
+
+
+def test_names_of_two_objects_are_told_apart():
+    names = GeneratedGlobals(Namespace())
+    first, second = type("Thing", (), {}), type("Thing", (), {})
+
+    assert [names.add("Thing", first), names.add("Thing", second), names.add("Thing", first)] == [
+        "Thing",
+        "Thing_1",
+        "Thing",
+    ]
+    assert names.table["Thing_1"] is second
+
+
+def test_objects_of_torch_are_named_in_full_and_need_no_entry():
+    names = GeneratedGlobals(Namespace())
+
+    assert names.add("relu", torch.relu) == "torch.relu"
+    assert "relu" not in names.table
+    assert names.add("device", torch.device) == "device"
+
+
+def test_a_graph_keeps_builtin_names_for_the_builtins():
+    graph = Graph()
+    print_, inf = graph.placeholder("print"), graph.placeholder("inf")
+
+    assert [print_.name, inf.name] == ["print_1", "inf_1"]

@@ -1,0 +1,167 @@
+"""The order of nodes after replacing (pytorch#137280, #159613, #162019)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.fx
+import torch.fx.subgraph_rewriter
+from torch.nn import functional as F
+
+import fxcore
+from fxcore.matching import deferred_edits
+from fxcore.matching.deferred_edits import DeferredEdits
+
+
+def names(graph):
+    return [node.name for node in graph.nodes]
+
+
+def reader_of_the_first_output_before_an_input(x, y):
+    first = torch.relu(x)
+    early = torch.neg(first)
+    late = torch.sigmoid(y)
+    return early * (first + late)
+
+
+def both(x, late):
+    first = torch.relu(x)
+    return first, first + late
+
+
+def both_at_once(x, late):
+    total = torch.mul(x, late)
+    return total, total
+
+
+def rewrite_early_reader(fx):
+    traced = fx.symbolic_trace(reader_of_the_first_output_before_an_input)
+    fx.subgraph_rewriter.replace_pattern(traced, both, both_at_once)
+    return traced
+
+
+def test_an_input_that_stands_behind_a_reader_is_moved_before_the_replacement():
+    theirs, ours = rewrite_early_reader(torch.fx), rewrite_early_reader(fxcore)
+
+    with pytest.raises(RuntimeError, match="'sigmoid' of Node 'mul_1' was used before it has been defined"):
+        theirs.graph.lint()
+    ours.graph.lint()
+    assert names(ours.graph) == ["x", "y", "sigmoid", "mul_1", "neg", "mul", "output"]
+    x, y = torch.randn(3), torch.randn(3)
+    total = x * torch.sigmoid(y)
+    assert torch.equal(ours(x, y), torch.neg(total) * total)
+
+
+def test_everything_that_a_late_input_needs_is_moved_with_it():
+    def program(x, y):
+        first = torch.relu(x)
+        early = torch.neg(first)
+        step = torch.abs(y)
+        late = torch.sigmoid(step)
+        return early * (first + late)
+
+    traced = fxcore.symbolic_trace(program)
+    x, y = torch.randn(3), torch.randn(3)
+
+    fxcore.replace_pattern(traced, both, lambda x, late: (F.relu(x), F.relu(x) + late))
+
+    traced.graph.lint()
+    assert torch.equal(traced(x, y), program(x, y))
+
+
+def test_nothing_moves_where_nothing_must():
+    traced = fxcore.symbolic_trace(lambda x, y: torch.neg(torch.relu(x)) * torch.sigmoid(y))
+
+    fxcore.replace_pattern(traced, lambda x: torch.relu(x), lambda x: torch.tanh(x))
+
+    assert names(traced.graph) == ["x", "y", "tanh", "neg", "sigmoid", "mul", "output"]
+
+
+def rewrite_returning_an_input(fx):
+    traced = fx.symbolic_trace(lambda x: torch.relu(x) * x)
+    fx.subgraph_rewriter.replace_pattern(
+        traced, lambda x: (x, torch.relu(x)), lambda x: (torch.neg(x), torch.sigmoid(x))
+    )
+    return traced
+
+
+def test_a_replacement_does_not_read_what_it_puts_in_the_place_of_its_own_input():
+    theirs, ours = rewrite_returning_an_input(torch.fx), rewrite_returning_an_input(fxcore)
+
+    with pytest.raises(RuntimeError, match="'neg' of Node 'neg' was used before it has been defined"):
+        theirs.graph.lint()
+    ours.graph.lint()
+    x = torch.randn(3)
+    assert torch.equal(ours(x), torch.sigmoid(x) * torch.neg(x))
+
+
+def test_matches_that_earlier_replacements_made_impossible_are_left():
+    """Two matches that feed each other crosswise: merged into one node each, they would be a cycle."""
+
+    def program(x, y):
+        a = torch.relu(x)
+        b = torch.neg(y)
+        return torch.relu(b), torch.neg(a)
+
+    traced = fxcore.symbolic_trace(program)
+
+    def pair(x, y):
+        return torch.relu(x), torch.neg(y)
+
+    def mixed(x, y):
+        total = x + y
+        return total, total
+
+    matches = fxcore.replace_pattern(traced, pair, mixed)
+
+    traced.graph.lint()
+    assert len(matches) >= 1
+
+
+def test_a_chain_of_replacements_is_followed_to_its_end():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    first = graph.call_function(torch.relu, (x,))
+    second = graph.call_function(torch.neg, ([first],))
+    graph.output(second)
+    edits = DeferredEdits(graph)
+
+    edits.replace(first, x, edits.readers(first))
+    edits.replace(second, 3.0, edits.readers(second))
+    edits.discard([first, second])
+
+    assert edits.resolve([first, {"a": second}]) == [x, {"a": 3.0}]
+    edits.finish()
+    assert str(graph).split("\n")[-1].strip() == "return 3.0"
+    assert names(graph) == ["x", "output"]
+
+
+def test_readers_are_listed_as_if_each_had_been_rewritten_at_once():
+    def readers(fx):
+        traced = fx.symbolic_trace(
+            lambda x: [a := torch.neg(x), b := torch.neg(a), a + b, torch.neg(b) + a, torch.neg(a)]
+        )
+        fx.subgraph_rewriter.replace_pattern(traced, lambda x: torch.neg(x), lambda x: torch.relu(x) + x)
+        return [(node.name, [user.name for user in node.users]) for node in traced.graph.nodes]
+
+    assert readers(fxcore) == readers(torch.fx)
+
+
+def test_a_wide_reader_is_rewritten_once():
+    def program(x):
+        return torch.cat([torch.relu(x) for _ in range(50)])
+
+    traced = fxcore.symbolic_trace(program)
+    rewritten: list[str] = []
+    original = deferred_edits.rewrite
+
+    def counted(reader, replaced):
+        rewritten.append(reader.name)
+        original(reader, replaced)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deferred_edits, "rewrite", counted)
+        fxcore.replace_pattern(traced, lambda x: torch.relu(x), lambda x: torch.neg(x))
+
+    assert rewritten == ["cat"]
+    assert traced(torch.ones(1)).tolist() == [-1.0] * 50

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import fxcore
+from fxcore.matching.explanation import explain_matching
+from fxcore.matching.matcher import SubgraphMatcher
+
+
+class Convolution(nn.Module):
+    def __init__(self, stride: int, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.add_module(name, nn.Conv1d(2, 2, 1, stride=stride))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(getattr(self, self.name)(x))
+
+
+def explain(pattern, program, **options):
+    of_pattern, of_program = fxcore.symbolic_trace(pattern), fxcore.symbolic_trace(program)
+    return explain_matching(SubgraphMatcher(of_pattern.graph, **options), of_program.graph)
+
+
+def reasons(pattern, program, **options):
+    return [
+        (place.node.name, obstacle.kind, obstacle.words)
+        for place in explain(pattern, program, **options).near
+        for obstacle in place.obstacles
+    ]
+
+
+def and_again(x, y):
+    return y + torch.neg(x)
+
+
+def around(x):
+    inner = torch.neg(x)
+    return torch.relu(inner) + torch.exp(torch.relu(inner))
+
+
+# pattern, program, node, kind, words
+CASES = {
+    "another operator": (
+        lambda x: torch.relu(torch.neg(x)), lambda x: torch.sigmoid(torch.neg(x)),
+        "sigmoid", "operator", "the pattern has torch.relu, and here is torch.sigmoid",
+    ),
+    "another operator above": (
+        lambda x: torch.relu(torch.neg(x)), lambda x: torch.relu(torch.exp(x)),
+        "relu", "operator", "the pattern has torch.neg, and here is torch.exp",
+    ),
+    "another spelling": (
+        lambda x: F.relu(x), lambda x: x.relu(),
+        "relu", "operator", "here is the method relu, which is another spelling",
+    ),
+    "fewer arguments": (
+        lambda x, y: torch.sum(x, 1, y), lambda x: torch.sum(x, 1),
+        "sum_1", "arguments", "torch.sum is called with (%x, 1, %y) in the pattern, with (%x, 1) here",
+    ),
+    "by keyword": (
+        lambda x: torch.clamp(x, 0, 6), lambda x: torch.clamp(x, min=0, max=6),
+        "clamp", "arguments", "bind_arguments=True pairs them by parameter",
+    ),
+    "another constant": (
+        lambda x: x + 1, lambda x: x + 1.0,
+        "add", "literal", "an argument of operator.add is 1 in the pattern, and 1.0 here",
+    ),
+    "a value for a constant": (
+        lambda x: x + 1, lambda x, y: x + y,
+        "add", "wiring", "an argument of operator.add is 1 in the pattern, and %y here",
+    ),
+    "one value for two": (
+        lambda x, y: x + y, lambda x: x + x,
+        "add", "wiring", "x would stand for both x and y of the pattern",
+    ),
+    "two values for one": (
+        lambda x: torch.mul(x, x), lambda x, y: torch.mul(x, y),
+        "mul", "wiring", "the pattern reads x twice, and here these are two values, x and y",
+    ),
+    "a reader outside": (
+        lambda x: torch.relu(torch.neg(x)), lambda x: (lambda y: torch.relu(y) + y)(torch.neg(x)),
+        "relu", "user", "neg, which is torch.neg of the pattern, is also read by add outside of the match",
+    ),
+    "a way around": (
+        lambda x, y: (torch.neg(x), torch.abs(y)), lambda x: torch.abs(torch.exp(torch.neg(x))),
+        "neg", "cycle", "it cannot become one",
+    ),
+    "a second output missing": (
+        lambda x: (torch.relu(x), torch.neg(x)), lambda x: (torch.relu(x), torch.exp(x)),
+        "relu", "missing", "nothing that reads the same values is torch.neg, which the pattern returns too",
+    ),
+    "overlapping": (
+        lambda x: torch.neg(torch.neg(x)), lambda x: torch.neg(torch.neg(torch.neg(x))),
+        "neg_2", "claimed", "neg_1 is part of the match at neg_1, which comes first",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "program", "node", "kind", "words"), CASES.values(), ids=CASES.keys())
+def test_each_reason_is_named(pattern, program, node, kind, words):
+    found = reasons(pattern, program)
+
+    assert [(where, what) for where, what, told in found if words in told] == [(node, kind)]
+
+
+@pytest.mark.parametrize(
+    ("stride", "name", "options", "words"),
+    [
+        (1, "other", {}, "the module 'conv' (Conv1d), and here is the module 'other' (Conv1d); match_modules='class'"),
+        (2, "conv", {"match_modules": "config"}, "whose stride is (1,) and (2,); match_modules='class' takes any of"),
+    ],
+)  # fmt: skip
+def test_another_module_is_named_with_what_differs(stride, name, options, words):
+    ((node, kind, told),) = reasons(Convolution(1, "conv"), Convolution(stride, name), **options)
+
+    assert (node, kind) == ("relu", "module")
+    assert words in told
+
+
+def test_a_match_is_no_near_place():
+    explanation = explain(lambda x: torch.relu(x), lambda x: torch.relu(x) + torch.relu(x.exp()))
+
+    assert len(explanation.matches) == 2
+    assert explanation.near == ()
+    assert explanation.absent == ()
+
+
+def test_operators_that_the_graph_has_nowhere_are_listed():
+    explanation = explain(lambda x: torch.relu(torch.neg(torch.exp(x))), lambda x: torch.neg(x))
+
+    assert [node.name for node in explanation.absent] == ["exp", "relu"]
+
+
+def test_the_nearest_place_comes_first_and_their_number_is_limited():
+    def program(x):
+        far = torch.sigmoid(torch.tanh(x.neg()))
+        near = torch.sigmoid(torch.tanh(torch.exp(x)))
+        return [far, near, torch.sigmoid(x), torch.sigmoid(far)]
+
+    explanation = explain(lambda x: torch.sigmoid(torch.tanh(torch.exp(torch.relu(x)))), program)
+
+    assert explanation.near[0].node.name == "sigmoid_1"
+    assert (explanation.near[0].agreed, explanation.near[0].total) == (3, 4)
+    assert len(explanation.near) == 3

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.fx
+from torch.fx.passes.utils.matcher_utils import SubgraphMatcher as TorchMatcher
+
+import fxcore
+from fxcore.matching.matcher import SubgraphMatcher
+
+
+def maps(fx, matcher_class, pattern, program, **options):
+    matcher = matcher_class(fx.symbolic_trace(pattern).graph, **options)
+    matches = matcher.match(fx.symbolic_trace(program).graph)
+    return [
+        (
+            [node.name for node in match.anchors],
+            {ours.name: str(node) for ours, node in match.nodes_map.items()},
+            [str(node) for node in match.placeholder_nodes],
+            [node.name for node in match.returning_nodes],
+        )
+        for match in matches
+    ]
+
+
+def attention(x, a, b, c):
+    return torch.matmul(x, a) + torch.matmul(x, b) + torch.matmul(x, c)
+
+
+CASES = {
+    "each": (lambda x, w: torch.matmul(x, w), {}),
+    "overlapping": (lambda x, w, y: torch.matmul(x, w) + y, {"remove_overlapping_matches": False}),
+    "pairs": (lambda x, v, w: (torch.matmul(x, v), torch.matmul(x, w)), {}),
+    "overlapping pairs": (
+        lambda x, v, w: (torch.matmul(x, v), torch.matmul(x, w)),
+        {"remove_overlapping_matches": False},
+    ),
+    "outputs": (lambda x, y: x + y, {"match_output": True}),
+    "all of it": (attention, {"match_output": True, "match_placeholder": True}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_matches_and_their_order_are_those_of_torch(name):
+    pattern, options = CASES[name]
+
+    theirs = maps(torch.fx, TorchMatcher, pattern, attention, **options)
+    ours = maps(fxcore, SubgraphMatcher, pattern, attention, **options)
+
+    assert ours == theirs
+    assert ours
+
+
+def test_an_effect_in_the_pattern_must_be_there_too():
+    def pattern(x):
+        torch._assert(x, "positive")
+        return torch.relu(x)
+
+    with pytest.raises(KeyError):
+        torch.fx.replace_pattern(torch.fx.symbolic_trace(pattern), pattern, lambda x: torch.neg(x))
+    traced = fxcore.symbolic_trace(pattern)
+    assert len(fxcore.replace_pattern(traced, pattern, lambda x: torch.neg(x))) == 1
+    assert [node.name for node in traced.graph.nodes] == ["x", "neg", "output"]
+    assert len(fxcore.replace_pattern(fxcore.symbolic_trace(lambda x: torch.relu(x)), pattern, lambda x: x)) == 0
+
+
+def test_a_parameter_that_the_pattern_does_not_use_stands_for_nothing():
+    def program(x):
+        return torch.relu(x)
+
+    def pattern(x, y):
+        return torch.relu(x)
+
+    with pytest.raises(KeyError):
+        torch.fx.replace_pattern(torch.fx.symbolic_trace(program), pattern, lambda x, y: torch.neg(x))
+    traced = fxcore.symbolic_trace(program)
+    fxcore.replace_pattern(traced, pattern, lambda x, y: torch.neg(x))
+    assert "torch.neg(x)" in traced.code
+    with pytest.raises(AssertionError, match="uses its parameter 'y', but the pattern's, 'y', stands for nothing"):
+        fxcore.replace_pattern(traced, lambda x, y: torch.neg(x), lambda x, y: torch.neg(y))
+
+
+def test_subclasses_may_compare_nodes_otherwise():
+    class Loose(SubgraphMatcher):
+        def _nodes_are_equal(self, pn, gn, node_name_match=""):
+            return super()._nodes_are_equal(pn, gn, node_name_match) or (pn.target, gn.target) == (
+                torch.relu,
+                torch.neg,
+            )
+
+    pattern = fxcore.symbolic_trace(lambda x: torch.sigmoid(torch.relu(x))).graph
+    graph = fxcore.symbolic_trace(lambda x: torch.sigmoid(torch.neg(x))).graph
+
+    assert len(SubgraphMatcher(pattern).match(graph)) == 0
+    assert len(Loose(pattern).match(graph)) == 1
+
+
+def test_attributes_match_by_kind_as_in_torch():
+    class Weighted(torch.nn.Module):
+        def __init__(self, weight):
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x):
+            return x * self.weight
+
+    def found(expected, obtained):
+        pattern, traced = fxcore.symbolic_trace(Weighted(expected)), fxcore.symbolic_trace(Weighted(obtained))
+        return len(SubgraphMatcher(pattern.graph).match(traced.graph))
+
+    parameter = torch.nn.Parameter(torch.ones(2))
+    assert found(parameter, torch.nn.Parameter(torch.zeros(3))) == 1
+    assert found(parameter, torch.zeros(2)) == 0
+
+
+def test_an_empty_pattern_is_refused():
+    with pytest.raises(ValueError, match="SubgraphMatcher cannot be initialized with an empty pattern"):
+        SubgraphMatcher(fxcore.Graph())
+
+
+def test_dead_code_in_a_pattern_is_refused_by_name():
+    def pattern(x):
+        torch.neg(x)
+        return torch.relu(x)
+
+    with pytest.raises(AssertionError, match=r"pattern with dead code: 'neg' \(call_function\) is read by nobody"):
+        SubgraphMatcher(fxcore.symbolic_trace(pattern).graph)
+
+
+def test_a_rare_operator_below_a_common_one_is_found_by_climbing_from_it():
+    def program(x):
+        for step in range(200):
+            x = torch.relu(torch.exp(x) if step == 150 else torch.neg(x))
+        return x
+
+    compared: list[str] = []
+
+    class Counting(SubgraphMatcher):
+        def has_usual_equality(self):
+            return True
+
+        def _nodes_are_equal(self, pn, gn, node_name_match=""):
+            compared.append(gn.name)
+            return super()._nodes_are_equal(pn, gn, node_name_match)
+
+    matcher = Counting(fxcore.symbolic_trace(lambda x: torch.relu(torch.exp(x))).graph)
+
+    assert len(matcher.match(fxcore.symbolic_trace(program).graph)) == 1
+    assert len(compared) < 10

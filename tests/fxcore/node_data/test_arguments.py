@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import collections
+
+import pytest
+import torch
+
+from fixtures.oracle import assert_same
+from fxcore import Graph
+from fxcore.errors import FxError
+from fxcore.node import map_arg
+from fxcore.node_data.arguments import freeze
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def test_mapping_keeps_structure_and_types_as_torch_fx_does():
+    def mapped(fx):
+        x = fx.Graph().placeholder("x")
+        argument = [x, (x, 1), {"k": slice(x, None, 2)}, Point(x, 2), torch.Size([1]), range(3), None, "text"]
+        nodes_only = fx.node.map_arg(argument, lambda node: f"<{node}>")
+        all_leaves = fx.node.map_aggregate(argument, lambda leaf: type(leaf).__name__)
+        return [(type(item).__name__, item) for item in [*nodes_only, *all_leaves]]
+
+    assert_same(mapped)
+
+
+def test_mapping_with_something_that_is_no_function_is_refused():
+    with pytest.raises(AssertionError, match=r"map_arg\(a, fn\): fn must be a callable, and 3 is not") as caught:
+        map_arg([1], 3)
+
+    assert isinstance(caught.value, FxError)
+
+
+def test_freezing_collects_each_value_once_in_reading_order():
+    graph = Graph()
+    a, b = graph.placeholder("a"), graph.placeholder("b")
+    seen = {}
+
+    frozen = freeze(([b, {"k": a}], slice(b, None), Point(a, b)), seen)
+
+    assert list(seen) == [b, a]
+    assert [type(frozen[0]).__name__, type(frozen[0][1]).__name__] == ["immutable_list", "immutable_dict"]
+    assert frozen[2] == Point(a, b)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from fxcore.node_data.attribute_paths import (
+    copy_attribute,
+    delete_attribute,
+    get_attribute,
+    has_attribute,
+    set_attribute,
+)
+
+
+def test_a_missing_part_is_named():
+    root = nn.Sequential(nn.Linear(1, 1))
+
+    assert get_attribute(root, "0.weight") is root[0].weight
+    with pytest.raises(AttributeError, match=r"'0' has no attribute 'gain' \(looking for '0.gain.x'\)"):
+        get_attribute(root, "0.gain.x")
+    assert not has_attribute(root, "0.gain.x")
+
+
+def test_setting_makes_modules_on_the_way_and_buffers_of_tensors():
+    root = nn.Module()
+
+    set_attribute(root, "a.b.weight", nn.Parameter(torch.ones(1)))
+    set_attribute(root, "a.shift", torch.zeros(1))
+    set_attribute(root, "a.size", 3)
+
+    assert list(root.state_dict()) == ["a.shift", "a.b.weight"]
+    assert root.a.size == 3
+
+
+def test_copying_shares_the_object_and_keeps_a_buffer_out_of_the_state_dict():
+    source, destination = nn.Module(), nn.Module()
+    source.inner = nn.Module()
+    source.inner.register_buffer("scratch", torch.ones(1), persistent=False)
+
+    copy_attribute(source, destination, "inner.scratch")
+
+    assert destination.inner.scratch is source.inner.scratch
+    assert destination.inner is not source.inner
+    assert list(destination.state_dict()) == []
+
+
+def test_copying_into_a_module_that_is_the_source_s_own_changes_nothing():
+    source, destination = nn.Module(), nn.Module()
+    source.inner = destination.inner = nn.Linear(1, 1)
+    weight = source.inner.weight
+
+    copy_attribute(source, destination, "inner.weight")
+
+    assert destination.inner.weight is weight
+
+
+def test_deleting_takes_only_the_last_part():
+    root = nn.Sequential(nn.Linear(1, 1))
+
+    delete_attribute(root, "0.bias")
+
+    assert list(root.state_dict()) == ["0.weight"]

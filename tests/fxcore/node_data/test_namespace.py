@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from fixtures.oracle import assert_same
+from fxcore.node_data.namespace import Namespace, snake_case
+
+WISHES = [
+    "a",
+    "a",
+    "a_1",
+    "a_1",
+    "1x",
+    "x.y",
+    "for",
+    "None",
+    "sum",
+    "print",
+    "torch",
+    "inf",
+    "a_b_3",
+    "a_b",
+    "a_b_3",
+    "FooBar",
+    "a_0",
+    "a_0",
+    "a_00",
+    "a_01",
+    "a_1_1",
+    "_1",
+    "_1",
+    "x_",
+    "x__1",
+    "self",
+    "__x__",
+    "add",
+    "add_1",
+    "add",
+    "device",
+    "nan",
+    "NoneType",
+    "pytree",
+    "lambda",
+    "_",
+    "__",
+    "x-y",
+]
+
+
+def test_wishes_are_granted_as_torch_fx_grants_them():
+    def names(fx):
+        graph = fx.Graph()
+        return [graph.create_node("placeholder", "p", name=wish).name for wish in WISHES]
+
+    assert_same(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("BatchNorm", "batch_norm"),
+        ("conv2D", "conv2d"),
+        ("HTTPServer", "httpserver"),
+        ("already_snake", "already_snake"),
+    ],
+)
+def test_camel_case_becomes_snake_case(text, expected):
+    assert snake_case(text) == expected
+
+
+def test_an_object_keeps_the_name_that_it_was_given():
+    names, first, second = Namespace(), object(), object()
+
+    given = [names.create_name("x", first), names.create_name("x", second), names.create_name("other", first)]
+
+    assert given == ["x", "x_1", "x"]
+
+
+def test_a_builtin_s_name_is_for_the_builtin_only():
+    names = Namespace()
+
+    assert names.create_name("len", len) == "len"
+    assert Namespace().create_name("len", object()) == "len_1"

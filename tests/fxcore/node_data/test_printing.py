@@ -1,0 +1,82 @@
+""""""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+import torch
+
+import fxcore
+from fixtures.oracle import assert_same
+from fxcore.errors import FxError
+
+
+def function(x: torch.Tensor, y=1):
+    return torch.relu(x).add(y, alpha=2), {"k": [x]}
+
+
+def test_a_graph_is_printed_as_torch_fx_prints_it():
+    assert_same(lambda fx: str(fx.symbolic_trace(function).graph))
+    assert_same(lambda fx: str(fx.Graph()))
+
+
+def test_a_table_has_a_row_for_each_node(monkeypatch, capsys):
+    tabulate = types.ModuleType("tabulate")
+    tabulate.tabulate = lambda rows, headers: f"{headers} {rows}"
+    monkeypatch.setitem(sys.modules, "tabulate", tabulate)
+
+    def table(fx):
+        fx.symbolic_trace(function).graph.print_tabular()
+        return capsys.readouterr().out
+
+    assert "['opcode', 'name', 'target', 'args', 'kwargs']" in table(fxcore)
+    assert table(fxcore) == table(torch.fx)
+
+
+def test_a_missing_library_for_tables_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tabulate", None)
+
+    with pytest.raises(ImportError, match="pip install tabulate") as caught:
+        fxcore.symbolic_trace(function).graph.print_tabular()
+
+    assert isinstance(caught.value, FxError)
+
+
+def typed(x: int, y: list[torch.Tensor] = [1, 2]) -> int:  # noqa: B006 - a default that has to be printed
+    return torch.add(x, y, alpha=[1, (2,), {"a": x}])
+
+
+def test_a_node_is_printed_as_torch_fx_prints_it():
+    def lines(fx):
+        graph = fx.symbolic_trace(typed).graph
+        texts = []
+        for node in graph.nodes:
+            node.meta["val"] = torch.ones(2, 3)
+            placeholders, returned = ["shown before"], ["->"]
+            texts += [node.format_node(), node.format_node(placeholders, returned), placeholders, returned]
+            texts.append(node.format_node(include_tensor_metadata=True))
+        return texts
+
+    assert_same(lines)
+
+
+def test_a_placeholder_goes_into_the_head_of_a_graph_s_text():
+    def text(fx):
+        graph = fx.symbolic_trace(typed).graph
+        heads = [""]
+        return [node.format_node(heads) for node in graph.nodes], heads
+
+    assert_same(text)
+
+
+def test_arguments_of_every_kind_are_printed_alike():
+    def text(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        odd = (x, [x, (x,)], {"k": x}, slice(x, None), "text", 1e400, -0.0, None, ..., torch.float32, torch.Size([1]))
+        graph.call_function(torch.add, odd, {"alpha": {"n": [x]}})
+        return str(graph)
+
+    assert_same(text)

@@ -1,0 +1,178 @@
+""""""
+
+from __future__ import annotations
+
+import collections
+import enum
+import io
+import math
+import operator
+import pickle
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.fx
+import torch.fx.graph_module as theirs
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore import Graph, GraphModule, Tracer, wrap
+from fxcore.errors import FxError
+from fxcore.graph_module import reduce_graph_module, reduce_package_graph_module
+from fxcore.serialization.pickling import GraphTable, NodeRow, TorchTarget, graph_from_table, table_of
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        self.weight = nn.Parameter(torch.randn(2))
+
+    def forward(self, x):
+        return torch.add(self.block(x) * self.weight, 1)
+
+
+def pickled(gm):
+    """What a pickle of torch's holds: the attributes without the graph, and imports."""
+    body = dict(vars(gm))
+    del body["_graph"]
+    return {**body, "_code": gm.code, "unread": 5, "_graphmodule_cls_name": "Own"}, "import torch\n"
+
+
+def test_code_becomes_the_graph_that_torch_makes_of_it():
+    model, x = Model(), torch.randn(3, 2)
+    body, imports = pickled(fxcore.symbolic_trace(model))
+
+    made = reduce_graph_module(body, imports)
+    expected = theirs.reduce_graph_module(*pickled(torch.fx.symbolic_trace(model)))
+
+    assert str(made.graph) == str(expected.graph)
+    assert type(made).__name__ == type(expected).__name__ == "Own"
+    assert made.unread == 5
+    torch.testing.assert_close(made(x), model(x))
+
+
+def test_stack_traces_come_back():
+    body, imports = pickled(fxcore.symbolic_trace(Model()))
+    body["_graphmodule_graph_node_meta_stack_trace"] = {"add": "the line"}
+
+    made = reduce_graph_module(body, imports)
+
+    assert {node.name: node.stack_trace for node in made.graph.nodes if node.stack_trace} == {"add": "the line"}
+
+
+def test_code_of_a_package_is_imported_from_it():
+    model, x = Model(), torch.randn(3, 2)
+    gm = fxcore.symbolic_trace(model)
+    body, _ = pickled(gm)
+    importer = SimpleNamespace(import_module=lambda name: SimpleNamespace(forward=type(gm).forward))
+
+    made = reduce_package_graph_module(importer, body, "fx-generated")
+
+    assert str(made.graph) == str(gm.graph)
+    torch.testing.assert_close(made(x), model(x))
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@wrap
+def leaf(x):
+    return x + 1
+
+
+class EverythingLeaf(Tracer):
+    def is_leaf_module(self, m, module_qualified_name):
+        return True
+
+
+def targets_of_all_kinds(x, size: int = 3, limit=math.inf):
+    y = torch.relu(x) + F.gelu(x) + x.sigmoid() + torch._C._nn.gelu(x) + torch.special.expit(x) + leaf(x)
+    z = torch.ops.aten.add.Tensor(y, 1) + torch.ops.aten.mul(y, y) + operator.neg(x) + torch.linalg.norm(x)
+    odd = [Colour.RED, Point(1, 2), slice(1, None), ..., math.nan, torch.float16, torch.device("cpu")]
+    return z[0:1, None].to(torch.float32), {"odd": odd, "size": size}, torch.add(x, x, alpha=2)
+
+
+def test_a_graph_comes_back_node_for_node():
+    module = fxcore.symbolic_trace(targets_of_all_kinds)
+
+    again = pickle.loads(pickle.dumps(module))
+
+    assert again.code == module.code
+    assert str(again.graph) == str(module.graph)
+    for before, after in zip(module.graph.nodes, again.graph.nodes, strict=True):
+        assert (before.op, before.name, before.type) == (after.op, after.name, after.type)
+        assert before.target is after.target or before.op != "call_function"
+
+
+def test_operators_as_arguments_come_back():
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(leaf, (x, [torch.ops.aten.add.Tensor]), {"packet": torch.ops.aten.mul}))
+
+    again = graph_from_table(pickle.loads(pickle.dumps(table_of(graph))))
+
+    node = list(again.nodes)[1]
+    assert node.args[1] == [torch.ops.aten.add.Tensor]
+    assert node.kwargs["packet"] is torch.ops.aten.mul
+
+
+def test_names_and_plain_metadata_survive_and_the_rest_is_left():
+    module = fxcore.symbolic_trace(lambda x: torch.relu(x))
+    node = list(module.graph.nodes)[1]
+    node.name = "activation"
+    node.meta.update(stack_trace="here", shape=(1, [2.0, None]), value=torch.ones(1), kind=nn.ReLU)
+    module.recompile()
+
+    again = list(pickle.loads(pickle.dumps(module)).graph.nodes)[1]
+
+    assert again.name == "activation"
+    assert again.meta == {"stack_trace": "here", "shape": (1, [2.0, None]), "kind": nn.ReLU}
+
+
+def test_nothing_is_traced_again():
+    calls = []
+
+    class Custom(nn.Module):
+        def forward(self, x):
+            calls.append(x)
+            return x
+
+    root = nn.Module()
+    graph = Graph()
+    graph.output(graph.call_function(leaf, (graph.placeholder("x"),)))
+    root.unused = nn.ReLU()
+    module = GraphModule(root, graph)
+    module.note = "kept"
+
+    again = pickle.loads(pickle.dumps(module))
+
+    assert (calls, again.note, again(1)) == ([], "kept", 2)
+
+
+def test_torch_save_and_a_tracer_of_the_user():
+    root = nn.Sequential(nn.Sequential(nn.Linear(1, 1)))
+    module = GraphModule(root, EverythingLeaf().trace(root))
+    buffer = io.BytesIO()
+
+    torch.save(module, buffer)
+    buffer.seek(0)
+    again = torch.load(buffer, weights_only=False)
+
+    assert again.graph._tracer_cls is EverythingLeaf
+    assert torch.equal(again(torch.ones(1)), module(torch.ones(1)))
+
+
+def test_a_function_that_torch_does_not_have_is_named():
+    row = NodeRow("gone", "call_function", TorchTarget("torch.no_such_function"), (), {}, None, {})
+
+    with pytest.raises(RuntimeError, match=r"cannot rebuild the graph: it calls torch\.no_such_function") as caught:
+        graph_from_table(GraphTable((row,), None, None, None, {}))
+
+    assert isinstance(caught.value, FxError)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.norms = nn.Sequential(nn.BatchNorm1d(2))
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("shift", torch.ones(2))
+
+    def forward(self, x):
+        return self.norms(self.linear(x) * self.weight + self.shift)
+
+
+@pytest.mark.filterwarnings("ignore:Was not able to save")
+def test_the_written_module_is_the_same_module(tmp_path, monkeypatch):
+    module = fxcore.symbolic_trace(Model()).eval()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    module.to_folder(tmp_path / "written", "Again")
+    again = importlib.import_module("written").Again().eval()
+    for name in ("written", "written.module"):
+        del sys.modules[name]
+
+    x = torch.rand(3, 2)
+    assert torch.equal(again(x), module(x))
+
+
+def test_the_source_is_torch_fx_s(tmp_path):
+    def source(fx):
+        folder = tmp_path / "written"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fx.symbolic_trace(Model()).to_folder(folder)
+        text = (folder / "module.py").read_text().replace("fxcore._pytree", "torch.fx._pytree")
+        return text, [str(warning.message) for warning in caught], sorted(path.name for path in folder.iterdir())
+
+    assert_same(source)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import collections
+
+import pytest
+from torch.utils._pytree import tree_flatten
+
+from fxcore._pytree import register_pytree_flatten_spec, tree_flatten_spec
+from fxcore.errors import FxError
+
+
+def test_leaves_come_in_the_order_of_the_recorded_tree():
+    _, spec = tree_flatten({"b": 1, "a": [2, (3,)]})
+
+    assert tree_flatten_spec({"a": [20, (30,)], "b": 10, "more": 0}, spec) == [10, 20, 30]
+
+
+def test_a_container_that_nobody_registered_must_be_alike():
+    _, spec = tree_flatten(collections.OrderedDict(a=1))
+
+    assert tree_flatten_spec(collections.OrderedDict(a=5), spec) == [5]
+    with pytest.raises(RuntimeError, match=r"Real spec .* is different from expected spec") as caught:
+        tree_flatten_spec(collections.OrderedDict(b=5), spec)
+    assert isinstance(caught.value, FxError)
+
+
+def test_a_registered_container_gives_what_its_function_says():
+    _, spec = tree_flatten(collections.deque([1, 2]))
+
+    register_pytree_flatten_spec(collections.deque, lambda items, _: list(items)[:2])
+
+    assert tree_flatten_spec(collections.deque([7, 8, 9]), spec) == [7, 8]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+import torch
+from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+
+import fxcore
+from fxcore import torch_fx_registry
+
+
+@pytest.fixture
+def without_torch_fx(monkeypatch):
+    for name in ("torch.fx.node", "torch.fx._symbolic_trace", "torch._library.utils"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_torch_hears_that_somebody_traces_and_no_longer_after():
+    def answer(x):
+        return bool(is_fx_symbolic_tracing())
+
+    assert "return True" in fxcore.symbolic_trace(answer).code
+    assert torch.fx._symbolic_trace._is_fx_tracing_flag is False
+
+
+def test_only_the_thread_that_traces_is_told_so():
+    answers = []
+
+    def ask_elsewhere(x):
+        thread = threading.Thread(target=lambda: answers.append(bool(is_fx_symbolic_tracing())))
+        thread.start()
+        thread.join()
+        answers.append(bool(is_fx_symbolic_tracing()))
+        return x
+
+    fxcore.symbolic_trace(ask_elsewhere)
+
+    assert answers == [False, True]
+
+
+def test_traces_that_overlap_in_two_threads_leave_no_flag_behind():
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def first(x):
+        first_is_in.set()
+        assert second_is_in.wait(10)
+        return x
+
+    def second(x):
+        second_is_in.set()
+        assert first_is_out.wait(10)
+        return x + int(bool(is_fx_symbolic_tracing()))
+
+    traced = []
+    one = threading.Thread(target=lambda: fxcore.symbolic_trace(first))
+    other = threading.Thread(target=lambda: traced.append(fxcore.symbolic_trace(second)))
+    one.start()
+    assert first_is_in.wait(10)
+    other.start()
+    one.join()
+    first_is_out.set()
+    other.join()
+
+    assert traced[0](1) == 2
+    assert torch.fx._symbolic_trace._is_fx_tracing_flag is False
+
+
+def test_a_trace_inside_a_trace_of_torch_fx_leaves_its_flag():
+    def outer(x):
+        fxcore.symbolic_trace(lambda y: y)
+        return bool(is_fx_symbolic_tracing())
+
+    assert "return True" in torch.fx.symbolic_trace(outer).code
+    assert torch.fx._symbolic_trace._is_fx_tracing_flag is False
+
+
+def test_side_effects_registered_at_torch_fx_hold_and_ours_hold_there():
+    def ours(x):
+        return x
+
+    assert torch_fx_registry.side_effectful_functions() is torch.fx.node._side_effectful_functions
+    fxcore.has_side_effect(ours)
+
+    assert ours in torch.fx.node._side_effectful_functions
+
+
+def test_without_torch_fx_there_is_a_set_of_our_own(without_torch_fx):
+    assert torch._assert in torch_fx_registry.side_effectful_functions()
+    assert torch_fx_registry.wrapped_functions() == {}
+    assert torch_fx_registry.wrapped_methods() == []
+    assert torch.rand in torch_fx_registry.random_functions()
+    assert fxcore.symbolic_trace(lambda x: x + 1)(1) == 2

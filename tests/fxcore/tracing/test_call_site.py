@@ -1,0 +1,134 @@
+""""""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+
+import torch
+from torch import nn
+
+from fxcore import Tracer
+from fxcore.tracing.call_site import is_assertion, is_library_file, unpacked_length, user_frame, user_line
+
+
+def test_the_innermost_frame_outside_of_fxcore_and_torch_is_the_user_s():
+    here = inspect.currentframe()
+
+    line = user_line()  # this one
+
+    assert user_frame() is here
+    assert line == f"{__file__}:{here.f_lineno - 3}: line = user_line()  # this one"
+
+
+def test_a_call_through_torch_still_is_the_user_s_line():
+    class Looking(nn.Module):
+        def forward(self):
+            return user_frame().f_code.co_name
+
+    assert Looking()() == "forward"
+
+
+def test_files_of_torch_and_fxcore_are_libraries():
+    assert is_library_file(inspect.getfile(nn.Module))
+    assert is_library_file(inspect.getfile(user_line))
+    assert not is_library_file(os.path.abspath(__file__))
+
+
+ASSERTIONS_AND_OTHERS = """
+assert value
+assert value, f"a message about {value}"
+if value:
+    pass
+negated = not value
+both = value and 1
+"""
+
+
+class Asked:
+    """Notes what the code that iterates it, or asks for its truth, is about to do."""
+
+    def __init__(self):
+        self.answers = []
+
+    def __iter__(self):
+        self.answers.append(unpacked_length(sys._getframe(1)))
+        return iter(range(self.answers[-1] or 1))
+
+    def __bool__(self):
+        self.answers.append(is_assertion(sys._getframe(1)))
+        return True
+
+
+def test_unpacking_into_names_is_told_from_other_iteration():
+    value = Asked()
+
+    _a, _b = value
+    (_c, _d, _e), _f = value, 1
+    _g, *_h = value
+    for _i in value:
+        pass
+    list(value)
+
+    assert value.answers == [2, 3, None, None, None]
+
+
+def test_an_assertion_is_told_from_other_questions():
+    value = Asked()
+
+    # Run as text: pytest rewrites the asserts of a test module.
+    exec(ASSERTIONS_AND_OTHERS, {"value": value})
+
+    assert value.answers == [True, True, False, False, False]
+
+
+def helper(x):
+    return x * 2
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return helper(x) + 1
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.inner(torch.relu(x))
+
+
+def traces(**settings):
+    tracer = Tracer()
+    tracer.record_stack_traces = True
+    for name, value in settings.items():
+        setattr(tracer, name, value)
+    return {node.name: node.stack_trace for node in tracer.trace(Outer()).nodes}
+
+
+def functions_in(trace):
+    return [line.rpartition(" in ")[2] for line in trace.splitlines() if line.strip().startswith("File")]
+
+
+def test_the_user_s_frames_from_forward_inwards_are_kept():
+    stacks = traces()
+
+    assert functions_in(stacks["mul"]) == ["forward", "forward", "helper"]
+    assert functions_in(stacks["relu"]) == ["forward"]
+    assert stacks["mul"].startswith(f'File "{__file__}", line ')
+    assert stacks["mul"].endswith("return x * 2")
+
+
+def test_inputs_and_outputs_have_none():
+    stacks = traces()
+
+    assert (stacks["x"], stacks["output"]) == (None, None)
+
+
+def test_only_frames_of_forward_are_kept_if_asked_for():
+    stacks = traces(_record_forward_stack_traces_only=True)
+
+    assert functions_in(stacks["mul"]) == ["forward", "forward"]

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same_success
+from fxcore.tracing.module_attributes import (
+    PathsByIdentity,
+    constant_attributes,
+    constant_prefix,
+    is_kept_as_attribute,
+    survey,
+)
+
+
+def test_constants_that_a_module_has_are_read_from_there_and_others_are_kept():
+    shared = torch.ones(2)
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own, self.shared = torch.ones(3, 2), shared
+
+        def forward(self, x):
+            return x + self.own + self.shared + torch.tensor(2.0)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+            self._tensor_constant0 = "taken"
+            self.listed = [torch.ones(1)]
+
+        def forward(self, x):
+            return self.inner(x) + shared + self.listed[0] + self.listed[0]
+
+    def sights(fx):
+        module = fx.symbolic_trace(Model())
+        return module.graph, list(module.state_dict())
+
+    assert_same_success(sights)
+
+
+def test_the_names_of_constants_do_not_depend_on_earlier_traces():
+    class Model(nn.Module):
+        _tensor_constant0 = "taken"
+
+        def forward(self, x):
+            return x + torch.ones(2)
+
+    graphs = [fxcore.symbolic_trace(Model()).graph for _ in range(2)]
+    assert [next(iter(graph.find_nodes(op="get_attr"))).target for graph in graphs] == ["_tensor_constant1"] * 2
+
+
+def test_buffers_that_forward_registers_or_assigns_are_buffers_of_the_graph():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, x):
+            before = self.count
+            self.count = self.count + 1
+            self.register_buffer("late", torch.ones(2))
+            return x + self.count + self.late + before
+
+    def sights(fx):
+        module = fx.symbolic_trace(Model())
+        return module.graph, module(torch.zeros(2))
+
+    assert_same_success(sights)
+
+
+def test_a_generator_is_kept_on_the_module():
+    generator = torch.Generator()
+
+    assert_same_success(lambda fx: fx.symbolic_trace(lambda x: torch.bernoulli(x, generator=generator)).graph)
+    assert is_kept_as_attribute(generator)
+    assert constant_prefix(generator) == "_opaque_obj"
+
+
+def test_paths_are_told_by_identity():
+    root = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1))
+    paths = PathsByIdentity(root)
+
+    assert paths.parameter(root[0].weight) == "0.weight"
+    assert paths.buffer(root[1].running_mean) == "1.running_mean"
+    assert paths.buffer(torch.zeros(1)) is None
+    root.register_parameter("late", nn.Parameter(torch.ones(1)))
+    assert paths.parameter(root.late) == "late"
+    assert paths.parameter(nn.Parameter(torch.ones(1))) is None
+
+
+def test_plain_tensors_are_found_below_the_root():
+    root = nn.Sequential(nn.ReLU())
+    root[0].table = torch.ones(1)
+
+    assert constant_attributes(root) == {root[0].table: "0.table"}
+    assert "_tensor_constant0" in str(fxcore.symbolic_trace(lambda x: x + torch.ones(1)).graph)
+
+
+def test_one_walk_finds_what_two_would_also_where_modules_are_shared():
+    shared = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    shared[1].scale = torch.ones(1)
+    models = {
+        "shared": nn.ModuleDict({"a": shared, "b": nn.Sequential(shared, nn.ReLU())}),
+        "plain": nn.ModuleDict({"b": shared, "a": nn.Sequential(nn.Tanh(), nn.ModuleList([nn.ReLU()]))}),
+    }
+
+    for model in models.values():
+        paths, constants = survey(model)
+
+        assert list(paths.items()) == [(module, path) for path, module in model.named_modules()]
+        assert list(constants.values()) == list(constant_attributes(model).values())

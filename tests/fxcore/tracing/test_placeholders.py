@@ -1,0 +1,179 @@
+""""""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same, assert_same_success
+from fxcore import PH, Tracer
+from fxcore.errors import FxError
+from fxcore.tracing.placeholders import PHWithMeta
+
+
+class Adds:
+    def __call__(self, x, y=2):
+        return x + y
+
+    def method(self, x, *, y=3):
+        return x + y
+
+    @classmethod
+    def of_the_class(cls, x):
+        return x + 4
+
+
+CALLABLES = {
+    "object": (Adds(), 3),
+    "method": (Adds().method, 4),
+    "classmethod": (Adds.of_the_class, 5),
+    "partial": (functools.partial(Adds().method, y=6), 7),
+    "cached": (functools.lru_cache(lambda x: x + 7), 8),
+    "function": (lambda x: x + 8, 9),
+}
+
+
+@pytest.mark.parametrize(("function", "expected"), CALLABLES.values(), ids=CALLABLES)
+def test_every_callable_of_python_can_be_traced(function, expected):
+    traced = fxcore.symbolic_trace(function)
+
+    assert traced(1) == expected
+    assert [node.name for node in traced.graph.nodes if node.op == "call_function"] == ["add"]
+
+
+def test_a_forward_on_the_instance_is_the_one_that_calling_runs():
+    model = nn.Identity()
+    model.forward = lambda x: x + 100
+
+    assert fxcore.symbolic_trace(model)(1) == model(1) == 101
+
+
+def test_another_method_than_forward_is_traced_if_asked_for():
+    class Model(nn.Module):
+        def forward(self, x):
+            return x
+
+        def encode(self, x):
+            return x * 2
+
+    def graph(fx):
+        class Encodes(fx.Tracer):
+            traced_func_name = "encode"
+
+        return Encodes().trace(Model())
+
+    assert_same_success(graph)
+
+
+@pytest.mark.parametrize("root", [3, None, "text", torch.ones(1)], ids=lambda root: type(root).__name__)
+def test_what_is_not_callable_is_refused(root):
+    with pytest.raises(AssertionError, match="Expected FunctionType, got <class") as caught:
+        fxcore.symbolic_trace(root)
+
+    assert isinstance(caught.value, FxError)
+
+
+def test_a_builtin_without_a_signature_is_refused_with_advice():
+    with pytest.raises(AssertionError, match="wrap it in a function that lists them"):
+        Tracer().trace(torch.relu)
+
+
+def positional_only(x, /, y, *, z, w=3):
+    return x + y + z + w
+
+
+def starred(x, *rest, k=1, **named):
+    return x + rest[0] + k + named["q"]
+
+
+def only_starred(*rest):
+    return rest[0] + rest[1]
+
+
+def defaults(a=torch.float32, b=(1, 2), c={"k": 1}, d=slice(1), e=None, f="text", g=1j, h=..., i=range(3)):  # noqa: B006
+    return a
+
+
+def annotated(x: torch.Tensor, n: int = 2) -> torch.Tensor:
+    return x * n
+
+
+@pytest.mark.parametrize("function", [positional_only, starred, only_starred, defaults, annotated])
+def test_parameters_become_placeholders_as_in_torch_fx(function):
+    assert_same_success(lambda fx: (fx.symbolic_trace(function).graph, fx.symbolic_trace(function).code))
+
+
+def test_starred_arguments_run():
+    assert fxcore.symbolic_trace(starred)(1, 3, 2, q=4) == 10  # k comes before *rest, as in torch.fx
+    assert fxcore.symbolic_trace(only_starred)(1, 2) == 3
+
+
+def flagged(x, flag=True, n=3, nothing=None, scale=1.5):
+    return x * n if flag else x + scale
+
+
+@pytest.mark.parametrize(
+    "concrete",
+    [
+        {"flag": True},
+        {"flag": False, "n": 2},
+        {"flag": True, "scale": float("nan")},
+        {"flag": True, "n": torch.ones(1)},
+        {"flag": 1, "unknown": 3},
+        (5, True, 3, None, 1.5),
+        {},
+    ],
+    ids=str,
+)
+def test_concrete_values_are_fixed_and_checked_as_in_torch_fx(concrete):
+    def code(fx):
+        text = fx.symbolic_trace(flagged, concrete).code
+        # The function that checks for None is each library's own.
+        return text.replace("torch.fx._symbolic_trace._assert", "fxcore_tracing_placeholders__assert")
+
+    assert_same(code)
+
+
+def test_an_input_fixed_to_none_must_stay_none_also_after_tracing_again():
+    traced = fxcore.symbolic_trace(lambda x, y=None: x if y is None else x + y, {"y": None})
+    again = [traced, fxcore.symbolic_trace(traced), torch.fx.symbolic_trace(traced)]
+
+    for module in again:
+        assert module(1) == 1
+        with pytest.raises(AssertionError, match="y has been specialized to have value None but got another value"):
+            module(1, 2)
+
+
+def test_a_tuple_of_values_must_have_one_for_each_parameter():
+    with pytest.raises(RuntimeError, match="Tracing expected 5 arguments but got 1 concrete arguments") as caught:
+        fxcore.symbolic_trace(flagged, (PH,))
+
+    assert isinstance(caught.value, FxError)
+
+
+def test_a_forward_without_self_is_refused():
+    class Model(nn.Module):
+        def forward(*args):
+            return args[0]
+
+    with pytest.raises(RuntimeError, match="``self`` argument cannot be part of"):
+        fxcore.symbolic_trace(Model())
+
+
+def test_attributes_of_a_marker_are_passed_on_to_the_node():
+    traced = fxcore.symbolic_trace(annotated, {"x": PHWithMeta(ph_key="image"), "n": PH})
+
+    assert next(iter(traced.graph.nodes)).ph_key == "image"
+
+
+def test_a_decorated_function_has_the_parameters_of_the_one_inside():
+    class Model(nn.Module):
+        @torch.no_grad()
+        def forward(self, x, n=3):
+            return x * n
+
+    assert_same_success(lambda fx: fx.symbolic_trace(Model()).code)

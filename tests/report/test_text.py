@@ -1,0 +1,281 @@
+""""""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.report.text import MOST_LINES, full_section, graph_section, headline, short_lines
+
+GOLDEN, COMMAND = "golden/test_net/test_net.yaml", "pytest --fx-update-golden test_net.py"
+
+
+def stack(eps: str, layers: int = 12, operator: str = "torch.layer_norm"):
+    lines = ["%n = input n"]
+    for layer in range(layers):
+        before = f"relu_{layer - 1}" if layer else "n"
+        lines.append(f"%norm_{layer} = {operator}(%{before}, eps={eps}) @ layers.{layer}")
+        lines.append(f"%relu_{layer} = torch.relu(%norm_{layer}) @ layers.{layer}")
+    return document("\n".join([*lines, f"return %relu_{layers - 1}"]))
+
+
+def short(expected, obtained, level="structure"):
+    return short_lines(compare_documents(expected, obtained, level=level), golden=GOLDEN, command=COMMAND)
+
+
+def full(expected, obtained, level="structure"):
+    difference = compare_documents(expected, obtained, level=level)
+    return full_section(difference, expected, obtained, golden=GOLDEN, command=COMMAND)
+
+
+def test_short_lines_say_what_where_and_how_to_accept():
+    expected = document("%x = input x\n%a = torch.relu(%x) @ head\nreturn %a")
+    obtained = document("%x = input x\n%a = torch.gelu(%x) @ head\nreturn %a")
+    nodes = (obtained.nodes[0], replace(obtained.nodes[1], source="model.py:12: x = gelu(x)"), obtained.nodes[2])
+
+    assert short(expected, replace(obtained, nodes=nodes)) == [
+        f"{GOLDEN} does not match: a: torch.relu -> torch.gelu",
+        "  in head; model.py:12: x = gelu(x)",
+        "  compared at level structure; if the new graph is right, accept it with",
+        f"    {COMMAND}",
+    ]
+
+
+def test_short_lines_name_the_first_node_where_the_headline_only_counts():
+    expected = document("%x = input x\n%a = torch.relu(%x)\nreturn %a")
+    obtained = document("%x = input x\n%n = torch.neg(%x)\n%a = torch.relu(%n)\nreturn %a")
+
+    assert short(expected, obtained)[:2] == [
+        f"{GOLDEN} does not match: +1 torch.neg",
+        "  first: n added: torch.neg(%x)",
+    ]
+
+
+@pytest.mark.parametrize("level", ["exact", "structure", "ops", "signature"])
+def test_there_are_at_most_six_short_lines_and_none_is_long(level):
+    lines = short(stack("1e-05", 300), stack("1e-06", 250, "f" * 5000), level)
+
+    assert 3 <= len(lines) <= 6
+    assert max(map(len, lines)) < 1000
+
+
+def test_two_graphs_without_a_golden_are_said_to_differ():
+    difference = compare_documents(stack("1e-05"), stack("1e-06"))
+
+    lines = short_lines(difference)
+
+    assert lines[0].startswith("the graphs differ: norm_0: eps 1e-05 -> 1e-06")
+    assert lines[-1] == "  compared at level structure"
+
+
+def test_the_section_lists_classes_with_the_most_harmful_first():
+    expected = document("%x = input x\n%a = f(%x, 1)\n%b = g(%a)\nreturn %b")
+    obtained = document("%x = input x\n%y = input y\n%a = f(%x, 2)\n%b = h(%a)\nreturn (%b, 1)")
+
+    section = full(expected, obtained)
+
+    places = [section.index(f"\n{title}\n") for title in ("signature (2)", "operators (1)", "arguments (1)")]
+    assert places == sorted(places)
+    assert section.endswith(f"accept the new graph with: {COMMAND}")
+
+
+def test_the_same_change_in_every_layer_is_told_once():
+    section = full(stack("1e-05"), stack("1e-06"))
+
+    assert section.count("eps 1e-05 -> 1e-06") == 2  # the headline, and the list
+    assert "  block x12: layers.0 .. layers.11\n    norm_0: eps 1e-05 -> 1e-06\n        in layers.0\n" in section
+    assert "norm_1:" not in section
+
+
+def test_all_that_differs_in_a_block_is_told_together():
+    section = full(stack("1e-05"), stack("1e-05", operator="f"))
+    lines = section.split("\n")
+    place = lines.index("  block x12: layers.0 .. layers.11")
+
+    assert lines[place - 1] == "operators (12)"
+    assert lines[place + 1] == "    norm_0: torch.layer_norm -> f"
+
+
+def test_blocks_that_do_not_differ_are_not_among_those_that_do():
+    changed = stack("1e-06")
+    pairs = zip(stack("1e-05").nodes, changed.nodes, strict=True)
+    nodes = tuple(before if "5" in before.name else after for before, after in pairs)
+
+    section = full(stack("1e-05"), replace(changed, nodes=nodes))
+
+    assert "  block x11: layers.0 .. layers.4, layers.6 .. layers.11\n" in section
+
+
+def test_a_thousand_blocks_are_told_in_as_many_lines_as_ten():
+    def with_copies(layers: int):
+        lines = ["%x = input x"]
+        for layer in range(layers):
+            lines.append(f"%n_{layer} = torch.relu(%{f'c_{layer - 1}' if layer else 'x'}) @ layers.{layer}")
+            lines.append(f"%c_{layer} = torch.clone(%n_{layer}) @ layers.{layer}")
+        return document("\n".join([*lines, f"return %c_{layers - 1}"]))
+
+    def without_copies(layers: int):
+        lines = ["%x = input x"]
+        for layer in range(layers):
+            lines.append(f"%n_{layer} = torch.relu(%{f'n_{layer - 1}' if layer else 'x'}) @ layers.{layer}")
+        return document("\n".join([*lines, f"return %n_{layers - 1}"]))
+
+    few = full(without_copies(10), with_copies(10)).split("\n")
+    many = full(without_copies(1000), with_copies(1000)).split("\n")
+
+    assert "  block x10: layers.0 .. layers.9" in few
+    assert "  block x1000: layers.0 .. layers.999" in many
+    assert len(many) == len(few)
+
+
+def test_the_nodes_around_the_change_are_shown():
+    expected = document("%x = input x\n%a = torch.relu(%x)\n%b = f(%a)\nreturn %b")
+    obtained = document("%x = input x\n%c = torch.gelu(%x)\n%b = f(%c)\nreturn %b")
+
+    section = full(expected, obtained)
+
+    assert (
+        "around c\n    input x as %x\n  - %a = torch.relu(%x)\n  + %c = torch.gelu(%x)\n    %b = f(%c)\n    return %b\n"
+    ) in section
+
+
+def test_values_that_follow_and_names_that_are_free_are_counted():
+    lines = "%x = input x : {0}[2]\n%a = f(%x) : {0}[2]\n%{1} = g(%a) : {0}[2]\nreturn 1"
+
+    section = full(document(lines.format("float32", "b")), document(lines.format("float64", "c")))
+
+    assert "values of 2 nodes differ because of these" in section
+    assert "1 node renamed, which is no difference at this level" in section
+
+
+def test_the_section_is_bounded():
+    expected = document(
+        "\n".join(["%n0 = input x", *(f"%n{i + 1} = f{i}(%n{i})" for i in range(2000)), "return %n2000"])
+    )
+    obtained = document(
+        "\n".join(["%n0 = input x", *(f"%n{i + 1} = g{i}(%n{i})" for i in range(2000)), "return %n2000"])
+    )
+
+    lines = full(expected, obtained).split("\n")
+
+    assert len(lines) <= MOST_LINES
+    assert any("more differences are not listed" in line for line in lines)
+    assert lines[-1] == f"accept the new graph with: {COMMAND}"
+
+
+def test_the_section_of_two_graphs_tells_no_command():
+    difference = compare_documents(stack("1e-05"), stack("1e-06"))
+
+    assert "accept" not in full_section(difference, stack("1e-05"), stack("1e-06"), golden=GOLDEN)
+
+
+def test_neighbours_are_shown_once_with_all_of_them_marked():
+    expected = document("%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%b)\nreturn %c")
+    obtained = document("%x = input x\n%c = h(%x)\nreturn %c")
+
+    section = full(expected, obtained)
+
+    assert section.count("\naround ") == 1
+    assert "  - %a = f(%x)\n  - %b = g(%a)\n" in section
+
+
+def test_a_graph_without_a_golden_is_shown_with_its_blocks_folded():
+    lines = graph_section(stack("1e-05"), golden=GOLDEN).split("\n")
+
+    assert lines[0] == f"{GOLDEN} would be"
+    assert "block x11: layers.1 .. layers.11" in lines or "block x12: layers.0 .. layers.11" in lines
+
+
+def test_a_graph_without_a_golden_is_shown_as_far_as_there_is_room():
+    large = document("\n".join(["%n0 = input x", *(f"%n{i + 1} = f{i}(%n{i})" for i in range(2000)), "return %n2000"]))
+
+    lines = graph_section(large, golden=GOLDEN).split("\n")
+
+    assert len(lines) <= MOST_LINES
+    assert lines[-1].endswith("more lines; all of them: fxgraph show, once it is written")
+
+
+def line_of(*changes: Change, **more: int) -> str:
+    return headline(Difference("structure", changes, **more))
+
+
+ADDED = Change("operators", "added", "node", "relu", obtained="torch.relu(%x)", operator="torch.relu")
+REMOVED = Change("operators", "removed", "node", "add", expected="operator.add(%x, 1)", operator="operator.add")
+RETARGETED = Change("operators", "changed", "node", "y", "target", "torch.relu", "torch.gelu")
+STRIDE = Change("arguments", "changed", "module", "conv1", "config.stride", "(1, 1)", "(2, 2)")
+WEIGHT = Change("state", "changed", "state", "conv1.weight", "value", "float32[8]", "float32[4]")
+VALUE = Change("signature", "changed", "output", "output", "value", "float32[8]", "float32[4]")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ((), "no difference"),
+        ((ADDED, REMOVED), "+1 torch.relu, -1 operator.add"),
+        ((ADDED, ADDED, REMOVED), "+2 torch.relu, -1 operator.add"),
+        ((RETARGETED,), "y: torch.relu -> torch.gelu"),
+        ((RETARGETED, REMOVED), "+1 torch.gelu, -1 operator.add, -1 torch.relu"),
+        ((STRIDE,), "conv1: stride (1, 1) -> (2, 2)"),
+        ((VALUE, WEIGHT, STRIDE), "conv1: stride (1, 1) -> (2, 2), and 2 more"),
+        ((WEIGHT,), "conv1.weight: float32[8] -> float32[4]"),
+        ((VALUE,), "the output: float32[8] -> float32[4]"),
+        ((Change("signature", "added", "input", "mask", operator="mask"),), "input mask added"),
+        ((Change("signature", "changed", "input", "y", "target", "x", "y"),), "input x is now y"),
+        (
+            (Change("wiring", "changed", "node", "add_1", "args[0]", "%a", "%b"),),
+            "add_1: args[0] %a -> %b",
+        ),
+        (
+            (Change("arguments", "changed", "node", "s", "kwargs['dim']", "1", "2"),),
+            "s: dim 1 -> 2",
+        ),
+        (
+            (Change("order", "moved", "node", "d", "order", "after c", "after e"),),
+            "d moved: after c -> after e",
+        ),
+        (
+            (
+                Change("cosmetic", "changed", "node", "p", "name", "a", "p"),
+                Change("cosmetic", "changed", "node", "q", "name", "b", "q"),
+            ),
+            "2 nodes renamed",
+        ),
+        (
+            (Change("cosmetic", "changed", "code", "line 3", "", "return x", "return y"),),
+            "generated code, line 3: return x -> return y",
+        ),
+        (
+            (Change("operators", "changed", "count", "torch.relu", "count", "2", "3", operator="torch.relu"),),
+            "torch.relu: 2 -> 3",
+        ),
+    ],
+)
+def test_the_headline_names_the_cause(changes, words):
+    assert line_of(*changes) == words
+
+
+def test_the_same_change_at_many_places_is_named_once():
+    changes = [Change("arguments", "changed", "node", f"norm_{i}", "args[1]", "1e-05", "1e-06") for i in range(12)]
+
+    assert line_of(*changes) == "norm_0: args[1] 1e-05 -> 1e-06 (and at 11 more places)"
+
+
+def test_what_is_not_listed_counts_too():
+    assert line_of(STRIDE, omitted=40) == "conv1: stride (1, 1) -> (2, 2), and 40 more"
+
+
+def test_many_operators_are_cut():
+    changes = [Change("operators", "added", "node", name, operator=name) for name in "abcdefg"]
+
+    assert line_of(*changes) == "+1 a, +1 b, +1 c, 4 other operators"
+
+
+def test_the_headline_of_compared_graphs():
+    expected = document("%x = input x\n%a = torch.relu(%x)\nreturn %a")
+    obtained = document("%x = input x\n%b = torch.neg(%x)\n%a = torch.relu(%b)\nreturn %a")
+
+    assert headline(compare_documents(expected, obtained)) == "+1 torch.neg"

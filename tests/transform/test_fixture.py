@@ -1,0 +1,147 @@
+"""Transforms of every kind are applied the way each wants to be."""
+
+from __future__ import annotations
+
+import copy
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.broken_table import BROKEN, BrokenEntry
+from fixtures.broken_transforms import relu_bypassed
+from fixtures.equivalence_page import kind_of
+from fixtures.transform_models import ConvBnRelu, image
+from fixtures.transforms import RIGHT, TransformEntry, copy_node_by_node, drop_dead_code
+from pytest_fxgraph.transform.fixture import TransformCheck
+
+
+def to_functional(gm: fxcore.GraphModule) -> None:
+    """Change in place and return nothing."""
+    for node in gm.graph.nodes:
+        if node.target is torch.relu:
+            node.target = nn.functional.relu
+    gm.recompile()
+
+
+class Pass:
+    """An object that is called and says whether it changed something."""
+
+    def __call__(self, gm: fxcore.GraphModule) -> Any:
+        to_functional(gm)
+        return SimpleNamespace(graph_module=gm, modified=True)
+
+
+def to_graph(gm: fxcore.GraphModule) -> fxcore.Graph:
+    return copy_node_by_node(gm).graph
+
+
+def to_module(gm: fxcore.GraphModule) -> nn.Module:
+    return nn.Sequential(gm.get_submodule("conv"), gm.get_submodule("bn"), nn.ReLU())
+
+
+class Noting(fxcore.Interpreter):
+    """An interpreter that changes nothing."""
+
+
+class Doubling(fxcore.Interpreter):
+    """An interpreter that gets it wrong."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        return super().run(*args, **kwargs) * 2
+
+
+@pytest.mark.parametrize(
+    "transform", [to_functional, Pass(), to_graph, to_module, Noting, fxcore.Transformer, lambda gm: gm]
+)
+def test_every_kind_of_transform_is_applied(transform):
+    result = TransformCheck()(transform, ConvBnRelu(), image(), modes=("eval", "train"))
+
+    assert isinstance(result.after, fxcore.GraphModule)
+
+
+def test_an_interpreter_is_run_and_compared():
+    with pytest.raises(AssertionError, match="eager and graph after Doubling differ"):
+        TransformCheck()(Doubling, ConvBnRelu(), image())
+
+
+def test_of_a_list_the_pass_that_broke_it_is_named():
+    with pytest.raises(AssertionError, match=r"graph after pass 2 \(relu_bypassed\) differ"):
+        TransformCheck()([drop_dead_code, relu_bypassed, to_functional], ConvBnRelu(), image())
+
+    result = TransformCheck()([drop_dead_code, to_functional], ConvBnRelu(), image())
+    assert result.passes == ("drop_dead_code", "to_functional")
+
+
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        ([], r"an empty list of transforms checks nothing"),
+        (3, "3 is no transform"),
+        (lambda gm: 5, "<lambda> returned int; a transform returns a module"),
+    ],
+)
+def test_what_is_no_transform_is_refused(transform, words):
+    with pytest.raises(TypeError, match=words):
+        TransformCheck()(transform, ConvBnRelu(), image())
+
+
+def test_a_change_of_the_model_is_allowed_where_it_is_declared():
+    def scaled(gm: fxcore.GraphModule) -> fxcore.GraphModule:
+        with torch.no_grad():
+            gm.get_submodule("conv").weight.mul_(2)
+        return gm
+
+    model = ConvBnRelu()
+    weight = model.conv.weight.detach().clone()
+
+    with pytest.raises(AssertionError, match=r"scaled changed the model that it was given: parameter conv\.weight"):
+        TransformCheck()(scaled, model, image())
+    assert torch.equal(model.conv.weight, weight)
+
+    # In place the weights may change; that the results change with them is still found.
+    with pytest.raises(AssertionError, match="eager and graph after scaled differ"):
+        TransformCheck()(scaled, model, image(), inplace=True)
+
+
+def test_an_idempotent_transform_passes_as_one():
+    TransformCheck()(drop_dead_code, ConvBnRelu(), image(), idempotent=True)
+
+
+def made(entry: TransformEntry | BrokenEntry) -> torch.nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return entry.model()
+
+
+@pytest.mark.parametrize("entry", RIGHT, ids=lambda entry: entry.name)
+def test_no_right_transform_is_refused(entry):
+    model = made(entry)
+    state = copy.deepcopy(model.state_dict())
+
+    result = TransformCheck()(
+        entry.transform, model, entry.inputs(), modes=entry.modes, grads=entry.grads, **entry.options
+    )
+
+    assert model.training
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
+    assert result.difference.is_empty != entry.changes_graph
+
+
+@pytest.mark.parametrize("entry", BROKEN, ids=lambda entry: entry.name)
+def test_every_broken_transform_is_caught_by_its_check(entry):
+    model = made(entry)
+    state = copy.deepcopy(model.state_dict())
+
+    with pytest.raises(AssertionError) as caught:
+        TransformCheck()(entry.transform, model, entry.inputs(), modes=entry.modes, **entry.options)
+
+    assert re.search(entry.words, str(caught.value))
+    assert entry.name in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 6
+    assert kind_of(caught.value) == entry.caught_by
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())

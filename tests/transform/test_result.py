@@ -1,0 +1,68 @@
+"""Claims about what a transform did are checked against both graphs."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.transform_models import Arithmetic, ConvBnRelu, image, matrix
+from fixtures.transforms import double_by_adding, fuse_conv_bn
+from pytest_fxgraph.transform.fixture import TransformCheck
+from pytest_fxgraph.transform.result import TransformResult
+
+
+@pytest.fixture
+def fused() -> TransformResult:
+    torch.manual_seed(0)
+    return TransformCheck(rtol=1e-4, atol=1e-4)(fuse_conv_bn, ConvBnRelu(), image())
+
+
+@pytest.fixture
+def doubled() -> TransformResult:
+    return TransformCheck()(double_by_adding, Arithmetic(), (matrix(), matrix() + 1))
+
+
+def test_true_claims_about_operators_pass(fused, doubled):
+    fused.assert_ops(removed=nn.BatchNorm2d, unchanged=[nn.Conv2d, torch.relu])
+    fused.assert_ops(removed={"torch.nn.BatchNorm2d": 1}, unchanged=True)
+    doubled.assert_ops(added={operator.add: 1}, removed=[operator.mul], unchanged=True)
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"added": nn.Conv2d}, "torch.nn.Conv2d should be added, and there were 1, now 1"),
+        ({"removed": torch.relu}, "torch.relu should be removed, and there were 1, now 1"),
+        ({"removed": {nn.BatchNorm2d: 2}}, "torch.nn.BatchNorm2d should be removed 2 times, and there were 1, now 0"),
+        ({"unchanged": nn.BatchNorm2d}, "torch.nn.BatchNorm2d should be unchanged, and there were 1, now 0"),
+        ({"unchanged": True}, "torch.nn.BatchNorm2d should be unchanged, and there were 1, now 0"),
+    ],
+)
+def test_false_claims_about_operators_fail_with_both_counts(fused, claims, words):
+    with pytest.raises(AssertionError) as caught:
+        fused.assert_ops(**claims)
+    assert words in str(caught.value)
+
+
+def test_claims_about_the_state_are_checked(fused):
+    fused.assert_state_dict(dropped=["bn.*", "conv.*"])
+
+    with pytest.raises(AssertionError, match=r"'conv.weight' should be kept and is gone"):
+        fused.assert_state_dict(kept="conv.weight")
+    with pytest.raises(AssertionError, match=r"'encoder.\*' names nothing in the state_dict before the transform"):
+        fused.assert_state_dict(dropped="encoder.*")
+
+
+def test_kept_state_may_be_all_there_was(doubled, fused):
+    doubled.assert_state_dict(kept=True)
+
+    with pytest.raises(AssertionError, match="should be kept and is gone"):
+        fused.assert_state_dict(kept=True, dropped="bn.*")
+
+
+def test_the_difference_says_what_a_golden_would_see(fused):
+    assert not fused.difference.is_empty
+    assert any("bn" in change.where for change in fused.difference.changes)
