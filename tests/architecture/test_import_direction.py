@@ -51,6 +51,68 @@ def test_there_are_files_to_look_at():
     assert "fxcore.node" in own_imports_of(MODULES["fxcore.graph"])
 
 
+# From the ground up: a file imports from its own package and from what stands before it. A package is one place here,
+# with all that lies in it.
+ORDER = (
+    *(
+        "fxcore.errors",
+        "fxcore._compatibility",
+        "fxcore.gc_pause",
+        "fxcore.lazy_submodules",
+        "fxcore.torch_fx_registry",
+    ),
+    *("fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators", "fxcore.operator_schemas"),
+    *("fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes", "fxcore.codegen", "fxcore.graph"),
+    *("fxcore.serialization", "fxcore.lazy_forward", "fxcore.graph_module", "fxcore.tracing", "fxcore.proxy"),
+    *("fxcore.tracer", "fxcore._symbolic_trace", "fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
+    *("fxcore.passes", "fxcore.experimental", "fxcore.interop"),
+    *("pytest_fxgraph.errors", "pytest_fxgraph.settings", "pytest_fxgraph.strategies", "pytest_fxgraph.document"),
+    *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.ops"),
+    *("pytest_fxgraph.hookspecs", "pytest_fxgraph.capture", "pytest_fxgraph.rewrite", "pytest_fxgraph.golden"),
+    *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
+    *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
+)
+
+
+def place_of(name: str) -> str:
+    """Return the package below fxcore or pytest_fxgraph that a file lies in, or the file that stands at the root."""
+    return ".".join(name.split(".")[:2])
+
+
+def test_every_package_and_every_file_at_the_root_has_a_place_in_the_order():
+    places = {place_of(name) for name in MODULES if "." in name}
+
+    assert places == set(ORDER)
+    assert len(ORDER) == len(set(ORDER))
+
+
+@pytest.mark.parametrize("place", ORDER)
+def test_imports_run_down_between_packages(place):
+    allowed = set(ORDER[: ORDER.index(place) + 1])
+    is_list_of_names = MODULES[place].name == "__init__.py"
+    files = [
+        file for name, file in MODULES.items() if place_of(name) == place and not (is_list_of_names and name == place)
+    ]
+
+    upward = {
+        f"{module_name(file)} imports {imported}"
+        for file in files
+        for imported in own_imports_of(file)
+        if place_of(imported) not in allowed
+    }
+
+    assert files
+    assert not upward
+
+
+@pytest.mark.parametrize("package", [name for name, file in MODULES.items() if file.name == "__init__.py"])
+def test_a_package_says_in_a_line_what_lives_there(package):
+    docstring = ast.get_docstring(ast.parse(MODULES[package].read_text(encoding="utf-8")))
+
+    assert docstring is not None
+    assert 20 < len(docstring.splitlines()[0]) <= 117
+
+
 def test_no_two_files_import_each_other_on_any_way_around():
     edges = {name: own_imports_of(file) for name, file in MODULES.items() if file.name != "__init__.py"}
     finished: set[str] = set()
@@ -67,7 +129,7 @@ def test_no_two_files_import_each_other_on_any_way_around():
 
 
 @pytest.mark.parametrize("file", FILES, ids=module_name)
-def test_a_file_imports_only_from_rooms_below_it(file):
+def test_a_file_imports_no_library_that_its_package_does_without(file):
     name, imported = module_name(file), set(imports_of(file))
     forbidden = {}
     if name.startswith("fxcore"):
