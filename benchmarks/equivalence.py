@@ -42,7 +42,7 @@ def model_of(name: str) -> nn.Module:
     return getattr(resnet, name)().eval()  # type: ignore[no-any-return]
 
 
-def overheads(lanes: tuple[Library, Library], rounds: int, say: Callable[[str], None]) -> list[Table]:
+def overheads(libraries: tuple[Library, Library], rounds: int, say: Callable[[str], None]) -> list[Table]:
     """Measure the check on every subject, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -62,7 +62,7 @@ def _row(model: nn.Module, batch: int, rounds: int) -> list[object]:
     check = Equivalence()
 
     def two_runs() -> None:
-        # As the lanes do it: what the first returned is gone before the second runs.
+        # As the check does it: what the first returned is gone before the second runs.
         model(image)
         graph(image)
 

@@ -17,7 +17,7 @@ from benchmarks.result import Table, verdict
 from benchmarks.subjects import CHAINS, MODELS, model
 from benchmarks.task import measure_in_turns
 
-Lanes = tuple[Library, Library]
+Libraries = tuple[Library, Library]
 Say = Callable[[str], None]
 
 
@@ -26,53 +26,59 @@ def node_count(library: Library, name: str) -> int:
     return len(library.fx.symbolic_trace(model(name)).graph.nodes)
 
 
-def measured(phase: Phase, lanes: Lanes, name: str, rounds: int) -> tuple[float, float]:
+def measured(phase: Phase, libraries: Libraries, name: str, rounds: int) -> tuple[float, float]:
     """Return the seconds that both libraries take for a phase of a model, without the work that is not theirs."""
-    tasks = [phase.task(library, name) for library in lanes]
+    tasks = [library.task(phase.task, name) for library in libraries]
     if phase.contained is not None:
-        tasks += [phase.contained(library, name) for library in lanes]
+        tasks += [library.task(phase.contained, name) for library in libraries]
     seconds = measure_in_turns(tasks, rounds)
     if phase.contained is not None:
         return seconds[0] - seconds[2], seconds[1] - seconds[3]
     return seconds[0], seconds[1]
 
 
-def phases(lanes: Lanes, rounds: int, say: Say, names: tuple[str, ...] = MODELS) -> list[Table]:
+def phases(libraries: Libraries, rounds: int, say: Say, names: tuple[str, ...] = MODELS) -> list[Table]:
     """Measure every phase on every model: one table of each model, and one of the medians."""
     tables, ratios = [], dict[str, list[float]]()
     for name in names:
         say(name)
-        nodes = node_count(lanes[0], name)
-        table = Table(f"{name}, {nodes:,} nodes", ("phase", "µs a node", "torch.fx", "ratio", "over the floor"))
+        nodes = node_count(libraries[0], name)
+        table = Table(f"{name}, {nodes:,} nodes", ("phase", "µs a node", libraries[1].name, "ratio", "over the floor"))
         floors = measure_in_turns([trace_floor(name), compile_floor(name)], rounds)
         for phase in PHASES:
-            ours, theirs = measured(phase, lanes, name, rounds)
+            ours, theirs = measured(phase, libraries, name, rounds)
             floor = {"trace": floors[0], "symbolic_trace + forward, cold": sum(floors)}.get(phase.name)
             ratios.setdefault(phase.name, []).append(theirs / ours)
             over_floor = ours / floor if floor else ""
             table.rows.append([phase.name, ours / nodes * 1e6, theirs / nodes * 1e6, theirs / ours, over_floor])
         tables.append(table)
-    return [*tables, medians(ratios)]
+    return [*tables, medians(ratios, libraries)]
 
 
-def medians(ratios: dict[str, list[float]]) -> Table:
+def target_of(target: float, libraries: Libraries) -> float:
+    """Return the ratio to reach: over torch.fx what was set for it, over an earlier fxcore not to be 10 % slower."""
+    return target if libraries[1].name == "torch.fx" else 0.9
+
+
+def medians(ratios: dict[str, list[float]], libraries: Libraries) -> Table:
     """Sum the ratios of all models up."""
     table = Table("Median over the models", ("phase", "ratio", "lowest", "target", "reached"))
     for phase in PHASES:
         found = ratios[phase.name]
         ratio, lowest = statistics.median(found), min(found)
-        table.rows.append([phase.name, ratio, lowest, phase.target, verdict(ratio, phase.target)])
+        target = target_of(phase.target, libraries)
+        table.rows.append([phase.name, ratio, lowest, target, verdict(ratio, target)])
     return table
 
 
-def chains(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
+def chains(libraries: Libraries, rounds: int, say: Say) -> list[Table]:
     """Measure the phases on synthetic models of growing length."""
     table = Table("Chains", ("phase", *[f"{length:,} nodes" for length in CHAINS]))
     columns = []
     for length in CHAINS:
         say(f"chain of {length:,}")
         few = rounds if length <= 1_000 else 3 if length <= 10_000 else 1
-        columns.append([measured(phase, lanes, f"chain {length}", few) for phase in PHASES])
+        columns.append([measured(phase, libraries, f"chain {length}", few) for phase in PHASES])
     for phase, *pairs in zip(PHASES, *columns, strict=True):
         cells = [
             f"{ours / length * 1e6:.2f} µs, {theirs / ours:.1f}x"
@@ -82,32 +88,34 @@ def chains(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
     return [table]
 
 
-def operations(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
+def operations(libraries: Libraries, rounds: int, say: Say) -> list[Table]:
     """Measure single operations and rewriting."""
     say("operations")
-    first = _operation_table("Operations", OPERATIONS, lanes, rounds)
+    first = _operation_table("Operations", OPERATIONS, libraries, rounds)
     say("rewriting")
     scenarios = [*rewriting.scenarios(1_000, 10), *rewriting.scenarios(5_000, 30)]
-    return [first, _operation_table("Rewriting", scenarios, lanes, 1)]
+    return [first, _operation_table("Rewriting", scenarios, libraries, 1)]
 
 
-def _operation_table(title: str, chosen: tuple[Operation, ...] | list[Operation], lanes: Lanes, rounds: int) -> Table:
-    table = Table(title, ("operation", "µs a unit", "torch.fx", "ratio", "target", "reached"))
+def _operation_table(
+    title: str, chosen: tuple[Operation, ...] | list[Operation], libraries: Libraries, rounds: int
+) -> Table:
+    table = Table(title, ("operation", "µs a unit", libraries[1].name, "ratio", "target", "reached"))
     for operation in chosen:
-        ours, theirs = measure_in_turns([operation.task(library) for library in lanes], rounds)
+        ours, theirs = measure_in_turns([library.task(operation.task) for library in libraries], rounds)
         per_unit = [seconds / operation.units * 1e6 for seconds in (ours, theirs)]
-        ratio = theirs / ours
-        table.rows.append([operation.name, *per_unit, ratio, operation.target, verdict(ratio, operation.target)])
+        ratio, target = theirs / ours, target_of(operation.target, libraries)
+        table.rows.append([operation.name, *per_unit, ratio, target, verdict(ratio, target)])
     return table
 
 
-def growth(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
+def growth(libraries: Libraries, rounds: int, say: Say) -> list[Table]:
     """Fit the exponents of every scenario."""
     columns = ("scenario", "sizes", "exponent", "torch.fx", "ms at the largest", "torch.fx, ms (at)", "reached 1.1")
     table = Table("Growth", columns)
     for scenario in SCENARIOS:
         say(scenario.name)
-        ours, theirs = [curve_of(scenario, library) for library in lanes]
+        ours, theirs = [curve_of(scenario, library) for library in libraries]
         sizes = f"{ours.sizes[0]:,} to {ours.sizes[-1]:,}"
         slowest = f"{theirs.seconds[-1] * 1e3:,.0f} ({theirs.sizes[-1]:,})"
         reached = "yes" if ours.exponent <= 1.1 else "**no**"
@@ -117,13 +125,17 @@ def growth(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
     return [table]
 
 
-def memory(lanes: Lanes, rounds: int, say: Say) -> list[Table]:
+def memory(libraries: Libraries, rounds: int, say: Say) -> list[Table]:
     """Measure bytes."""
     say("memory")
     table = Table("Memory, bytes or blocks", ("of what", "fxcore", "torch.fx"))
-    table.rows.append(["a node of a graph", *[bytes_per_node(library, in_module=False) for library in lanes]])
-    table.rows.append(["a node, with module and code", *[bytes_per_node(library, in_module=True) for library in lanes]])
-    table.rows.append(["blocks left by 10,000 recompiles", *[blocks_left_by_recompiles(library) for library in lanes]])
+    table.rows.append(["a node of a graph", *[bytes_per_node(library, in_module=False) for library in libraries]])
+    table.rows.append(
+        ["a node, with module and code", *[bytes_per_node(library, in_module=True) for library in libraries]]
+    )
+    table.rows.append(
+        ["blocks left by 10,000 recompiles", *[blocks_left_by_recompiles(library) for library in libraries]]
+    )
     return [table]
 
 
