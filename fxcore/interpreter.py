@@ -20,7 +20,7 @@ from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.nodes.liveness import values_freed_after
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tracer import Tracer
-from fxcore.tracing.module_attributes import PathsByIdentity
+from fxcore.tracing.module_attributes import AttributePaths
 
 
 class Interpreter:
@@ -242,7 +242,7 @@ class TransformerTracer(Tracer):
         self.graph = graph
         self.root = root
         self.tensor_attrs = {}
-        self._paths = PathsByIdentity(root)
+        self._attribute_paths = AttributePaths(root)
         self._next_number = {}
         self._parameter_proxies = {}
 

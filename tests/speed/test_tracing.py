@@ -54,8 +54,8 @@ def test_metadata_is_not_written_out_before_somebody_looks():
 def test_the_functions_of_math_are_looked_up_once(monkeypatch):
     fxcore.Tracer().trace(lambda x: x)
     looked = []
-    plain = wrap.recorded_function
-    monkeypatch.setattr(wrap, "recorded_function", lambda function: looked.append(function) or plain(function))
+    plain = wrap.wrapped_function
+    monkeypatch.setattr(wrap, "wrapped_function", lambda function: looked.append(function) or plain(function))
 
     graph = fxcore.Tracer().trace(lambda x: math.cosh(x))
 

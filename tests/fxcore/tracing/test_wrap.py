@@ -13,7 +13,7 @@ import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import wrap
 from fxcore.errors import FxError
-from fxcore.tracing.wrap import find_symbolic, recorded_function
+from fxcore.tracing.wrap import find_symbolic, wrapped_function
 
 wrap("len")
 wrap("defined_below")
@@ -115,13 +115,13 @@ def test_the_last_stand_in_answers_and_plain_values_have_none():
     assert find_symbolic([1, {"k": (2, None)}]) is None
 
 
-def test_a_recorded_function_says_that_it_was_wrapped():
+def test_a_wrapped_function_says_that_it_was_wrapped():
     graph = fxcore.Graph()
 
-    proxy = recorded_function(decorated)(fxcore.Proxy(graph.placeholder("x")))
+    proxy = wrapped_function(decorated)(fxcore.Proxy(graph.placeholder("x")))
 
     assert proxy.node.meta == {"is_wrapped": True}
-    assert recorded_function(decorated).__name__ == "decorated"
+    assert wrapped_function(decorated).__name__ == "decorated"
 
 
 def pair_class(fx):
