@@ -1,7 +1,6 @@
 """fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
 
 from fxcore import immutable_collections
-from fxcore import tracer as _  # noqa: F401 - graph_module's functions for old pickles need a tracer
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule

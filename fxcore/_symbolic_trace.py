@@ -30,8 +30,8 @@ from fxcore.tracing.wrap import (
     find_symbolic,
     patch_globals,
     patch_registered,
-    wrapped_function,
     wrap,
+    wrapped_function,
 )
 
 __all__ = [
