@@ -33,4 +33,4 @@ __all__ = [
     "wrap",
 ]
 
-__getattr__ = on_demand(__name__, "experimental", "interop", "passes")
+__getattr__ = on_demand(__name__, "_symbolic_trace", "experimental", "interop", "passes")

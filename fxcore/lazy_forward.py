@@ -66,7 +66,7 @@ class LazyForward:
     def discard_code(self, graph: Graph) -> None:
         """Never write the code of `graph`, unless it is written already or has readers.
 
-        For edits during which nobody can ask for the code, and which end with `recompile()`.
+        For edits during which the code cannot be asked for, and which end with `recompile()`.
         """
         if self._graph is not graph or any(reader() is not None for reader in self._readers):
             return

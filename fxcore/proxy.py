@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# Names of torch.fx's file that programs import though nobody promises them.
+# Names of torch.fx's file that programs import though they are not promised.
 magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
 
 

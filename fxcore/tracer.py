@@ -198,9 +198,10 @@ class Tracer(TracerBase):
         return proxy
 
     def allow_fast_recording(self, is_allowed: bool) -> None:
-        """Let `create_proxy` record in fewer steps from now on if nobody can tell, or in no case.
+        """Let `create_proxy` record in fewer steps from now on where that makes no difference, or in no case.
 
-        Somebody can if a method that it leaves out is overridden, or the graph or what is to be recorded is special.
+        It makes one if a method that it leaves out is overridden, if the graph is of another class, or if stack traces
+        are recorded or mutations checked.
         """
         graph = self.graph
         is_plain = (
@@ -237,7 +238,7 @@ class Tracer(TracerBase):
             return self.create_node("call_function", kind, items, {})
         if is_kept_as_attribute(a):
             node = self.create_node("get_attr", self._path_of_constant(a), (), {})
-            node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, and nobody could tell any more
+            node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, like others
             return node
         if kind in proxyable_classes:
             path = self.get_fresh_qualname(f"_{kind.__name__}_constant_")

@@ -73,7 +73,7 @@ def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict])
             state = module.__dict__
             for key in _KEYS:
                 held = state.get(key)
-                # Those of a ScriptModule are views of something else, and no dict; nobody reads them in a trace.
+                # Those of a ScriptModule are views of something else, and no dict; a trace does not read them.
                 if held and isinstance(held, dict):
                     if isinstance(held, InterceptedDict):
                         intercepted = held

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import contextlib
@@ -90,7 +88,7 @@ def test_an_overridden_run_node_is_asked_for_every_node():
     assert names == [node.name for node in traced.graph.nodes]
 
 
-def test_an_overridden_announcement_hears_of_every_node():
+def test_an_overridden_set_current_node_is_called_for_every_node():
     class Announced(Interpreter):
         @contextlib.contextmanager
         def _set_current_node(self, node):

@@ -1,4 +1,4 @@
-"""Tracing takes the short way where nobody overrides anything, and the same number of steps for each node."""
+"""Tracing records in few steps where nothing is overridden, and in the same number of steps for each node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_node_takes_few_calls(make, most):
 
 
 @pytest.mark.parametrize("make", [layers, functions])
-def test_a_tracer_that_overrides_something_takes_the_long_way(make):
+def test_a_tracer_that_overrides_something_is_asked_at_every_step(make):
     root = make(50)
 
     assert str(Overriding().trace(root)) == str(fxcore.Tracer().trace(root))

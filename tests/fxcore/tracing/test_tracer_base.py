@@ -130,7 +130,7 @@ def test_everything_goes_through_the_methods_that_a_user_overrides():
                 return super().create_proxy(*args, **kwargs)
 
             def proxy(self, node):
-                calls.append(("stand-in", node.name))
+                calls.append(("proxy", node.name))
                 return super().proxy(node)
 
         Logs().trace(lambda x, y=2: (torch.cat([x, x.relu()], dim=y), {"k": x[0:1]}, x + 1.5))
