@@ -83,14 +83,14 @@ def test_an_object_whose_text_cannot_be_made_is_refused_by_its_type():
 
 
 @pytest.mark.parametrize("key", [lambda x: x, lambda x: (1, x)])
-def test_a_stand_in_as_a_key_is_refused(key):
+def test_a_proxy_as_a_key_is_refused(key):
     with pytest.raises(RuntimeError, match=r"Keys for dictionaries .* cannot contain a Node\. Got key: x") as caught:
         fxcore.symbolic_trace(lambda x: {key(x): 1})
 
     assert isinstance(caught.value, FxError)
 
 
-def test_a_tracer_can_answer_for_its_stand_ins():
+def test_a_tracer_can_answer_for_its_proxies():
     def graph(fx):
         class Answers(fx.Tracer):
             def to_bool(self, obj):
