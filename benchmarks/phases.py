@@ -124,9 +124,22 @@ def _shape_prop(library: Library, name: str) -> Task:
     return Task(lambda _: prop.propagate(*inputs))
 
 
-def _transformer(library: Library, name: str) -> Task:
+def _transformer_of_functions(library: Library, name: str) -> Task:
+    class Transformer(library.fx.Transformer):  # type: ignore[name-defined,misc]  # either library's
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            return super().call_function(target, args, kwargs)
+
     graph_module = _traced(library, name)
-    return Task(lambda _: library.fx.Transformer(graph_module).transform())
+    return Task(lambda _: Transformer(graph_module).transform())
+
+
+def _transformer_of_modules(library: Library, name: str) -> Task:
+    class Transformer(library.fx.Transformer):  # type: ignore[name-defined,misc]  # either library's
+        def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+            return super().call_module(target, args, kwargs)
+
+    graph_module = _traced(library, name)
+    return Task(lambda _: Transformer(graph_module).transform())
 
 
 PHASES = (
@@ -143,5 +156,6 @@ PHASES = (
     Phase("pickle.loads", 2, _loads),
     Phase("Interpreter.run, overhead", 3, _interpreter, _hollow_forward),
     Phase("ShapeProp, overhead", 2, _shape_prop, _hollow_forward),
-    Phase("Transformer", 12, _transformer),
+    Phase("Transformer, call_function overridden", 3, _transformer_of_functions),
+    Phase("Transformer, call_module overridden", 3, _transformer_of_modules),
 )

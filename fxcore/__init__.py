@@ -1,7 +1,6 @@
 """fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
 
 from fxcore import immutable_collections
-from fxcore import tracer as _  # noqa: F401 - graph_module's functions for old pickles need a tracer
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
@@ -34,4 +33,4 @@ __all__ = [
     "wrap",
 ]
 
-__getattr__ = on_demand(__name__, "experimental", "interop", "passes")
+__getattr__ = on_demand(__name__, "_symbolic_trace", "experimental", "interop", "passes")

@@ -28,10 +28,10 @@ from fxcore.tracing.placeholders import PH, PHBase, PHWithMeta, _assert_is_none
 from fxcore.tracing.wrap import (
     ProxyableClassMeta,
     find_symbolic,
-    record_known,
-    record_registered,
-    recorded_function,
+    patch_globals,
+    patch_registered,
     wrap,
+    wrapped_function,
 )
 
 __all__ = [
@@ -64,9 +64,9 @@ __all__ = [
 _orig_module_call = nn.Module.__call__
 _orig_module_getattr = nn.Module.__getattr__
 _find_proxy = find_symbolic
-_create_wrapped_func = recorded_function
-_patch_wrapped_functions = record_registered
-_autowrap_check = record_known
+_create_wrapped_func = wrapped_function
+_patch_wrapped_functions = patch_registered
+_autowrap_check = patch_globals
 
 
 def is_fx_tracing() -> bool:

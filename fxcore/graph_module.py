@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -20,7 +20,14 @@ from fxcore.codegen.codegen import PythonCode
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.graph import Graph
-from fxcore.lazy_forward import ForwardDescriptor, LazyForward, LazyPythonCode, any_outdated, make_ready, run_by_python
+from fxcore.lazy_forward import (
+    ForwardDescriptor,
+    LazyForward,
+    LazyPythonCode,
+    any_outdated,
+    install_forward,
+    skipped_by_dynamo,
+)
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import (
     copy_attributes,
@@ -39,74 +46,6 @@ from fxcore.serialization.pickling import (
     table_of,
 )
 from fxcore.serialization.to_folder import write_module_folder
-
-
-def print_generated_code_error(error: Exception) -> None:
-    """Print to stderr where in the generated code `error` arose, if it arose there itself."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or "eval_with_key" not in frames[-1].filename:
-        return
-    place = frames[-1]
-    line_number = place.lineno or 1
-    lines = linecache.getlines(place.filename)
-    print(
-        "\n".join(
-            [
-                traceback.format_exc(),
-                f"Call using an FX-traced Module, line {line_number} of the traced Module's "
-                "generated forward function:",
-                "".join(lines[max(line_number - 2, 0) : line_number]),
-                "~" * len(place.line or "") + "~~~ <--- HERE",
-                "\n".join(lines[line_number : line_number + 2]),
-            ]
-        ),
-        file=sys.stderr,
-    )
-
-
-def unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
-    """Return the paths of submodules that no node calls, reads from, or needs as part of one that it does."""
-    used: set[str] = set()
-    called: set[str] = set()
-    for node in nodes:
-        if node.op in ("call_module", "get_attr") and isinstance(node.target, str):
-            used.update(accumulate(node.target.split("."), lambda path, name: f"{path}.{name}"))
-            if node.op == "call_module":
-                called.add(node.target)
-    unused = []
-    for path, _ in module.named_modules():
-        if path in used:
-            continue
-        parents = accumulate(path.split("."), lambda above, name: f"{above}.{name}")
-        if path and not any(parent in called for parent in parents):
-            unused.append(path)
-    return unused
-
-
-class _WithGraph(Protocol):
-    @property
-    def graph(self) -> Graph: ...
-    def named_children(self) -> Any: ...
-
-
-def readable_module(module: _WithGraph, name: str, **options: Any) -> str:
-    """Return the source of a class that does what `module` does; `options` are those of `Graph.python_code`."""
-    forward = module.graph.python_code(root_module="self", verbose=True, **options).src.lstrip("\n")
-    source = _indented(f"class {name}(torch.nn.Module):\n{forward}")
-    options = {key: value for key, value in options.items() if key != "expanded_def"}
-    children = [
-        readable_module(child, child_name, **options)
-        for child_name, child in module.named_children()
-        if isinstance(getattr(child, "graph", None), Graph)
-    ]
-    return source + _indented("\n".join(["", *children]))
-
-
-def _indented(text: str) -> str:
-    """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
-    first, *others = text.split("\n")
-    return "\n".join([first, *[f"    {line}" if line.strip() else "" for line in others]])
-
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -207,14 +146,14 @@ class GraphModule(nn.Module):
 
     def recompile(self) -> PythonCode:
         """Make `code` and `forward` those of the graph as it is now, here and in child graph modules."""
-        pending = self._renew_forward()
+        lazy = self._renew_forward()
         # Most often no graph has changed since its module was compiled; looking at all of them, at each level of a
         # nest that is being built, would take time that grows with the square of its depth.
         if any_outdated() or GraphModule._somebody_overrides_recompile:
             for child in self.children():
                 if isinstance(child, GraphModule):
                     child.recompile()
-        return LazyPythonCode(pending)
+        return LazyPythonCode(lazy)
 
     def _renew_forward(self) -> LazyForward:
         codegen = self._graph._codegen
@@ -222,14 +161,14 @@ class GraphModule(nn.Module):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
         own: Any = type(self)
         current = vars(own).get("_generated")
-        if current is not None and current.is_waiting_for(self._graph):
+        if current is not None and current.is_current(self._graph):
             return current  # type: ignore[no-any-return]  # nothing has changed since the last time
-        pending = LazyForward(self._graph)
+        lazy = LazyForward(self._graph)
         if current is not None:
-            current.is_replaced()
-        own._generated = pending
-        own.forward = ForwardDescriptor(pending)
-        return pending
+            current.retire()
+        own._generated = lazy
+        own.forward = ForwardDescriptor(lazy)
+        return lazy
 
     @property
     def code(self) -> str:
@@ -250,15 +189,15 @@ class GraphModule(nn.Module):
         return type(self)._generated.python_code._prologue_start  # type: ignore[attr-defined,no-any-return]
 
     # Dynamo is to compile the frame of the generated forward, which every recompile() makes anew, and not this one.
-    @run_by_python
+    @skipped_by_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`; if generated code fails, print its lines to stderr and raise what it raised."""
         if torch.compiler.is_compiling():
-            make_ready(type(self))
+            install_forward(type(self))
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
-            print_generated_code_error(error)
+            _print_generated_code_error(error)
             raise
 
     def print_readable(
@@ -273,7 +212,7 @@ class GraphModule(nn.Module):
         additional_meta: list[str] | None = None,
     ) -> str:
         """Return, and print unless told not to, the code of this module and its child graph modules, with comments."""
-        text = readable_module(
+        text = _readable_source(
             self,
             type(self).__name__,
             include_stride=include_stride,
@@ -327,7 +266,7 @@ class GraphModule(nn.Module):
 
     def delete_all_unused_submodules(self) -> None:
         """Remove every submodule that the graph neither calls nor reads from, nor needs as part of one that it does."""
-        for path in unused_module_paths(self, self._graph.nodes):
+        for path in _unused_module_paths(self, self._graph.nodes):
             self.delete_submodule(path)
 
     # Copies.
@@ -337,7 +276,7 @@ class GraphModule(nn.Module):
         memo[id(self)] = copied
         type(copied).__name__ = _COPY_NAME
         state = copy.deepcopy(self.__dict__, memo)
-        copied._adopt(state, state.pop("_graph"))
+        copied._restore(state, state.pop("_graph"))
         for hook in copied._deepcopy_hooks:
             hook(copied)
         return copied
@@ -347,7 +286,7 @@ class GraphModule(nn.Module):
         copied.meta = self.meta
         return copied
 
-    def _adopt(self, state: dict[str, Any], graph: Graph) -> None:
+    def _restore(self, state: dict[str, Any], graph: Graph) -> None:
         self.__dict__.update(state)
         self.__dict__["_graph"] = graph
         graph.owning_module = self
@@ -409,8 +348,69 @@ def _rebuild(base: type[GraphModule], state: dict[str, Any], table: GraphTable) 
     """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
     module = base.__new__(base)
     type(module).__name__ = _COPY_NAME
-    module._adopt(state, graph_from_table(table))
+    module._restore(state, graph_from_table(table))
     return module
+
+
+def _print_generated_code_error(error: Exception) -> None:
+    """Print to stderr where in the generated code `error` arose, if it arose there itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or "eval_with_key" not in frames[-1].filename:
+        return
+    place = frames[-1]
+    line_number = place.lineno or 1
+    lines = linecache.getlines(place.filename)
+    print(
+        "\n".join(
+            [
+                traceback.format_exc(),
+                f"Call using an FX-traced Module, line {line_number} of the traced Module's "
+                "generated forward function:",
+                "".join(lines[max(line_number - 2, 0) : line_number]),
+                "~" * len(place.line or "") + "~~~ <--- HERE",
+                "\n".join(lines[line_number : line_number + 2]),
+            ]
+        ),
+        file=sys.stderr,
+    )
+
+
+def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
+    """Return the paths of submodules that no node calls, reads from, or needs as part of one that it does."""
+    used: set[str] = set()
+    called: set[str] = set()
+    for node in nodes:
+        if node.op in ("call_module", "get_attr") and isinstance(node.target, str):
+            used.update(accumulate(node.target.split("."), lambda path, name: f"{path}.{name}"))
+            if node.op == "call_module":
+                called.add(node.target)
+    unused = []
+    for path, _ in module.named_modules():
+        if path in used:
+            continue
+        parents = accumulate(path.split("."), lambda above, name: f"{above}.{name}")
+        if path and not any(parent in called for parent in parents):
+            unused.append(path)
+    return unused
+
+
+def _readable_source(module: Any, name: str, **options: Any) -> str:
+    """Return the source of a class that does what `module` does; `options` are those of `Graph.python_code`."""
+    forward = module.graph.python_code(root_module="self", verbose=True, **options).src.lstrip("\n")
+    source = _indented(f"class {name}(torch.nn.Module):\n{forward}")
+    options = {key: value for key, value in options.items() if key != "expanded_def"}
+    children = [
+        _readable_source(child, child_name, **options)
+        for child_name, child in module.named_children()
+        if isinstance(getattr(child, "graph", None), Graph)
+    ]
+    return source + _indented("\n".join(["", *children]))
+
+
+def _indented(text: str) -> str:
+    """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
+    first, *others = text.split("\n")
+    return "\n".join([first, *[f"    {line}" if line.strip() else "" for line in others]])
 
 
 # Names of torch.fx's file that libraries import though they are private: there, but not promised.

@@ -1,4 +1,4 @@
-"""Interpreter and Transformer under torch.fx's name for the file."""
+"""Running a graph node by node: on values (Interpreter), or on proxies to make a new graph (Transformer)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.nodes.liveness import values_freed_after
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tracer import Tracer
-from fxcore.tracing.module_attributes import PathsByIdentity
 
 
 class Interpreter:
@@ -104,8 +103,8 @@ class Interpreter:
 
     def run_node(self, n: Node) -> Any:
         """Run one node on values from `env` and return what it gives."""
-        if type(self)._set_current_node is _ANNOUNCEMENT and not (traceback.has_preserved_node_meta() and n.meta):
-            # Nobody would hear of the node.
+        if type(self)._set_current_node is _SET_CURRENT_NODE and not (traceback.has_preserved_node_meta() and n.meta):
+            # The block below would change nothing, and make the overhead of a run half as much again.
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n._op)(n._target, args, kwargs)
         with self._set_current_node(n):
@@ -122,7 +121,7 @@ class Interpreter:
 
         Raises InterpreterError (a RuntimeError) if none is left and there is no default.
         """
-        name = _path("placeholder", target)
+        name = _path(target)
         if name.startswith("*"):
             return list(self.args_iter)
         try:
@@ -137,7 +136,7 @@ class Interpreter:
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Return the attribute at the path `target`."""
-        return self.fetch_attr(_path("get_attr", target))
+        return self.fetch_attr(_path(target))
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function `target` and return its result."""
@@ -147,11 +146,11 @@ class Interpreter:
 
     def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Call the method named `target` of `args[0]` and return its result."""
-        return getattr(args[0], _path("call_method", target))(*args[1:], **kwargs)
+        return getattr(args[0], _path(target))(*args[1:], **kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Call the submodule at the path `target` and return its result."""
-        return self.fetch_attr(_path("call_module", target))(*args, **kwargs)
+        return self.fetch_attr(_path(target))(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the graph returns."""
@@ -208,7 +207,7 @@ class Interpreter:
             ) from error
 
 
-_ANNOUNCEMENT = Interpreter._set_current_node
+_SET_CURRENT_NODE = Interpreter._set_current_node
 
 # Arguments that refer to no node, by exact type.
 _PLAIN = frozenset({int, float, bool, str, type(None)})
@@ -218,9 +217,9 @@ def _load(argument: Any, env: dict[Node, Any]) -> Any:
     return map_values(argument, env.__getitem__)
 
 
-def _path(op: str, target: Target) -> str:
+def _path(target: Target) -> str:
     if not isinstance(target, str):
-        raise GraphArgumentError(f"Expected target to be str, got {type(target)}: a {op} node names what it reads")
+        raise GraphArgumentError(f"Expected target to be str, got {type(target)}: {target!r} is no name and no path")
     return target
 
 
@@ -241,10 +240,6 @@ class TransformerTracer(Tracer):
         super().__init__()
         self.graph = graph
         self.root = root
-        self.tensor_attrs = {}
-        self._paths = PathsByIdentity(root)
-        self._next_number = {}
-        self._parameter_proxies = {}
 
     @functools.cached_property
     def _path_by_module(self) -> dict[nn.Module, str]:
@@ -262,9 +257,9 @@ class TransformerTracer(Tracer):
 
 
 class Transformer(Interpreter):
-    """Runs a graph on stand-ins and so makes a new module; subclasses override what becomes of each node.
+    """Runs a graph on proxies and so makes a new module; subclasses override what becomes of each node.
 
-    The methods are those of `Interpreter`; what they do with the stand-ins that they get, and what they return in
+    The methods are those of `Interpreter`; what they do with the proxies that they get, and what they return in
     place of a node's value, is recorded onto `new_graph`.
     """
 
@@ -279,10 +274,10 @@ class Transformer(Interpreter):
         self._keep_types = False
 
     def run_node(self, n: Node) -> Any:
-        """Run one node and return a stand-in; a node that comes out as it went in keeps all its metadata."""
+        """Run one node and return a proxy; a node that comes out as it went in keeps all its metadata."""
         before = self.new_graph._root._prev
         result = super().run_node(n)
-        # An attribute makes its node when asked for it; nobody may ask yet.
+        # An attribute makes its node when asked for it, which is too early here.
         if isinstance(result, Proxy) and not isinstance(result, Attribute):
             made = result.node
             if made is not before and made._op == n._op and made._target == n._target:
@@ -300,15 +295,15 @@ class Transformer(Interpreter):
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Add an input to the new graph, with the default value in `args` if there is one."""
         default = args[0] if args else inspect.Signature.empty
-        return self.tracer.proxy(self.new_graph.placeholder(_path_of_target(target), default_value=default))
+        return self.tracer.proxy(self.new_graph.placeholder(_path(target), default_value=default))
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Add the reading of an attribute to the new graph."""
-        return self.tracer.create_proxy("get_attr", _path_of_target(target), args, kwargs)
+        return self.tracer.create_proxy("get_attr", _path(target), args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call of a submodule, or its inside, as `self.tracer` has it."""
-        module = self.fetch_attr(_path_of_target(target))
+        module = self.fetch_attr(_path(target))
         return self.tracer.call_module(module, module.forward, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
@@ -317,14 +312,19 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self, *, keep_types: bool = False) -> GraphModule:
-        """Run the graph on stand-ins and return the new module.
+        """Run the graph on proxies and return the new module.
 
         With `keep_types`, type annotations of inputs, values and the result are kept; torch.fx drops them.
         """
         self._keep_types = keep_types
         with gc_paused():
+            tracer = self.tracer
+            if isinstance(tracer, Tracer):  # a subclass may have another
+                tracer.allow_fast_recording(True)
             with traceback.preserve_node_meta():
                 result = self.run(enable_io_processing=False)
+            if isinstance(tracer, Tracer):
+                tracer.allow_fast_recording(False)
             if result is not None:
                 output = self.graph.output_node()
                 made = self.new_graph.output(map_aggregate(result, _without_proxy))
@@ -336,12 +336,6 @@ class Transformer(Interpreter):
 
 def _without_proxy(value: Any) -> Any:
     return value.node if isinstance(value, Proxy) else value
-
-
-def _path_of_target(target: Target) -> str:
-    if not isinstance(target, str):
-        raise GraphArgumentError(f"Expected target to be str, got {type(target)}: {target!r} is no name and no path")
-    return target
 
 
 __all__ = ["Interpreter", "Transformer"]

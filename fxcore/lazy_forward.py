@@ -20,7 +20,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _CODE_FIELDS = frozenset(field.name for field in fields(PythonCode))
 
 
-# Those whose graph has changed since, or may have without telling. A set, for the question whether there are any.
+# Those whose graph has changed since, or may have changed without a call of `before_change`.
 _OUTDATED: weakref.WeakSet[LazyForward] = weakref.WeakSet()
 
 
@@ -32,8 +32,8 @@ def any_outdated() -> bool:
 class LazyForward:
     """Code and function of a graph as it is now.
 
-    The code is written when it is first asked for, or right before the graph changes, whichever comes first; so nobody
-    can tell that it was not written at once.
+    The code is written when it is first read, or right before the graph changes, whichever comes first: it is the same
+    as if it had been written at once.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -42,33 +42,33 @@ class LazyForward:
         self._code: PythonCode | None = None
         self._function: FunctionType | None = None
         self._failure: Exception | None = None
-        self._promises: list[weakref.ref[LazyPythonCode]] = []
-        if _may_wait(graph._codegen):
+        self._readers: list[weakref.ref[LazyPythonCode]] = []
+        if _depends_on_graph_alone(graph._codegen):
             graph.settle(until_next=self._write_before_change)
         else:
             graph.settle()
             self._write()
             _OUTDATED.add(self)
 
-    def is_waiting_for(self, graph: Graph) -> bool:
-        """Tell whether the code is still to be written, from this very graph, which then has not changed."""
+    def is_current(self, graph: Graph) -> bool:
+        """Tell whether this is the forward of `graph` as it is now; False if the code is written already."""
         return self._graph is graph
 
-    def note_promise(self, promised: LazyPythonCode) -> None:
-        """Hear of somebody who may ask for the code even when the module has another."""
-        self._promises = [known for known in self._promises if known() is not None]
-        self._promises.append(weakref.ref(promised))
+    def add_reader(self, reader: LazyPythonCode) -> None:
+        """Note an object that may ask for the code even after the module got another one."""
+        self._readers = [known for known in self._readers if known() is not None]
+        self._readers.append(weakref.ref(reader))
 
-    def is_replaced(self) -> None:
-        """Hear that the module has another forward now."""
+    def retire(self) -> None:
+        """Note that the module has another forward now."""
         _OUTDATED.discard(self)
 
-    def give_up(self, graph: Graph) -> None:
-        """Never write the code of `graph`, unless it is written already or promised to somebody.
+    def discard_code(self, graph: Graph) -> None:
+        """Never write the code of `graph`, unless it is written already or has readers.
 
-        For edits in which nobody can ask for it before `recompile()` ends them.
+        For edits during which the code cannot be asked for, and which end with `recompile()`.
         """
-        if self._graph is not graph or any(promised() is not None for promised in self._promises):
+        if self._graph is not graph or any(reader() is not None for reader in self._readers):
             return
         self._failure = GraphError(
             "there is no code: it was not written before its graph was rewritten, and the rewriting was interrupted; "
@@ -87,7 +87,7 @@ class LazyForward:
         try:
             self._write()
         except Exception as error:
-            # Whoever edits the graph may be mending just that; whoever asks for the code hears of it.
+            # The edit may repair just that; it is raised when the code is read.
             self._failure = error
 
     @property
@@ -110,8 +110,8 @@ class LazyForward:
         return self._function
 
 
-def run_by_python(function: _F) -> _F:
-    """Keep Dynamo from compiling the frame of `function` on its own; it may inline it, and compile what it calls."""
+def skipped_by_dynamo(function: _F) -> _F:
+    """Keep Dynamo from compiling the frame of `function`; it may still inline it, and compile what it calls."""
     frames: Any = torch._C._dynamo.eval_frame
     code = function.__code__
     if hasattr(frames, "skip_code"):  # torch < 2.7
@@ -122,26 +122,23 @@ def run_by_python(function: _F) -> _F:
     return function
 
 
-def give_up_code(module: Any, graph: Graph) -> None:
-    """Say that the code of a GraphModule, if it is still to be written, is not needed: `LazyForward.give_up`."""
-    generated = vars(type(module)).get("_generated")
-    if generated is not None:
-        generated.give_up(graph)
+def discard_lazy_code(module: Any, graph: Graph) -> None:
+    """Do not write the code of a GraphModule if it is not written yet: see `LazyForward.discard_code`."""
+    lazy = vars(type(module)).get("_generated")
+    if lazy is not None:
+        lazy.discard_code(graph)
 
 
-@run_by_python
-def make_ready(owner: type) -> bool:
-    """Put the function itself in the place of a descriptor that stands for it, in a class or one that it derives from.
-
-    Returns True.
-    """
+@skipped_by_dynamo
+def install_forward(owner: type) -> bool:
+    """Replace the `ForwardDescriptor` of a class, or of one that it derives from, by the function. Returns True."""
     holder = next((kind for kind in owner.__mro__ if "forward" in vars(kind)), None)
     descriptor = vars(holder)["forward"] if holder is not None else None
     if isinstance(descriptor, ForwardDescriptor):
-        # Dynamo, if it is watching this thread, has no business in the writing of code.
+        # Dynamo, if it is watching this thread, must not compile the writing of code.
         watcher = torch._C._dynamo.eval_frame.set_eval_frame(None)
         try:
-            holder.forward = descriptor.pending.function  # type: ignore[union-attr]  # it holds the descriptor
+            holder.forward = descriptor.lazy.function  # type: ignore[union-attr]  # it holds the descriptor
         finally:
             torch._C._dynamo.eval_frame.set_eval_frame(watcher)
     return True
@@ -149,37 +146,37 @@ def make_ready(owner: type) -> bool:
 
 # So marked, the function runs while Dynamo traces its caller, and what Dynamo looks up next is in place.
 # (torch.compiler.assume_constant_result does the same but imports all of Dynamo.)
-make_ready._dynamo_marked_constant = True  # type: ignore[attr-defined]
+install_forward._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 class ForwardDescriptor:
-    """Stands for `forward` in a GraphModule's class until somebody wants the function, then makes room for it."""
+    """The `forward` in a GraphModule's class until it is first read; then the function itself takes its place."""
 
-    def __init__(self, pending: LazyForward) -> None:
-        self.pending = pending
+    def __init__(self, lazy: LazyForward) -> None:
+        self.lazy = lazy
 
-    @run_by_python
+    @skipped_by_dynamo
     def __get__(self, module: Any, owner: type[Any]) -> Callable[..., Any]:
-        make_ready(owner)
+        install_forward(owner)
         # Dynamo inlines this, so it is written with what Dynamo knows: looked up anew in the class, then bound.
         function: FunctionType = owner.forward
         return function if module is None else function.__get__(module, owner)
 
 
-def _may_wait(codegen: CodeGen) -> bool:
-    """Tell whether the code depends on the graph alone; a user's CodeGen may depend on anything."""
+def _depends_on_graph_alone(codegen: CodeGen) -> bool:
+    """Tell whether the code depends on nothing but the graph; a user's CodeGen may depend on anything."""
     return type(codegen) is CodeGen and codegen._body_transformer is None
 
 
 class LazyPythonCode(PythonCode):
     """Generated code that is written when one of its fields is first read."""
 
-    def __init__(self, pending: LazyForward) -> None:
-        self._pending = pending
-        pending.note_promise(self)
+    def __init__(self, lazy: LazyForward) -> None:
+        self._lazy = lazy
+        lazy.add_reader(self)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _CODE_FIELDS:
             raise AttributeError(name)
-        vars(self).update(vars(self._pending.python_code))
+        vars(self).update(vars(self._lazy.python_code))
         return vars(self)[name]

@@ -1,4 +1,4 @@
-"""Stand-ins for values, which record what is done with them."""
+"""Proxies: they stand for values that are not known yet, and record what is done with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# Names of torch.fx's file that programs import though nobody promises them.
+# Names of torch.fx's file that programs import though they are not promised.
 magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
 
 
@@ -52,7 +52,7 @@ def assert_fn(x: object) -> None:
 
 
 class Proxy(SymbolicValue):
-    """A stand-in for the value of a node: functions of torch, methods and operators on it become new nodes.
+    """Stands for the value of a node: functions of torch, methods and operators on it become new nodes.
 
     It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
     fixed number of names works.
@@ -148,7 +148,7 @@ def _kind_of(function: Any) -> tuple[bool, str]:
 
 
 def _tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
-    """Return the one tracer of the stand-ins among the arguments."""
+    """Return the one tracer of the proxies among the arguments."""
     found: TracerBase | None = None
     for value in args:
         if type(value) is Proxy:
@@ -158,7 +158,7 @@ def _tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         elif type(value) not in CONSTANT_TYPES:
             break
     else:
-        # Nearly always: stand-ins and constants, none of them nested.
+        # Nearly always: proxies and constants, none of them nested.
         if found is not None and CONSTANT_TYPES.issuperset(map(type, kwargs.values())):
             return found
     return _tracer_of_nested(function, args, kwargs)
@@ -204,7 +204,7 @@ class TraceFunctionError(TraceError, RuntimeError):
 
 
 class Attribute(Proxy):
-    """An attribute of a stand-in's value; becomes a node when used as a value, a method call when called."""
+    """An attribute of a proxy's value; becomes a node when used as a value, a method call when called."""
 
     _node: Node | None = None
 
@@ -225,7 +225,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """A stand-in for a parameter, whose shape is known while tracing."""
+    """A proxy for a parameter, whose shape is known while tracing."""
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: torch.nn.Parameter) -> None:
         super().__init__(node, tracer)

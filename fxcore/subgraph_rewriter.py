@@ -12,7 +12,7 @@ from fxcore.errors import GraphArgumentError
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.lazy_forward import give_up_code
+from fxcore.lazy_forward import discard_lazy_code
 from fxcore.matching.attribute_transfer import copy_all_attributes, copy_used_attributes, names_for_constants
 from fxcore.matching.bulk_edit import expect_edits, has_listeners
 from fxcore.matching.match import InternalMatch
@@ -182,7 +182,7 @@ def _replace_all(
     if not replacer.at_once and matches:
         # Whatever can fail, or runs code of users, comes before the first edit.
         plans = list(plans)
-        give_up_code(gm, gm.graph)
+        discard_lazy_code(gm, gm.graph)
         expect_edits(gm.graph, len(matches))
     replaced = []
     all_names: dict[str, str] = {}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
 _MISSING = object()
+_CONTAINERS = frozenset({dict, set, OrderedDict})
 
 
 def get_attribute(root: Any, path: str) -> Any:
@@ -89,15 +92,50 @@ def _find_place(path: str, places: dict[str, _Place | None]) -> _Place | None:
 def _step_down(place: _Place, name: str) -> _Place | None:
     theirs, ours = place[0], place[1]
     their_child = attribute_of(theirs, name)
-    our_child = ours._modules.get(name)
-    if our_child is None:
-        our_child = getattr(ours, name, None)
+    our_child = _attribute_or_none(ours, name)
     if our_child is their_child:
         return None
     if our_child is None:
-        our_child = nn.Module()
+        our_child = _empty_module()
         _install_module(ours, name, our_child)
     return their_child, our_child
+
+
+def _attribute_or_none(module: nn.Module, name: str) -> Any:
+    found = module._modules.get(name)
+    # For a name that is nowhere, getattr would raise an AttributeError inside, which takes longer than looking.
+    if found is None and (
+        name in vars(module)
+        or name in module._parameters
+        or name in module._buffers
+        or hasattr(type(module), name)
+        or type(module).__getattr__ is not nn.Module.__getattr__
+    ):
+        found = getattr(module, name, None)
+    return found
+
+
+_MODULE_INIT = nn.Module.__init__
+
+
+@functools.cache
+def _empty_attributes() -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
+    """Return the attributes of an empty module, and which of them are containers of which type."""
+    attributes = vars(nn.Module())
+    return attributes, [(name, type(value)) for name, value in attributes.items() if type(value) in _CONTAINERS]
+
+
+def _empty_module() -> nn.Module:
+    """Return what `nn.Module()` returns, in a third of the time."""
+    if nn.Module.__init__ is not _MODULE_INIT:  # somebody replaced it and expects that it is called
+        return nn.Module()
+    module = nn.Module.__new__(nn.Module)
+    attributes, containers = _empty_attributes()
+    own = vars(module)
+    own.update(attributes)
+    for name, kind in containers:
+        own[name] = kind()
+    return module
 
 
 def attribute_of(module: Any, name: str) -> Any:

@@ -22,22 +22,22 @@ class ModuleCall(NamedTuple):
     def meta(self) -> dict[str, Any]:
         """Return the metadata of a node made in this call: `nn_module_stack`, outermost call first."""
         calls = []
-        frame: ModuleCall | None = self
-        while frame is not None:
-            calls.append((frame.key, frame.place))
-            frame = frame.outer
+        call: ModuleCall | None = self
+        while call is not None:
+            calls.append((call.key, call.place))
+            call = call.outer
         return {"nn_module_stack": OrderedDict(reversed(calls))}
 
 
-def call_within(outer: ModuleCall | None, key: str, place: Place) -> ModuleCall:
-    """Return the frame of a call made in another, or in none."""
+def nested_call(outer: ModuleCall | None, key: str, place: Place) -> ModuleCall:
+    """Return a call made in another, or in none."""
     depth = 1 if outer is None else outer[3] + 1
     return _new(ModuleCall, (outer, key, place, depth))  # as the constructor does, in a third of its time
 
 
-def frame_of(stack: OrderedDict[str, Place]) -> ModuleCall | None:
+def innermost_call(stack: OrderedDict[str, Place]) -> ModuleCall | None:
     """Return the innermost call of a stack that somebody else filled; None for an empty one."""
-    frame = None
+    call = None
     for key, place in stack.items():
-        frame = call_within(frame, key, place)
-    return frame
+        call = nested_call(call, key, place)
+    return call

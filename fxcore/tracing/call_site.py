@@ -1,4 +1,4 @@
-"""What is the caller's bytecode about to do with the value that it asked for?"""
+"""Where the traced code is: the user's frame and line, the stack, and what its bytecode does with a value."""
 
 from __future__ import annotations
 
@@ -35,6 +35,14 @@ def user_frame() -> FrameType | None:
         if not is_library_file(frame.f_code.co_filename):
             return frame
     return None
+
+
+def user_stacklevel() -> int:
+    """Return the `stacklevel` with which a warning of the calling function points to the user's line."""
+    for level, frame in enumerate(frames_from_here(), start=1):
+        if not is_library_file(frame.f_code.co_filename):
+            return level
+    return 1
 
 
 def user_line() -> str:

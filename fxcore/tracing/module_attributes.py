@@ -1,4 +1,4 @@
-"""Where in the module hierarchy is a tensor that tracing met? Answered by identity, from tables made once a trace."""
+"""Paths, in the module hierarchy, of the modules, parameters, buffers and constants that tracing meets."""
 
 from __future__ import annotations
 
@@ -32,48 +32,31 @@ _NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
 _NEVER_CONSTANT = frozenset({dict, bool, int, float, str, type(None), list, tuple, set, OrderedDict, FunctionType})
 
 
-def survey(root: nn.Module) -> tuple[dict[nn.Module, str], dict[Any, str]]:
-    """Return the path of every module below `root`, itself included, and what `constant_attributes` returns."""
-    if type(root).named_modules is not nn.Module.named_modules:
-        return {module: path for path, module in root.named_modules()}, constant_attributes(root)
+def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], dict[Any, str]]:
+    """Return the path of every module below `root`, itself included, and of every constant that one has.
+
+    A constant is a tensor or another such object that is a plain attribute. A module that is there several times has
+    its first path, a constant its last one.
+    """
     paths: dict[nn.Module, str] = {}
     constants: dict[Any, str] = {}
-    pending = [("", root)]
-    while pending:
-        path, module = pending.pop()
-        if module in paths:
-            # It is there twice, and constants count at the last place; the plain way knows how.
-            return {module: path for path, module in root.named_modules()}, constant_attributes(root)
-        paths[module] = path
-        attributes = vars(module)
+    unvisited = [("", root)]
+    while unvisited:
+        path, module = unvisited.pop()
+        paths.setdefault(module, path)
         prefix = f"{path}." if path else ""
+        attributes = vars(module)
         if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
             constants.update(
                 {value: prefix + name for name, value in attributes.items() if isinstance(value, _ATTRIBUTE_TYPES)}
             )
         if module._modules:
-            for name, child in reversed(module._modules.items()):
-                if child is not None:
-                    pending.append((prefix + name, child))
+            unvisited += [
+                (prefix + name, child) for name, child in reversed(module._modules.items()) if child is not None
+            ]
+    if type(root).named_modules is not nn.Module.named_modules:
+        paths = {module: path for path, module in root.named_modules()}
     return paths, constants
-
-
-def constant_attributes(root: nn.Module) -> dict[Any, str]:
-    """Return the path of every tensor or other constant that is a plain attribute of a module below `root`."""
-    found: dict[Any, str] = {}
-    pending = [("", root)]
-    while pending:
-        prefix, module = pending.pop()
-        attributes = vars(module)
-        if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
-            for name, value in attributes.items():
-                if isinstance(value, _ATTRIBUTE_TYPES):
-                    found[value] = prefix + name
-        # In order, and those of a module before its siblings: of a constant that is there twice, the last place counts.
-        pending += [
-            (f"{prefix}{name}.", child) for name, child in reversed(module._modules.items()) if child is not None
-        ]
-    return found
 
 
 def is_kept_as_attribute(value: Any) -> bool:
@@ -86,7 +69,7 @@ def constant_prefix(value: Any) -> str:
     return next((prefix for kinds, prefix in _NAME_OF_CONSTANT if isinstance(value, kinds)), "_opaque_obj")
 
 
-class PathsByIdentity:
+class AttributePaths:
     """Paths of the parameters and buffers of a root, by the very object."""
 
     def __init__(self, root: nn.Module) -> None:
@@ -102,8 +85,8 @@ class PathsByIdentity:
             self._parameters = {parameter: path for path, parameter in self._root.named_parameters()}
         return self._parameters.get(value)
 
-    def expect_buffer(self, value: torch.Tensor) -> None:
-        """Hear that a buffer was read; one that is new was registered, or assigned, by the traced code itself."""
+    def note_buffer(self, value: torch.Tensor) -> None:
+        """Note that a buffer was read; one that is new was registered, or assigned, by the traced code itself."""
         self._has_new_buffers = self._has_new_buffers or value not in self._buffers
 
     def buffer(self, value: torch.Tensor) -> str | None:

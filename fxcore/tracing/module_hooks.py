@@ -1,4 +1,4 @@
-"""The trace that runs in this thread: it hears of modules and parameters that this thread touches, and no others."""
+"""Intercepts, while this thread traces, the calls of modules and the reading of their state that this thread makes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
@@ -18,8 +18,8 @@ _KEYS = ("_parameters", "_buffers")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _noted(method: _F) -> _F:
-    """Return a method of dict that changes it as one of `ListenedDict`, which then knows that it was changed."""
+def _noting_change(method: _F) -> _F:
+    """Return a method of dict that changes it as one of `InterceptedDict`, which then knows that it was changed."""
 
     def change(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.is_changed = True
@@ -28,8 +28,8 @@ def _noted(method: _F) -> _F:
     return change  # type: ignore[return-value]  # takes and returns what the method does
 
 
-class ListenedDict(dict[str, Any]):
-    """Stands in for a module's `_parameters` or `_buffers` while somebody traces it.
+class InterceptedDict(dict[str, Any]):
+    """Takes the place of a module's `_parameters` or `_buffers` while the module is traced.
 
     A subclass says, in `__getitem__`, what readers get.
     """
@@ -40,20 +40,20 @@ class ListenedDict(dict[str, Any]):
     users: int
     is_changed: bool
 
-    __setitem__ = _noted(dict.__setitem__)
-    __delitem__ = _noted(dict.__delitem__)
-    __ior__ = _noted(dict.__ior__)
-    clear = _noted(dict.clear)
-    pop = _noted(dict.pop)
-    popitem = _noted(dict.popitem)
-    setdefault = _noted(dict.setdefault)
-    update = _noted(dict.update)
+    __setitem__ = _noting_change(dict.__setitem__)
+    __delitem__ = _noting_change(dict.__delitem__)
+    __ior__ = _noting_change(dict.__ior__)
+    clear = _noting_change(dict.clear)
+    pop = _noting_change(dict.pop)
+    popitem = _noting_change(dict.popitem)
+    setdefault = _noting_change(dict.setdefault)
+    update = _noting_change(dict.update)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)  # a copy made meanwhile is nobody's business
+        return dict, (dict(self),)  # a copy that is made meanwhile is of the ordinary kind
 
-    def hand_back(self) -> dict[str, Any]:
-        """Return the original, with what the traced code changed in this one."""
+    def updated_original(self) -> dict[str, Any]:
+        """Return the original dict, with what the traced code changed in this one."""
         if self.is_changed:
             self.original.clear()
             self.original.update(self)
@@ -61,123 +61,131 @@ class ListenedDict(dict[str, Any]):
 
 
 @contextmanager
-def listened_state(modules: Iterable[nn.Module], kind: type[ListenedDict]) -> Iterator[None]:
+def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict]) -> Iterator[None]:
     """Let `kind`, a class of dicts, say what readers of the parameters and buffers of `modules` get.
 
-    Other threads read through the same dicts; they must get the value itself. For the same reason it must be one class
-    for all who listen.
+    Other threads read through the same dicts, and must get the value itself. Traces in several threads share the
+    dicts, so all of them must use the same `kind`.
     """
-    taken: list[tuple[dict[str, Any], str, ListenedDict]] = []
+    taken: list[tuple[dict[str, Any], str, InterceptedDict]] = []
     with _lock:
         for module in modules:
             state = module.__dict__
             for key in _KEYS:
                 held = state.get(key)
-                # Those of a ScriptModule are views of something else, and no dict; nobody reads them in a trace.
+                # Those of a ScriptModule are views of something else, and no dict; a trace does not read them.
                 if held and isinstance(held, dict):
-                    if isinstance(held, ListenedDict):
-                        listened = held
-                        listened.users += 1
+                    if isinstance(held, InterceptedDict):
+                        intercepted = held
+                        intercepted.users += 1
                     else:
-                        listened = state[key] = kind(held)
-                        listened.original, listened.users, listened.is_changed = held, 1, False
-                    taken.append((state, key, listened))
+                        intercepted = state[key] = kind(held)
+                        intercepted.original, intercepted.users, intercepted.is_changed = held, 1, False
+                    taken.append((state, key, intercepted))
     try:
         yield
     finally:
         with _lock:
-            for state, key, listened in taken:
-                listened.users -= 1
-                if not listened.users and state.get(key) is listened:
-                    state[key] = listened.hand_back()
+            for state, key, intercepted in taken:
+                intercepted.users -= 1
+                if not intercepted.users and state.get(key) is intercepted:
+                    state[key] = intercepted.updated_original()
 
 
-class Trace(Protocol):
-    """What hears of calls and attributes of modules."""
+class _Hooks(NamedTuple):
+    """What a trace does in place of a call of a module and of the reading of its state."""
 
-    def module_called(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Answer a call of a module; `run(module, *args, **kwargs)` makes it without telling."""
-
-    def attribute_read(self, name: str, value: Any) -> Any:
-        """Answer the reading of a parameter, buffer or submodule."""
+    on_call: Callable[..., Any]
+    on_read: Callable[[str, Any], Any]
+    method: str  # of nn.Module, at which calls are intercepted: a trace in another thread may do so at another one
 
 
 class _Stack(threading.local):
     def __init__(self) -> None:
-        # Each with the method of nn.Module at which it hears of calls: another thread may listen at another one.
-        self.traces: list[tuple[Trace, str]] = []
+        self.hooks: list[_Hooks] = []
 
 
 _stack = _Stack()
 
 
-def current() -> Trace | None:
-    """Return the innermost trace of this thread; None if there is none."""
-    return _stack.traces[-1][0] if _stack.traces else None
+def is_active() -> bool:
+    """Tell whether a trace intercepts modules in this thread."""
+    return bool(_stack.hooks)
 
 
 @contextmanager
-def listening(
-    trace: Trace, patcher: Patcher, modules: Iterable[nn.Module], *, to_every_attribute: bool, to_every_call: bool
+def intercepted_modules(
+    on_call: Callable[[nn.Module, Callable[..., Any], Any, Any], Any],
+    on_read: Callable[[str, Any], Any],
+    patcher: Patcher,
+    modules: Iterable[nn.Module],
+    *,
+    every_attribute: bool,
+    every_call: bool,
 ) -> Iterator[None]:
-    """Hand calls of modules, and the reading of parameters and buffers of `modules`, in this thread to `trace`.
+    """Intercept calls of modules, and the reading of parameters and buffers of `modules`, in this thread.
 
-    With `to_every_attribute`, reading submodules and modules that are not listed counts too. Without `to_every_call`,
-    calls are not heard of modules that torch.compile compiled in place or whose class calls itself in a way of its
-    own. Either takes time for every class of modules that there is, since a special method has to be replaced.
+    A call gives `on_call(module, run, args, kwargs)`, where `run(module, *args, **kwargs)` makes the call itself;
+    reading gives `on_read(name, value)`. With `every_attribute`, reading submodules and modules that are not listed
+    counts too. Without `every_call`, calls of modules that torch.compile compiled in place, or whose class calls itself
+    in a way of its own, are not intercepted. Either option costs time for every class of modules that there is, since
+    a special method has to be replaced.
     """
-    method = "__call__" if to_every_call else "_call_impl"
-    patcher.replace(nn.Module, method, functools.partial(_listened_call, method))
-    if to_every_attribute:
-        patcher.replace(nn.Module, "__getattr__", _listened_getattr)
+    method = "__call__" if every_call else "_call_impl"
+    patcher.replace(nn.Module, method, functools.partial(_intercepting_call, method))
+    if every_attribute:
+        patcher.replace(nn.Module, "__getattr__", _intercepting_getattr)
         modules = ()
-    patcher.replace(nn.Module, "register_buffer", _listened_register_buffer)
-    _stack.traces.append((trace, method))
+    patcher.replace(nn.Module, "register_buffer", _intercepting_register_buffer)
+    _stack.hooks.append(_Hooks(on_call, on_read, method))
     try:
-        with listened_state(modules, _TracedState):
+        with intercepted_state(modules, _TracedState):
             yield
     finally:
-        _stack.traces.pop()
+        _stack.hooks.pop()
 
 
-def _answer(name: str, value: Any) -> Any:
-    traces = _stack.traces
-    return traces[-1][0].attribute_read(name, value) if traces else value
+def _read(name: str, value: Any) -> Any:
+    hooks = _stack.hooks
+    return hooks[-1].on_read(name, value) if hooks else value
 
 
-class _TracedState(ListenedDict):
+class _TracedState(InterceptedDict):
     __slots__ = ()
 
     def __getitem__(self, name: str) -> Any:
-        return _answer(name, dict.__getitem__(self, name))
+        return _read(name, dict.__getitem__(self, name))
+
+
+# The replacements of nn.Module's methods; cached, since all traces must put the very same ones in place.
 
 
 @functools.cache
-def _listened_getattr(original: Callable[..., Any]) -> Callable[..., Any]:
+def _intercepting_getattr(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def getattr_of_module(module: nn.Module, name: str) -> Any:
-        return _answer(name, original(module, name))
+        return _read(name, original(module, name))
 
     return getattr_of_module
 
 
 @functools.cache
-def _listened_register_buffer(original: Callable[..., Any]) -> Callable[..., Any]:
+def _intercepting_register_buffer(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def register_buffer(module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any) -> None:
         original(module, name, tensor, *args, **kwargs)
-        _answer(name, tensor)
+        _read(name, tensor)
 
     return register_buffer
 
 
 @functools.cache
-def _listened_call(method: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _intercepting_call(method: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call_of_module(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        traces = _stack.traces
-        if not traces or traces[-1][1] != method:
+        hooks = _stack.hooks
+        if not hooks or hooks[-1].method != method:
             return original(module, *args, **kwargs)
-        return traces[-1][0].module_called(module, original, args, kwargs)
+        return hooks[-1].on_call(module, original, args, kwargs)
 
     return call_of_module

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.tracing.call_site import user_stacklevel
 from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue, TracerBase
 
 
@@ -125,11 +126,15 @@ class PHWithMeta(PHBase):
 
 def _assert_is_none(value: Any, msg: str) -> None:
     """Raise AssertionError if `value` is not None; what specialising an input to None becomes."""
-    # A stand-in comes when a graph with this call is traced again, by fxcore or by torch.fx.
+    # A proxy comes when a graph with this call is traced again, by fxcore or by torch.fx.
     if hasattr(getattr(value, "tracer", None), "create_proxy"):
         value.tracer.create_proxy("call_function", _assert_is_none, (value, msg), {})
     elif value is not None:
         raise GraphArgumentError(msg)
+
+
+# Generated code and goldens name the function by its module, as torch.fx has it; where this file lies may change.
+_assert_is_none.__module__ = "fxcore._symbolic_trace"
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ def _parameters_of(function: Callable[..., Any]) -> _Parameters:
 
 
 class RootArguments:
-    """Makes the placeholders for one root function, and a function that takes their stand-ins."""
+    """Makes the placeholders for one root function, and a function that takes the proxies for them."""
 
     def __init__(self, tracer: TracerBase, function: FunctionType, root: torch.nn.Module | None) -> None:
         """`root` is what the function takes as `self`; None for a function that takes no such thing."""
@@ -233,7 +238,7 @@ class RootArguments:
         return (defaults[name],) if name in defaults else ()
 
     def _specialised(self, name: str, concrete: Any) -> Any:
-        """Return what the function gets for an argument with a concrete value: the value, stand-ins where it has PH."""
+        """Return what the function gets for an argument with a concrete value: the value, proxies where it has PH."""
         leaves, spec = pytree.tree_flatten(concrete)
         values = []
         for number, leaf in enumerate(leaves, start=1):
@@ -258,7 +263,7 @@ class RootArguments:
             warnings.warn(
                 f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to "
                 "the user to make sure that your inputs match the inputs you specialized the function with.",
-                stacklevel=2,
+                stacklevel=user_stacklevel(),
             )
 
 
@@ -283,7 +288,7 @@ def _pass_on_attributes(marker: Any, proxy: Any) -> None:
 def _with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
     """Return `function` with its first `count` variables as positional parameters.
 
-    Its `*args` and `**kwargs` then are ordinary variables, which a stand-in can be passed for; Python would unpack it.
+    Its `*args` and `**kwargs` then are ordinary variables, which a proxy can be passed for; Python would unpack it.
     """
     code = function.__code__.replace(
         co_argcount=count,

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from types import FrameType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -18,7 +18,7 @@ from fxcore.errors import GraphArgumentError, TraceArgumentError, TraceError
 from fxcore.graph import Graph
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
-from fxcore.node_data.module_stack import ModuleCall, frame_of
+from fxcore.node_data.module_stack import ModuleCall, innermost_call
 from fxcore.operator_schemas import check_for_mutable_operation
 from fxcore.tracing import call_site
 from fxcore.tracing.call_site import user_frame, user_line
@@ -51,7 +51,7 @@ __all__ = ["GraphAppendingTracer", "SymbolicValue", "TracerBase"]
 
 
 class SymbolicValue:
-    """A stand-in for a value that a graph will compute; `Proxy` is the one kind there is."""
+    """Stands for a value that a graph will compute; `Proxy` is the one kind there is."""
 
     tracer: TracerBase
     node: Node
@@ -81,16 +81,6 @@ CONSTANT_TYPES: frozenset[type] = frozenset(
 _CONSTANTS: tuple[type, ...] = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
 
 
-class ShortWay(Protocol):
-    """What `create_proxy` asks of a recorder."""
-
-    def can_record(self) -> bool:
-        """Tell whether the next node can go this way."""
-
-    def record(self, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> Any:
-        """Record a call and return the stand-in for its result."""
-
-
 class TracerBase:
     """What recording needs, without any idea of modules. Every method may be overridden."""
 
@@ -106,13 +96,11 @@ class TracerBase:
     module_stack: OrderedDict[str, tuple[str, Any]]
     node_name_to_scope: dict[str, tuple[str, Any]]
 
-    # The class of the stand-ins that `proxy` makes; filled in by the file that defines it, which stands above.
+    # The class of the proxies that `proxy` makes; filled in by the file that defines it, which stands above.
     proxy_class: ClassVar[Callable[[Node, TracerBase], Any]]
 
-    # Records in place of the methods below, if nobody overrides them.
-    _recorder: ShortWay | None = None
     # The top of `module_stack`, as of the last look at it.
-    _module_frame: ModuleCall | None = None
+    _module_call: ModuleCall | None = None
 
     def create_node(
         self,
@@ -137,9 +125,7 @@ class TracerBase:
         elif self.module_stack:
             self._note_module(node)
         if self.record_sources:
-            frame = user_frame()
-            if frame is not None:
-                node.meta["source"] = (frame.f_code.co_filename, frame.f_lineno)
+            self._note_source(node)
         if self.record_stack_traces and not node.stack_trace:
             trace = call_site.capture(forward_only=self._record_forward_stack_traces_only)
             if trace:
@@ -148,23 +134,29 @@ class TracerBase:
 
     def _note_module(self, node: Node) -> None:
         """Note on a new node the calls of modules that run."""
-        frame = self._frame_now()
+        call = self._current_call()
         if node._meta is None:
-            node._meta = frame
-        elif frame is not None:  # a hook has written to it already
-            node.meta.update(frame.meta())
+            node._meta = call
+        elif call is not None:  # a hook has written to it already
+            node.meta.update(call.meta())
 
-    def _frame_now(self) -> ModuleCall | None:
+    def _note_source(self, node: Node) -> None:
+        """Note on a new node the user's line that runs."""
+        frame = user_frame()
+        if frame is not None:
+            node.meta["source"] = (frame.f_code.co_filename, frame.f_lineno)
+
+    def _current_call(self) -> ModuleCall | None:
         """Return the innermost call of a module that runs."""
-        stack, frame = self.module_stack, self._module_frame
+        stack, call = self.module_stack, self._module_call
         if not stack:
             return None
-        if frame is None or len(stack) != frame[3] or stack.get(frame[1]) is not frame[2]:  # depth, key, place
-            frame = self._module_frame = frame_of(stack)  # a tracer of the user's changed it
-        return frame
+        if call is None or len(stack) != call.depth or stack.get(call.key) is not call.place:
+            call = self._module_call = innermost_call(stack)  # a tracer of the user's changed the stack
+        return call
 
     def proxy(self, node: Node) -> Any:
-        """Return a stand-in for the value of `node`."""
+        """Return a proxy for the value of `node`."""
         return type(self).proxy_class(node, self)
 
     def create_proxy(
@@ -177,10 +169,10 @@ class TracerBase:
         type_expr: Any | None = None,
         proxy_factory_fn: Callable[[Node], Any] | None = None,
     ) -> Any:
-        """Record a call on values and stand-ins, and return the stand-in for its result."""
-        recorder = self._recorder
-        if recorder is not None and type_expr is None and proxy_factory_fn is None and recorder.can_record():
-            return recorder.record(kind, target, args, kwargs, name)
+        """Record a call on values and proxies, and return the proxy for its result.
+
+        Raises GraphArgumentError (an AssertionError) if `create_arg` is overridden and returns other containers.
+        """
         node_args = self.create_arg(args)
         node_kwargs = self.create_arg(kwargs)
         if not isinstance(node_args, tuple) or not isinstance(node_kwargs, dict):
@@ -192,10 +184,10 @@ class TracerBase:
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """Return what stands for `a` in the arguments of a node: stand-ins become their nodes, containers are mapped.
+        """Return what stands for `a` in the arguments of a node: proxies become their nodes, containers are mapped.
 
         Raises TraceArgumentError (a NotImplementedError) for an object that a graph cannot hold, and GraphError for
-        a dict with a stand-in in a key.
+        a dict with a proxy in a key.
         """
         kind = type(a)
         if kind in CONSTANT_TYPES:
@@ -256,7 +248,7 @@ class TracerBase:
         return (f" at {line}" if line else "") + (f" (in module {path!r})" if path else "")
 
     def to_bool(self, obj: Any) -> bool:
-        """Answer a stand-in that is asked for its truth. By default raises TraceError: nobody knows it."""
+        """Return the truth of a proxy. By default raises TraceError (a ValueError): it is not known while tracing."""
         raise TraceError(
             "symbolically traced variables cannot be used as inputs to control flow\n"
             f"{_describe(obj)} was asked for its truth{self._place()}\n"
@@ -266,7 +258,7 @@ class TracerBase:
         )
 
     def iter(self, obj: Any) -> Iterator[Any]:
-        """Answer a stand-in that is iterated. By default raises TraceError: nobody knows its length."""
+        """Return an iterator over a proxy. By default raises TraceError (a ValueError): its length is not known."""
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
             f"**kwargs function argument.\n{_describe(obj)} was iterated{self._place()}\n"
@@ -275,7 +267,7 @@ class TracerBase:
         )
 
     def keys(self, obj: Any) -> Any:
-        """Answer `.keys()` of a stand-in, and `**` of it; by default records a call of the method."""
+        """Return `.keys()` of a proxy, which `**` asks for too; by default records a call of the method."""
         return self.create_proxy("call_method", "keys", (obj,), {})
 
     def _find_user_frame(self) -> FrameType | None:
@@ -289,7 +281,7 @@ class TraceArgumentKeyError(TraceError, RuntimeError):
 def _shown(value: object) -> str:
     try:
         return f"{value!r:.200}"
-    except Exception:  # its repr may compute with the very stand-ins that it holds
+    except Exception:  # its repr may compute with the proxies that it holds
         return f"An object of type {type(value).__name__}"
 
 

@@ -50,7 +50,7 @@ def wrap(fn_or_name: _T) -> _T:
 
 
 def find_symbolic(value: Any) -> SymbolicValue | None:
-    """Return a stand-in somewhere in nested arguments, the last one if there are several; None if there is none."""
+    """Return a proxy somewhere in nested arguments, the last one if there are several; None if there is none."""
     if isinstance(value, SymbolicValue):
         return value
     if isinstance(value, dict):
@@ -66,8 +66,8 @@ def find_symbolic(value: Any) -> SymbolicValue | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def recorded_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` as one that becomes a node when called on a stand-in, and runs as usual otherwise."""
+def wrapped_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` as one that becomes a node when called on a proxy, and runs as usual otherwise."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def recorded_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _recorded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         found = find_symbolic((args, kwargs))
@@ -92,24 +92,24 @@ def _recorded_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
     return call
 
 
-def record_registered(patcher: Patcher) -> None:
-    """Make every registered function, torch.fx's registrations included, a recorded one until the patcher leaves."""
+def patch_registered(patcher: Patcher) -> None:
+    """Let calls of every registered function, torch.fx's registrations included, be recorded by the patcher's trace."""
     for (_, name), names in [*_registered.items(), *torch_fx_registry.wrapped_functions().copy().items()]:
         if name in names or hasattr(builtins, name):
-            patcher.replace(names, name, recorded_function)
+            patcher.replace(names, name, wrapped_function)
     for cls, name in torch_fx_registry.wrapped_methods():
-        patcher.replace(cls, name, functools.partial(_recorded_method, name))
+        patcher.replace(cls, name, functools.partial(_wrapped_method, name))
 
 
-def record_known(patcher: Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
-    """Make those functions in `names`, a module's globals, recorded ones whose id is in `function_ids`."""
+def patch_globals(patcher: Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
+    """Let calls of the functions in `names`, a module's globals, be recorded whose id is in `function_ids`."""
     if not patcher.visit_once(names):
         return
     originals = REPLACEMENTS.originals_of(names)
     if function_ids.isdisjoint(map(id, list(originals.values()))):
         return
     known = {
-        name: recorded_function(value)
+        name: wrapped_function(value)
         for name, value in list(originals.items())
         if id(value) in function_ids and not name.startswith("_") and callable(value)
     }
@@ -123,7 +123,7 @@ class _PublicFunctions(NamedTuple):
     names: list[str]
     values: list[Any]
     ids: frozenset[int]
-    recorded: dict[str, Callable[..., Any]]
+    wrapped: dict[str, Callable[..., Any]]
 
     def are_of(self, names: dict[str, Any]) -> bool:
         return self.names == list(names) and all(map(operator.is_, self.values, names.values()))
@@ -137,8 +137,8 @@ def _public_functions_of(module: ModuleType) -> _PublicFunctions:
     found = _public_functions.get(module)
     if found is None or not found.are_of(names):
         public = {name: value for name, value in names.items() if not name.startswith("_") and callable(value)}
-        recorded = {name: recorded_function(value) for name, value in public.items()}
-        found = _PublicFunctions(list(names), list(names.values()), frozenset(map(id, public.values())), recorded)
+        wrapped = {name: wrapped_function(value) for name, value in public.items()}
+        found = _PublicFunctions(list(names), list(names.values()), frozenset(map(id, public.values())), wrapped)
         _public_functions[module] = found
     return found
 
@@ -148,16 +148,16 @@ def ids_of_functions(module: ModuleType) -> frozenset[int]:
     return _public_functions_of(module).ids
 
 
-def record_functions_of(patcher: Patcher, module: ModuleType, function_ids: set[int]) -> None:
-    """Make those functions of a module recorded ones whose id is in `function_ids`."""
+def patch_module(patcher: Patcher, module: ModuleType, function_ids: set[int]) -> None:
+    """Let calls of the functions of a module be recorded whose id is in `function_ids`."""
     public = _public_functions_of(module)
     if not public.ids <= function_ids:
-        record_known(patcher, vars(module), function_ids)
-    elif public.recorded and patcher.visit_once(vars(module)):
-        patcher.replace_all(vars(module), public.recorded)
+        patch_globals(patcher, vars(module), function_ids)
+    elif public.wrapped and patcher.visit_once(vars(module)):
+        patcher.replace_all(vars(module), public.wrapped)
 
 
-# Classes made so, in order; their instances may be constants of a graph.
+# Classes with the metaclass below, in the order of their definition; their instances may be constants of a graph.
 proxyable_classes: dict[type, None] = {}
 
 
@@ -169,7 +169,7 @@ class ProxyableClassMeta(type):
         super().__init__(name, bases, attrs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if module_hooks.current() is not None:
+        if module_hooks.is_active():
             found = find_symbolic((args, kwargs))
             if found is not None:
                 return found.tracer.create_proxy("call_function", cls, args, kwargs)

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import copy
@@ -13,7 +11,6 @@ import fxcore
 from fixtures.oracle import assert_same
 from fxcore import Graph, GraphModule, Tracer
 from fxcore.errors import FxError
-from fxcore.graph_module import unused_module_paths
 
 
 class Model(nn.Module):
@@ -233,10 +230,13 @@ def test_a_module_whose_parameter_is_read_stays():
         def forward(self, x):
             return x + self.outer[0].weight
 
-    root = Reads()
-    graph = fxcore.Tracer().trace(root)
+    traced = fxcore.symbolic_trace(Reads())
+    traced.add_submodule("outer.1", nn.ReLU())
 
-    assert unused_module_paths(root, graph.nodes) == ["outer.1"]
+    traced.delete_all_unused_submodules()
+
+    assert [path for path, _ in traced.named_modules()] == ["", "outer", "outer.0"]
+    assert list(traced.state_dict()) == ["outer.0.weight"]
 
 
 class Inner(nn.Module):

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import contextlib
@@ -90,7 +88,7 @@ def test_an_overridden_run_node_is_asked_for_every_node():
     assert names == [node.name for node in traced.graph.nodes]
 
 
-def test_an_overridden_announcement_hears_of_every_node():
+def test_an_overridden_set_current_node_is_called_for_every_node():
     class Announced(Interpreter):
         @contextlib.contextmanager
         def _set_current_node(self, node):
@@ -473,3 +471,19 @@ def test_targets_that_are_no_paths_are_refused(method):
 
     with pytest.raises(AssertionError, match="Expected target to be str, got <class 'int'>: 3 is no name and no path"):
         getattr(transformer, method)(3, (), {})
+
+
+def test_a_method_that_replaces_one_of_a_transformer_s_tracer_is_called_for_every_node():
+    transformer = Transformer(fxcore.symbolic_trace(Small()))
+    names = []
+    create_node = transformer.tracer.create_node
+
+    def noted(*args, **kwargs):
+        node = create_node(*args, **kwargs)
+        names.append(node.name)
+        return node
+
+    transformer.tracer.create_node = noted
+    made = transformer.transform()
+
+    assert names == [node.name for node in made.graph.nodes if node.op not in ("placeholder", "output")]

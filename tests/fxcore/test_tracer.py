@@ -92,7 +92,7 @@ def test_calls_attributes_and_paths_go_through_the_user_s_methods():
     assert_same_success(log)
 
 
-def test_buffers_are_stand_ins_if_asked_for():
+def test_buffers_are_proxies_if_asked_for():
     class Model(nn.Module):
         def __init__(self):
             super().__init__()

@@ -20,8 +20,8 @@ def nest(depth):
 
 @pytest.mark.parametrize("depth", [5, 40])
 def test_what_is_inside_is_not_compiled_anew_at_each_level(monkeypatch, depth):
-    for module in list(lazy_forward._OUTDATED):  # of other tests
-        module.is_replaced()
+    for lazy in list(lazy_forward._OUTDATED):  # of other tests
+        lazy.retire()
     compiled = []
     recompile = fxcore.GraphModule.recompile
     monkeypatch.setattr(fxcore.GraphModule, "recompile", lambda self: compiled.append(self) or recompile(self))

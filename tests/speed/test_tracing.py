@@ -1,4 +1,4 @@
-"""Tracing takes the short way where nobody overrides anything, and the same number of steps for each node."""
+"""Tracing records in few steps where nothing is overridden, and in the same number of steps for each node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_node_takes_few_calls(make, most):
 
 
 @pytest.mark.parametrize("make", [layers, functions])
-def test_a_tracer_that_overrides_something_takes_the_long_way(make):
+def test_a_tracer_that_overrides_something_is_asked_at_every_step(make):
     root = make(50)
 
     assert str(Overriding().trace(root)) == str(fxcore.Tracer().trace(root))
@@ -54,8 +54,8 @@ def test_metadata_is_not_written_out_before_somebody_looks():
 def test_the_functions_of_math_are_looked_up_once(monkeypatch):
     fxcore.Tracer().trace(lambda x: x)
     looked = []
-    plain = wrap.recorded_function
-    monkeypatch.setattr(wrap, "recorded_function", lambda function: looked.append(function) or plain(function))
+    plain = wrap.wrapped_function
+    monkeypatch.setattr(wrap, "wrapped_function", lambda function: looked.append(function) or plain(function))
 
     graph = fxcore.Tracer().trace(lambda x: math.cosh(x))
 

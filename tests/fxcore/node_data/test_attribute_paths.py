@@ -61,3 +61,33 @@ def test_deleting_takes_only_the_last_part():
     delete_attribute(root, "0.bias")
 
     assert list(root.state_dict()) == ["0.weight"]
+
+
+def copy_of_inner_relu():
+    source, destination = nn.Module(), nn.Module()
+    source.inner = nn.Sequential(nn.ReLU())
+    copy_attribute(source, destination, "inner.0")
+    return destination.inner
+
+
+def test_a_module_made_on_the_way_has_all_that_an_empty_module_has_for_itself():
+    made, other = copy_of_inner_relu(), copy_of_inner_relu()
+    made._modules.clear()
+
+    assert type(made) is nn.Module
+    assert vars(made) == vars(nn.Module())
+    assert [type(value) for value in vars(made).values()] == [type(value) for value in vars(nn.Module()).values()]
+    assert not any(value is vars(other)[name] for name, value in vars(made).items() if hasattr(value, "clear"))
+
+
+def test_a_replaced_init_of_modules_is_called(monkeypatch):
+    made = []
+    plain = nn.Module.__init__
+
+    def init(self, *args, **kwargs):
+        plain(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(nn.Module, "__init__", init)
+
+    assert any(module is inner for inner in [copy_of_inner_relu()] for module in made)

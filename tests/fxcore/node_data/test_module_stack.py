@@ -9,7 +9,7 @@ from torch import nn
 
 import fxcore
 from fixtures.oracle import assert_same_success
-from fxcore.node_data.module_stack import frame_of
+from fxcore.node_data.module_stack import innermost_call
 
 
 class Block(nn.Module):
@@ -85,8 +85,8 @@ def test_copies_and_pickles_have_the_metadata_whether_somebody_looked_or_not():
         assert isinstance(next(iter(again.nodes)).meta, dict)
 
 
-def test_a_stack_that_somebody_filled_becomes_frames():
-    assert frame_of(OrderedDict()) is None
-    frame = frame_of(OrderedDict(a=("a", int), b=("a.b", str)))
-    assert frame.meta() == {"nn_module_stack": OrderedDict(a=("a", int), b=("a.b", str))}
-    assert list(frame.meta()["nn_module_stack"]) == ["a", "b"]
+def test_a_stack_that_somebody_filled_becomes_a_chain_of_calls():
+    assert innermost_call(OrderedDict()) is None
+    call = innermost_call(OrderedDict(a=("a", int), b=("a.b", str)))
+    assert call.meta() == {"nn_module_stack": OrderedDict(a=("a", int), b=("a.b", str))}
+    assert list(call.meta()["nn_module_stack"]) == ["a", "b"]

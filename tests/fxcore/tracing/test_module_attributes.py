@@ -6,11 +6,10 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore.tracing.module_attributes import (
-    PathsByIdentity,
-    constant_attributes,
+    AttributePaths,
     constant_prefix,
     is_kept_as_attribute,
-    survey,
+    module_paths_and_constants,
 )
 
 
@@ -82,7 +81,7 @@ def test_a_generator_is_kept_on_the_module():
 
 def test_paths_are_told_by_identity():
     root = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1))
-    paths = PathsByIdentity(root)
+    paths = AttributePaths(root)
 
     assert paths.parameter(root[0].weight) == "0.weight"
     assert paths.buffer(root[1].running_mean) == "1.running_mean"
@@ -96,11 +95,11 @@ def test_plain_tensors_are_found_below_the_root():
     root = nn.Sequential(nn.ReLU())
     root[0].table = torch.ones(1)
 
-    assert constant_attributes(root) == {root[0].table: "0.table"}
+    assert module_paths_and_constants(root)[1] == {root[0].table: "0.table"}
     assert "_tensor_constant0" in str(fxcore.symbolic_trace(lambda x: x + torch.ones(1)).graph)
 
 
-def test_one_walk_finds_what_two_would_also_where_modules_are_shared():
+def test_of_a_shared_module_the_first_path_counts_and_of_its_constants_the_last():
     shared = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
     shared[1].scale = torch.ones(1)
     models = {
@@ -108,8 +107,8 @@ def test_one_walk_finds_what_two_would_also_where_modules_are_shared():
         "plain": nn.ModuleDict({"b": shared, "a": nn.Sequential(nn.Tanh(), nn.ModuleList([nn.ReLU()]))}),
     }
 
-    for model in models.values():
-        paths, constants = survey(model)
+    for name, model in models.items():
+        paths, constants = module_paths_and_constants(model)
 
         assert list(paths.items()) == [(module, path) for path, module in model.named_modules()]
-        assert list(constants.values()) == list(constant_attributes(model).values())
+        assert list(constants.values()) == [{"shared": "b.0.1.scale", "plain": "b.1.scale"}[name]]

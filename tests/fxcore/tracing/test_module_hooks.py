@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import copy
@@ -11,10 +9,10 @@ from torch import nn
 
 import fxcore
 from fxcore.tracing import module_hooks
-from fxcore.tracing.module_hooks import ListenedDict, listened_state
+from fxcore.tracing.module_hooks import InterceptedDict, intercepted_state
 
 
-class Louder(ListenedDict):
+class Louder(InterceptedDict):
     def __getitem__(self, name):
         value = dict.__getitem__(self, name)
         return f"{name} was read" if isinstance(value, torch.Tensor) else value
@@ -24,7 +22,7 @@ def test_readers_get_the_answer_and_afterwards_the_value_again():
     module = nn.BatchNorm1d(2)
     weight, mean = module.weight, module.running_mean
 
-    with listened_state([module], Louder):
+    with intercepted_state([module], Louder):
         assert (module.weight, module.running_mean) == ("weight was read", "running_mean was read")
         assert dict(module.named_parameters())["weight"] is weight
 
@@ -38,7 +36,7 @@ def test_what_the_traced_code_changes_stays_changed():
     added = nn.Parameter(torch.ones(1))
     parameters = module._parameters
 
-    with listened_state([module], Louder):
+    with intercepted_state([module], Louder):
         module.added = added
         del module.bias
         module.running_mean = torch.ones(2)
@@ -48,9 +46,9 @@ def test_what_the_traced_code_changes_stays_changed():
     assert torch.equal(module.running_mean, torch.ones(2))
 
 
-def test_two_who_listen_to_one_module_share_the_dict_until_the_last_has_left():
+def test_two_traces_of_one_module_share_the_dict_until_the_last_has_left():
     module = nn.Linear(2, 2)
-    first, second = listened_state([module], Louder), listened_state([module], Louder)
+    first, second = intercepted_state([module], Louder), intercepted_state([module], Louder)
 
     first.__enter__()
     second.__enter__()
@@ -64,7 +62,7 @@ def test_two_who_listen_to_one_module_share_the_dict_until_the_last_has_left():
 def test_an_error_restores_too():
     module = nn.Linear(2, 2)
 
-    with pytest.raises(ZeroDivisionError), listened_state([module], Louder):
+    with pytest.raises(ZeroDivisionError), intercepted_state([module], Louder):
         raise ZeroDivisionError
 
     assert isinstance(module.weight, nn.Parameter)
@@ -73,7 +71,7 @@ def test_an_error_restores_too():
 def test_a_copy_made_meanwhile_is_an_ordinary_module():
     module = nn.Linear(2, 2)
 
-    with listened_state([module], Louder):
+    with intercepted_state([module], Louder):
         copied = copy.deepcopy(module)
 
     assert type(copied._parameters) is dict
@@ -93,12 +91,12 @@ def test_a_copy_made_meanwhile_is_an_ordinary_module():
         lambda held: held.__ior__({"new": 2}),
     ],
 )
-def test_every_way_to_change_it_is_handed_back(change):
+def test_every_way_to_change_it_changes_the_original(change):
     module = nn.Linear(2, 2)
     expected = dict(module._parameters)
     change(expected)
 
-    with listened_state([module], Louder):
+    with intercepted_state([module], Louder):
         change(module._parameters)
 
     assert module._parameters == expected
@@ -192,7 +190,7 @@ def test_a_failed_trace_leaves_nothing_behind():
         fxcore.symbolic_trace(Broken())
 
     assert (nn.Module.__call__, nn.Module.__getattr__) == (call, getattr_)
-    assert module_hooks.current() is None
+    assert not module_hooks.is_active()
 
 
 def test_a_trace_inside_a_trace_is_its_own():

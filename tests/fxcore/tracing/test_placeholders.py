@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import functools
@@ -133,7 +131,7 @@ def test_concrete_values_are_fixed_and_checked_as_in_torch_fx(concrete):
     def code(fx):
         text = fx.symbolic_trace(flagged, concrete).code
         # The function that checks for None is each library's own.
-        return text.replace("torch.fx._symbolic_trace._assert", "fxcore_tracing_placeholders__assert")
+        return text.replace("torch.fx._symbolic_trace._assert", "fxcore__symbolic_trace__assert")
 
     assert_same(code)
 
@@ -177,3 +175,17 @@ def test_a_decorated_function_has_the_parameters_of_the_one_inside():
             return x * n
 
     assert_same_success(lambda fx: fx.symbolic_trace(Model()).code)
+
+
+def test_the_check_for_none_is_named_where_torch_fx_has_it():
+    traced = fxcore.symbolic_trace(flagged, {"flag": True, "nothing": None})
+
+    assert "fxcore__symbolic_trace__assert_is_none(nothing_1" in traced.code
+    assert fxcore._symbolic_trace._assert_is_none in [node.target for node in traced.graph.nodes]
+
+
+def test_a_warning_of_an_input_that_cannot_be_checked_points_to_the_user_s_line():
+    with pytest.warns(UserWarning, match="Was not able to add assertion") as caught:
+        fxcore.symbolic_trace(flagged, {"flag": True, "n": torch.ones(1)})
+
+    assert [warning.filename for warning in caught] == [__file__]

@@ -83,14 +83,14 @@ def test_an_object_whose_text_cannot_be_made_is_refused_by_its_type():
 
 
 @pytest.mark.parametrize("key", [lambda x: x, lambda x: (1, x)])
-def test_a_stand_in_as_a_key_is_refused(key):
+def test_a_proxy_as_a_key_is_refused(key):
     with pytest.raises(RuntimeError, match=r"Keys for dictionaries .* cannot contain a Node\. Got key: x") as caught:
         fxcore.symbolic_trace(lambda x: {key(x): 1})
 
     assert isinstance(caught.value, FxError)
 
 
-def test_a_tracer_can_answer_for_its_stand_ins():
+def test_a_tracer_can_answer_for_its_proxies():
     def graph(fx):
         class Answers(fx.Tracer):
             def to_bool(self, obj):
@@ -130,7 +130,7 @@ def test_everything_goes_through_the_methods_that_a_user_overrides():
                 return super().create_proxy(*args, **kwargs)
 
             def proxy(self, node):
-                calls.append(("stand-in", node.name))
+                calls.append(("proxy", node.name))
                 return super().proxy(node)
 
         Logs().trace(lambda x, y=2: (torch.cat([x, x.relu()], dim=y), {"k": x[0:1]}, x + 1.5))

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import functools
@@ -13,7 +11,7 @@ import fxcore
 from fixtures.oracle import assert_same_success
 from fxcore import wrap
 from fxcore.errors import FxError
-from fxcore.tracing.wrap import find_symbolic, recorded_function
+from fxcore.tracing.wrap import find_symbolic, wrapped_function
 
 wrap("len")
 wrap("defined_below")
@@ -55,12 +53,12 @@ def test_functions_registered_in_any_way_become_calls():
 
 
 @pytest.mark.parametrize("place", [lambda x: [1, (x,)], lambda x: {"a": [x]}, lambda x: slice(None, x)])
-def test_a_stand_in_is_found_wherever_it_is_nested(place):
+def test_a_proxy_is_found_wherever_it_is_nested(place):
     assert targets(lambda x: defined_below(place(x))) == [defined_below]
     assert targets(lambda x: defined_below(1, options=place(x))) == [defined_below]
 
 
-def test_without_a_stand_in_the_function_runs():
+def test_without_a_proxy_the_function_runs():
     traced = fxcore.symbolic_trace(lambda x: x + decorated(1) + len([1, 2, 3]))
 
     assert [node.args[1] for node in traced.graph.nodes if len(node.args) == 2] == [2, 3]
@@ -107,7 +105,7 @@ def test_wrapping_inside_a_function_is_refused_with_the_place():
     assert "'test_wrapping_inside_a_function_is_refused_with_the_place'" in str(caught.value)
 
 
-def test_the_last_stand_in_answers_and_plain_values_have_none():
+def test_the_last_proxy_answers_and_plain_values_have_none():
     graph = fxcore.Graph()
     first, last = fxcore.Proxy(graph.placeholder("a")), fxcore.Proxy(graph.placeholder("b"))
 
@@ -115,13 +113,13 @@ def test_the_last_stand_in_answers_and_plain_values_have_none():
     assert find_symbolic([1, {"k": (2, None)}]) is None
 
 
-def test_a_recorded_function_says_that_it_was_wrapped():
+def test_a_wrapped_function_says_that_it_was_wrapped():
     graph = fxcore.Graph()
 
-    proxy = recorded_function(decorated)(fxcore.Proxy(graph.placeholder("x")))
+    proxy = wrapped_function(decorated)(fxcore.Proxy(graph.placeholder("x")))
 
     assert proxy.node.meta == {"is_wrapped": True}
-    assert recorded_function(decorated).__name__ == "decorated"
+    assert wrapped_function(decorated).__name__ == "decorated"
 
 
 def pair_class(fx):
@@ -135,7 +133,7 @@ def pair_class(fx):
     return Pair
 
 
-def test_construction_from_stand_ins_is_recorded():
+def test_construction_from_proxies_is_recorded():
     def graph(fx):
         Pair = pair_class(fx)
 
