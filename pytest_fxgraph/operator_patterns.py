@@ -30,7 +30,7 @@ def call_nodes(graph_module: fxcore.GraphModule) -> list[fxcore.Node]:
     return [node for node in graph_module.graph.nodes if node.op in CALLS]
 
 
-def spellings(node: fxcore.Node, graph_module: fxcore.GraphModule) -> tuple[str, ...]:
+def names_of_call(node: fxcore.Node, graph_module: fxcore.GraphModule) -> tuple[str, ...]:
     """Give the names by which a call can be asked for, the one to show first."""
     if node.op == "call_method":
         return (str(node.target),)
@@ -49,7 +49,7 @@ def matches(target: Any, node: fxcore.Node, graph_module: fxcore.GraphModule) ->
     if isinstance(target, str):
         if _is_method_name(target):
             return node.op == "call_method" and node.target == target
-        return any(fnmatchcase(name, target) for name in spellings(node, graph_module))
+        return any(fnmatchcase(name, target) for name in names_of_call(node, graph_module))
     if node.op == "call_module":
         return isinstance(target, type) and isinstance(graph_module.get_submodule(str(node.target)), target)
     if isinstance(target, OpOverloadPacket) and isinstance(node.target, OpOverload):
@@ -57,7 +57,7 @@ def matches(target: Any, node: fxcore.Node, graph_module: fxcore.GraphModule) ->
     return node.op == "call_function" and node.target is target
 
 
-def refuse_what_never_matches(target: Any, graph_module: fxcore.GraphModule) -> None:
+def validate_target(target: Any, graph_module: fxcore.GraphModule) -> None:
     """Refuse a target that no graph could hold, where that can be told."""
     if isinstance(target, nn.Module):
         raise TargetError(f"an operator is named by its class, not by a module: write {type(target).__name__}")
@@ -93,7 +93,7 @@ def as_targets(targets: Any) -> list[Any]:
 
 
 @functools.cache
-def known_names() -> tuple[str, ...]:
+def known_operator_names() -> tuple[str, ...]:
     """List the names of torch's operators, functions, methods and modules, and of Python's operators."""
     names = {f"operator.{name}" for name in dir(operator) if not name.startswith("_")}
     names |= {name for name in dir(torch.Tensor) if not name.startswith("_")}
@@ -108,12 +108,12 @@ def known_names() -> tuple[str, ...]:
 
 def _names_near(target: str) -> list[str]:
     """Find what may have been meant: the same word in a module, torch's own first, then words spelt alike."""
-    same = sorted((name for name in known_names() if name.endswith(f".{target}")), key=_strangeness)[:3]
-    alike = difflib.get_close_matches(target, known_names(), n=3, cutoff=0.7)
+    same = sorted((name for name in known_operator_names() if name.endswith(f".{target}")), key=_rank)[:3]
+    alike = difflib.get_close_matches(target, known_operator_names(), n=3, cutoff=0.7)
     return same + [name for name in alike if name not in same]
 
 
-def _strangeness(name: str) -> tuple[int, str]:
+def _rank(name: str) -> tuple[int, str]:
     roots = ("torch", "operator", "aten")
     root = name.partition(".")[0]
     return (roots.index(root) if root in roots else len(roots)), name
@@ -124,7 +124,7 @@ def _is_method_name(target: str) -> bool:
 
 
 def _could_match(target: str) -> bool:
-    if any(fnmatchcase(name, target) for name in known_names()):
+    if any(fnmatchcase(name, target) for name in known_operator_names()):
         return True
     if _is_method_name(target):
         return hasattr(torch.Tensor, target)

@@ -12,8 +12,8 @@ from pytest_fxgraph.operator_patterns import (
     call_nodes,
     matches,
     name_of_target,
-    refuse_what_never_matches,
-    spellings,
+    names_of_call,
+    validate_target,
 )
 
 _SHOWN = 12
@@ -35,7 +35,7 @@ class OpsQuery:
 
     def nodes(self, target: Any) -> list[fxcore.Node]:
         """List the nodes that call a target; a target that no graph could hold is refused."""
-        refuse_what_never_matches(target, self._graph_module)
+        validate_target(target, self._graph_module)
         return [node for node in call_nodes(self._graph_module) if matches(target, node, self._graph_module)]
 
     def absent(self, *patterns: Any) -> None:
@@ -53,7 +53,7 @@ class OpsQuery:
         remaining = call_nodes(self._graph_module)
         previous = "the graph begins"
         for position, target in enumerate(targets, start=1):
-            refuse_what_never_matches(target, self._graph_module)
+            validate_target(target, self._graph_module)
             places = [place for place, node in enumerate(remaining) if matches(target, node, self._graph_module)]
             if not places:
                 raise AssertionError(
@@ -67,7 +67,7 @@ class OpsQuery:
         """Fail if a node calls anything that no target of the list names."""
         allowed = as_targets(allow_list)
         for target in allowed:
-            refuse_what_never_matches(target, self._graph_module)
+            validate_target(target, self._graph_module)
         foreign = Counter(
             self._name(node)
             for node in call_nodes(self._graph_module)
@@ -85,7 +85,7 @@ class OpsQuery:
         return dict(Counter(self._name(node) for node in call_nodes(self._graph_module)))
 
     def _name(self, node: fxcore.Node) -> str:
-        return spellings(node, self._graph_module)[0]
+        return names_of_call(node, self._graph_module)[0]
 
     def _sequence(self) -> str:
         names = [self._name(node) for node in call_nodes(self._graph_module)]

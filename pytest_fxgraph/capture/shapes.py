@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
 from pytest_fxgraph.errors import CaptureError, InputsError
+from pytest_fxgraph.rng import generators_kept
 
 
 def positional_arguments(inputs: object, name: str = "inputs") -> tuple[Any, ...]:
@@ -72,7 +73,7 @@ def _values_of_a_run(
     for node in copied.graph.nodes:
         for key in _RECORDED:
             node.meta.pop(key, None)
-    with _random_state_kept(arguments, graph_module), torch.no_grad():
+    with generators_kept(), torch.no_grad():
         try:
             ShapeProp(copied).propagate(*arguments)
         except Exception as error:
@@ -137,11 +138,3 @@ def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(duplicate, requires_grad=tensor.requires_grad)
     return duplicate.requires_grad_(tensor.requires_grad)
-
-
-@contextlib.contextmanager
-def _random_state_kept(arguments: tuple[Any, ...], module: nn.Module) -> Iterator[None]:
-    tensors = [*_tensors_of(module), *_tensors_in(pytree.tree_leaves(arguments))]
-    devices = sorted({tensor.device.index for tensor in tensors if tensor.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices):
-        yield

@@ -10,7 +10,8 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.capture.tracing import TracedGraph, trace, trace_to_read
+from pytest_fxgraph.capture.traced_graph import TracedGraph
+from pytest_fxgraph.capture.tracing import trace, trace_to_read
 from pytest_fxgraph.errors import SubjectError
 
 # Asks the pytest_fxgraph_adapt hooks; None means that nobody knows the object.

@@ -6,33 +6,19 @@ import builtins
 import contextlib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
 import fxcore
-from fxcore.graph import break_cycles
-from pytest_fxgraph.capture.random_constants import generators_kept, traced_alike
+from pytest_fxgraph.capture.random_constants import trace_reproducibly
 from pytest_fxgraph.capture.shapes import record_shapes
+from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.rng import generators_kept
 
 _Function = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class TracedGraph:
-    """A graph and the module that its paths begin at: as much as it takes to read a graph, but not to run it."""
-
-    graph: fxcore.Graph
-    root: Any  # a GraphModule, or what was traced
-    model: Any = None  # what was traced without the lines of its source; None where there is nothing to add
-
-    def free(self) -> None:
-        """Let go of a graph that was made to be read and has been read: its memory is free at once."""
-        if self.model is not None:
-            break_cycles(self.graph)
 
 
 def trace_to_read(model: Any) -> TracedGraph:
@@ -41,7 +27,7 @@ def trace_to_read(model: Any) -> TracedGraph:
     def traced_once() -> TracedGraph:
         return _trace_once(model, _Tracer((), record_sources=False), None, {}, runs=False)
 
-    return traced_alike(name_of(model), traced_once)
+    return trace_reproducibly(name_of(model), traced_once)
 
 
 def traced_again_with_sources(traced: TracedGraph) -> TracedGraph | None:
@@ -78,7 +64,7 @@ def trace(
         tracer = _tracer(_as_tuple(leaf_modules), functions, record_sources=True)
         return _trace_once(model, tracer, concrete_args, borrowed, runs=True)
 
-    graph_module: fxcore.GraphModule = traced_alike(name_of(model), traced_once).root
+    graph_module: fxcore.GraphModule = trace_reproducibly(name_of(model), traced_once).root
     if example_inputs is not None or example_kwargs:
         record_shapes(graph_module, example_inputs, example_kwargs)
     return graph_module
@@ -93,13 +79,13 @@ def _trace_once(
     runs: bool,
 ) -> TracedGraph:
     """Trace; a graph that `runs`, and one with constants that the model is not to keep, gets a module of its own."""
-    with _own_attributes(model, tracer) as before:
+    with _constants_removed(model, tracer) as before:
         try:
-            with _borrowed_builtins(_globals_of(model), borrowed):
+            with _builtins_in_globals(_globals_of(model), borrowed):
                 graph = tracer.trace(model, concrete_args)
         except Exception as error:
             raise CaptureError(describe_failure(model, error)) from error
-        if not runs and not _constants_kept(model, tracer, before):
+        if not runs and not _constants_added(model, tracer, before):
             return TracedGraph(graph, tracer.root, None if tracer.record_sources else model)
         graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
         return TracedGraph(graph_module.graph, graph_module, None if tracer.record_sources else model)
@@ -142,17 +128,17 @@ def _tracer(leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record
 
 
 @contextlib.contextmanager
-def _own_attributes(model: Any, tracer: fxcore.Tracer) -> Iterator[frozenset[str]]:
+def _constants_removed(model: Any, tracer: fxcore.Tracer) -> Iterator[frozenset[str]]:
     """Take the constants that tracing kept on the model away again: the next trace would number its own after them."""
     before = frozenset(vars(model)) if isinstance(model, nn.Module) else frozenset()
     try:
         yield before
     finally:
-        for name in _constants_kept(model, tracer, before):
+        for name in _constants_added(model, tracer, before):
             delattr(model, name)
 
 
-def _constants_kept(model: Any, tracer: fxcore.Tracer, before: frozenset[str]) -> set[str]:
+def _constants_added(model: Any, tracer: fxcore.Tracer, before: frozenset[str]) -> set[str]:
     if not isinstance(model, nn.Module):
         return set()
     return {path for path in getattr(tracer, "tensor_attrs", {}).values() if path in vars(model)} - before
@@ -210,7 +196,7 @@ def _globals_of(model: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _borrowed_builtins(namespace: dict[str, Any], borrowed: Mapping[str, _Function]) -> Iterator[None]:
+def _builtins_in_globals(namespace: dict[str, Any], borrowed: Mapping[str, _Function]) -> Iterator[None]:
     """Show builtins to the tracer, which looks for functions to wrap in the model's globals only."""
     namespace.update(borrowed)
     try:

@@ -8,7 +8,7 @@ import numpy
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.rng import RngState, seed_all
+from pytest_fxgraph.rng import RngState, seed_all
 
 
 @pytest.mark.parametrize(
@@ -23,13 +23,13 @@ def test_a_draw_is_noticed_and_undone(draw, name):
     before = RngState.now()
     first = draw()
 
-    moved = before.moved_to(RngState.now())
+    moved = before.differences(RngState.now())
     before.restore()
 
     assert moved == (name,)
     assert draw() == first
     before.restore()
-    assert before.moved_to(RngState.now()) == ()
+    assert before.differences(RngState.now()) == ()
 
 
 def test_seeding_makes_all_generators_draw_alike():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.transform.model_watch import ModelWatch
+from pytest_fxgraph.transform.model_snapshot import ModelSnapshot
 
 
 def _write(model: Any) -> None:
@@ -35,7 +35,7 @@ def _write(model: Any) -> None:
 def test_each_change_is_named_and_undone(change, words):
     model = nn.Module()
     model.lin, model.bn, model.act = nn.Linear(1, 1), nn.BatchNorm1d(1), nn.ReLU()
-    watch = ModelWatch(model)
+    watch = ModelSnapshot(model)
     assert watch.changes() == []
 
     change(model)
