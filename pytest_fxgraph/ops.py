@@ -1,4 +1,4 @@
-"""Which operators a graph holds: counted, forbidden, in order, from an allow list. The fixture `fx_ops`."""
+"""Questions about the operators that a graph calls: the fixture `fx_ops`."""
 
 from __future__ import annotations
 
@@ -20,36 +20,37 @@ _SHOWN = 12
 
 
 class OpsQuery:
-    """Asks about the operators of one graph.
+    """Counts and checks the operators that one graph calls.
 
     A target is a function (torch.relu), a module class (nn.Conv2d; its subclasses count too), the name of a method
-    ("relu" is x.relu() alone) or a glob over full names ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d").
+    ("relu" is x.relu() alone) or a glob over full names ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d"). Every method
+    raises TargetError (a ValueError) for a target that can match no operator.
     """
 
     def __init__(self, graph_module: fxcore.GraphModule) -> None:
         self._graph_module = graph_module
 
     def count(self, target: Any) -> int:
-        """Count the nodes that call a target."""
+        """Return the number of nodes that call a target."""
         return len(self.nodes(target))
 
     def nodes(self, target: Any) -> list[fxcore.Node]:
-        """List the nodes that call a target; a target that no graph could hold is refused."""
+        """Return the nodes that call a target, in the graph's order."""
         validate_target(target, self._graph_module)
         return [node for node in call_nodes(self._graph_module) if matches(target, node, self._graph_module)]
 
     def absent(self, *patterns: Any) -> None:
-        """Fail if a node calls one of the targets."""
+        """Check that no node calls one of the targets; raises AssertionError, naming the nodes."""
         for pattern in patterns:
             found = self.nodes(pattern)
             if found:
                 names = ", ".join(f"{node.name} ({self._name(node)})" for node in found[:_SHOWN])
                 more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-                words = f"{len(found)} nodes of the graph call it: {names}{more}"
-                raise AssertionError(f"{name_of_target(pattern)} must be absent, and {words}")
+                calls = f"{len(found)} nodes of the graph call it: {names}{more}"
+                raise AssertionError(f"{name_of_target(pattern)} must be absent, and {calls}")
 
     def in_order(self, *targets: Any) -> None:
-        """Fail unless the targets are called in this order; others may come between."""
+        """Check that the targets are called in this order, others may come between; raises AssertionError if not."""
         remaining = call_nodes(self._graph_module)
         previous = "the graph begins"
         for position, target in enumerate(targets, start=1):
@@ -64,7 +65,7 @@ class OpsQuery:
             remaining = remaining[places[0] + 1 :]
 
     def only_from(self, allow_list: Iterable[Any]) -> None:
-        """Fail if a node calls anything that no target of the list names."""
+        """Check that every call matches a target of the list; raises AssertionError, naming the others."""
         allowed = as_targets(allow_list)
         for target in allowed:
             validate_target(target, self._graph_module)
@@ -81,7 +82,7 @@ class OpsQuery:
             )
 
     def counts(self) -> dict[str, int]:
-        """Count all calls by their full name."""
+        """Return the number of calls by the full name of what is called."""
         return dict(Counter(self._name(node) for node in call_nodes(self._graph_module)))
 
     def _name(self, node: fxcore.Node) -> str:

@@ -49,7 +49,6 @@ class CheckDefaults:
         self,
         inputs: Any,
         kwargs: Mapping[str, Any] | None,
-        *,
         rtol: float | None,
         atol: float | None,
         grads: bool,
@@ -58,14 +57,10 @@ class CheckDefaults:
         fp64_reference: bool,
     ) -> EquivalenceCheck:
         rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
+        comparison = OutputComparison(rule, grads, self._compare_outputs)
+        seed = self._seed if seed is None else seed
         return EquivalenceCheck(
-            arguments_of(inputs, kwargs),
-            OutputComparison(rule, requires_grad=grads, custom_comparison=self._compare_outputs),
-            samples,
-            self._seed if seed is None else seed,
-            grads,
-            fp64_reference=fp64_reference,
-            reproduction=self._reproduction,
+            arguments_of(inputs, kwargs), comparison, samples, seed, grads, "graph", fp64_reference, self._reproduction
         )
 
 
@@ -100,16 +95,7 @@ class Equivalence(CheckDefaults):
         fails, InputsError (a TypeError) or ValueError for wrong options.
         """
         __tracebackhide__ = True
-        check = self._new_check(
-            inputs,
-            kwargs,
-            rtol=rtol,
-            atol=atol,
-            grads=grads,
-            samples=samples,
-            seed=seed,
-            fp64_reference=fp64_reference,
-        )
+        check = self._new_check(inputs, kwargs, rtol, atol, grads, samples, seed, fp64_reference)
         model = model_of(model, self._adapt)
         given = to_graph_module(graph, self._adapt) if graph is not None else None
         checked: list[fxcore.GraphModule] = []
@@ -169,7 +155,7 @@ def check_equivalent(
     Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails.
     """
     __tracebackhide__ = True
-    comparison = OutputComparison(ToleranceRule(rtol, atol), requires_grad=grads, custom_comparison=compare_outputs)
+    comparison = OutputComparison(ToleranceRule(rtol, atol), grads, compare_outputs)
     check = EquivalenceCheck(arguments_of(inputs, kwargs), comparison, samples, seed, grads, subject)
     runnable = graph if isinstance(graph, (nn.Module, FunctionType, MethodType)) else to_graph_module(graph)
     check.run(model, GraphCall(runnable, runnable), None)

@@ -13,14 +13,10 @@ _DEFAULTS: dict[torch.dtype, tuple[float, float]] = {
     torch.float32: (1.3e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
     torch.complex32: (1e-3, 1e-5),
-    torch.complex64: (1.3e-6, 1e-5),
     torch.complex128: (1e-7, 1e-7),
-    torch.quint8: (1.3e-6, 1e-5),
-    torch.quint2x4: (1.3e-6, 1e-5),
-    torch.quint4x2: (1.3e-6, 1e-5),
-    torch.qint8: (1.3e-6, 1e-5),
-    torch.qint32: (1.3e-6, 1e-5),
 }
+_AS_FLOAT32 = (torch.complex64, torch.quint8, torch.quint2x4, torch.quint4x2, torch.qint8, torch.qint32)
+_DEFAULTS |= dict.fromkeys(_AS_FLOAT32, _DEFAULTS[torch.float32])
 
 
 @dataclass(frozen=True)

@@ -133,16 +133,7 @@ class TransformCheck(CheckDefaults):
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        check = self._new_check(
-            inputs,
-            kwargs,
-            rtol=rtol,
-            atol=atol,
-            grads=grads,
-            samples=samples,
-            seed=seed,
-            fp64_reference=fp64_reference,
-        )
+        check = self._new_check(inputs, kwargs, rtol, atol, grads, samples, seed, fp64_reference)
         model = model_of(model, self._adapt)
         run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
         results: list[TransformResult] = []

@@ -1,4 +1,4 @@
-"""Each lane gets copies that share, stride and require what the caller's inputs do."""
+"""Each run gets copies that share, stride and require what the caller's inputs do."""
 
 from __future__ import annotations
 

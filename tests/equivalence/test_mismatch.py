@@ -15,7 +15,7 @@ def many(count: int) -> list[Mismatch]:
     return [Mismatch("value", f"output[{index}]", "has other values", FIGURES) for index in range(count)]
 
 
-def test_the_letter_has_six_lines_and_the_section_all():
+def test_the_message_has_six_lines_and_the_section_all():
     error = mismatch_error(many(50), CheckContext(mode="train", sample=1, samples=3, seed=7), ("note one", "note two"))
 
     lines = str(error).splitlines()

@@ -54,7 +54,7 @@ def test_a_tensor_of_every_kind_is_left_alone_while_nothing_changes(make):
 
 
 def zero(tensor: torch.Tensor) -> None:
-    """Write behind torch's back."""
+    """Write without a new version."""
     if tensor.layout is not torch.strided:
         tensor._values().zero_()
     else:
@@ -142,22 +142,22 @@ def test_a_tensor_that_was_turned_or_cut_looks_as_before(change):
 
 
 def test_one_snapshot_after_another_uses_the_same_memory():
-    buffer_pool = BufferPool()
-    first = ValueSnapshot([torch.ones(100)], buffer_pool)
+    pool = BufferPool()
+    first = ValueSnapshot([torch.ones(100)], pool)
     kept = first._buffer
     first.release()
 
-    second = ValueSnapshot([torch.zeros(10)], buffer_pool)
+    second = ValueSnapshot([torch.zeros(10)], pool)
 
     assert second._buffer is kept
     assert second.changed() == set()
 
 
 def test_memory_that_is_lent_is_lent_to_nobody_else():
-    buffer_pool = BufferPool()
-    one, other = buffer_pool.take(100), buffer_pool.take(100)
+    pool = BufferPool()
+    one, other = pool.take(100), pool.take(100)
 
     assert one.data_ptr() != other.data_ptr()
-    buffer_pool.give_back(one)
-    assert buffer_pool.take(50) is one
-    assert buffer_pool.take(5 << 20).numel() >= 5 << 20
+    pool.give_back(one)
+    assert pool.take(50) is one
+    assert pool.take(5 << 20).numel() >= 5 << 20
