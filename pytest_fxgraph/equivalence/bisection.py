@@ -77,15 +77,13 @@ def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: Ou
     expected, obtained = eager.events, graph.events
     last = (0, 0)
     earlier: tuple[list[Event], list[Event]] = ([], [])
-    for one, other in _pairs([event.name for event in expected], [event.name for event in obtained]):
-        if _differ(expected[one], obtained[other], comparison):
-            between = (tuple(expected[last[0] : one]), tuple(obtained[last[1] : other]))
-            return Divergence(
-                expected[one], obtained[other], *between, (one, other), tuple(earlier[0]), tuple(earlier[1])
-            )
-        earlier[0].extend(expected[last[0] : one])
-        earlier[1].extend(obtained[last[1] : other])
-        last = (one + 1, other + 1)
+    for i, j in _pairs([event.name for event in expected], [event.name for event in obtained]):
+        if _differ(expected[i], obtained[j], comparison):
+            between = (tuple(expected[last[0] : i]), tuple(obtained[last[1] : j]))
+            return Divergence(expected[i], obtained[j], *between, (i, j), tuple(earlier[0]), tuple(earlier[1]))
+        earlier[0].extend(expected[last[0] : i])
+        earlier[1].extend(obtained[last[1] : j])
+        last = (i + 1, j + 1)
     rest = (tuple(expected[last[0] :]), tuple(obtained[last[1] :]))
     return Divergence(None, None, *rest, positions=None) if any(rest) else None
 
@@ -113,8 +111,8 @@ def _differ(expected: Event, obtained: Event, comparison: OutputComparison) -> b
         return True
     return any(
         mismatch.kind not in ("stride", "requires_grad")
-        for one, other in zip(expected.outputs, obtained.outputs, strict=True)
-        for mismatch in comparison.compare_tensors(one, other, "")
+        for pair in zip(expected.outputs, obtained.outputs, strict=True)
+        for mismatch in comparison.compare_tensors(*pair, "")
     )
 
 
@@ -154,11 +152,11 @@ def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSet
     """Describe the inputs of the operator that differs: does the error begin there, or did it come in?"""
     if found.positions is None:
         return ()
-    one, other = found.positions
-    eager, of_graph = _record(model, settings, one), _record(graph, settings, other)
+    in_eager, in_graph = found.positions
+    eager, of_graph = _record(model, settings, in_eager), _record(graph, settings, in_graph)
     if eager is None or of_graph is None:
         return ()
-    expected, obtained = eager.inputs.get(one, ()), of_graph.inputs.get(other, ())
+    expected, obtained = eager.inputs.get(in_eager, ()), of_graph.inputs.get(in_graph, ())
     described = ", ".join(_describe(tensor) for tensor in expected[:3]) or "none"
     # Where other operators ran before, they are the cause, and the inputs say nothing more.
     origin = "" if found.only_eager or found.only_graph else f"{_describe_error_origin(expected, obtained)}; "
