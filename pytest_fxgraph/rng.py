@@ -19,16 +19,15 @@ class RngState:
     cpu: torch.Tensor
     cuda: tuple[torch.Tensor, ...]
     python: tuple[Any, ...]
-    numpy: Any  # None where numpy.random is not imported: then nobody can have drawn from it
+    numpy: Any  # None where numpy is not imported: then nobody can have drawn from it
 
     @classmethod
     def now(cls) -> RngState:
         """Read all generators; those of CUDA only if CUDA is in use, because asking would start it."""
         cuda = torch.cuda.get_rng_state_all() if _cuda_is_used() else []
-        numpy = sys.modules.get("numpy.random")
-        return cls(
-            torch.get_rng_state(), tuple(cuda), random.getstate(), numpy.get_state() if numpy is not None else None
-        )
+        numpy = sys.modules.get("numpy")
+        of_numpy = numpy.random.get_state() if numpy is not None else None
+        return cls(torch.get_rng_state(), tuple(cuda), random.getstate(), of_numpy)
 
     def restore(self) -> None:
         """Set all generators back to these states."""
@@ -37,7 +36,7 @@ class RngState:
             torch.cuda.set_rng_state_all(list(self.cuda))
         random.setstate(self.python)
         if self.numpy is not None:
-            sys.modules["numpy.random"].set_state(self.numpy)
+            sys.modules["numpy"].random.set_state(self.numpy)
 
     def differences(self, other: RngState) -> tuple[str, ...]:
         """Name the generators whose states differ; one that only one side has is not compared."""
@@ -71,9 +70,9 @@ def seed_all(seed: int) -> None:
     if _cuda_is_used():
         torch.cuda.manual_seed_all(seed)
     random.seed(seed)
-    numpy = sys.modules.get("numpy.random")
+    numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.seed(seed % 2**32)
+        numpy.random.seed(seed % 2**32)
 
 
 def _cuda_is_used() -> bool:

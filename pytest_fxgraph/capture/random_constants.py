@@ -27,7 +27,7 @@ def trace_reproducibly(name: str, trace_once: Callable[[], TracedGraph]) -> Trac
     before = RngState.now()
     first = trace_once()
     after = RngState.now()
-    # Where numpy.random was imported while tracing, nobody knows whether it was used.
+    # Where numpy was imported while tracing, nobody knows whether its generator was used.
     if not before.differences(after) and (before.numpy is None) == (after.numpy is None):
         return first
     with generators_kept():
