@@ -121,11 +121,11 @@ def _own_ways(item: pytest.Item) -> dict[str, Any]:
         "compare_outputs": _own_comparison(item),
         "adapt": adapt,
         "reproduction": _reproduction_of(item),
-        "spare": _spare_memory_of(item.config),
+        "buffer_pool": _buffer_pool_of(item.config),
     }
 
 
-def _spare_memory_of(config: pytest.Config) -> BufferPool:
+def _buffer_pool_of(config: pytest.Config) -> BufferPool:
     """Return the memory for copies of models' states that all tests of a session share."""
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 

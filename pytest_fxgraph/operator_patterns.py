@@ -1,4 +1,4 @@
-"""What a user may name an operator by: a function, a module class, a method name, a glob over full names."""
+"""Targets, by which a user names operators: a function, a module class, a method name, a glob over full names."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ CALLS = ("call_function", "call_method", "call_module")
 
 
 class TargetError(GateError, ValueError):
-    """A target that no operator could ever match: asking for it would always give the same answer."""
+    """A target that can match no operator, so that asking for it always gives the same answer."""
 
 
 def call_nodes(graph_module: fxcore.GraphModule) -> list[fxcore.Node]:
-    """List the nodes of a graph that call something."""
+    """Return the nodes of a graph that call something."""
     return [node for node in graph_module.graph.nodes if node.op in CALLS]
 
 
-def spellings(node: fxcore.Node, graph_module: fxcore.GraphModule) -> tuple[str, ...]:
-    """Give the names by which a call can be asked for, the one to show first."""
+def names_of_call(node: fxcore.Node, graph_module: fxcore.GraphModule) -> tuple[str, ...]:
+    """Return the full names that a glob can match for a call; the first is the one to show."""
     if node.op == "call_method":
         return (str(node.target),)
     if node.op == "call_module":
@@ -45,11 +45,11 @@ def spellings(node: fxcore.Node, graph_module: fxcore.GraphModule) -> tuple[str,
 
 
 def matches(target: Any, node: fxcore.Node, graph_module: fxcore.GraphModule) -> bool:
-    """Tell whether a call is one of those that a target names."""
+    """Tell whether a node's call matches a target."""
     if isinstance(target, str):
         if _is_method_name(target):
             return node.op == "call_method" and node.target == target
-        return any(fnmatchcase(name, target) for name in spellings(node, graph_module))
+        return any(fnmatchcase(name, target) for name in names_of_call(node, graph_module))
     if node.op == "call_module":
         return isinstance(target, type) and isinstance(graph_module.get_submodule(str(node.target)), target)
     if isinstance(target, OpOverloadPacket) and isinstance(node.target, OpOverload):
@@ -57,8 +57,8 @@ def matches(target: Any, node: fxcore.Node, graph_module: fxcore.GraphModule) ->
     return node.op == "call_function" and node.target is target
 
 
-def refuse_what_never_matches(target: Any, graph_module: fxcore.GraphModule) -> None:
-    """Refuse a target that no graph could hold, where that can be told."""
+def validate_target(target: Any, graph_module: fxcore.GraphModule) -> None:
+    """Raise TargetError (a ValueError) if a target can match no operator, as far as that can be known."""
     if isinstance(target, nn.Module):
         raise TargetError(f"an operator is named by its class, not by a module: write {type(target).__name__}")
     if not isinstance(target, str):
@@ -74,7 +74,7 @@ def refuse_what_never_matches(target: Any, graph_module: fxcore.GraphModule) -> 
 
 
 def name_of_target(target: Any) -> str:
-    """Name a target as the user will know it again."""
+    """Return the name of a target as messages show it."""
     if isinstance(target, str):
         return target
     if isinstance(target, type):
@@ -86,15 +86,15 @@ def name_of_target(target: Any) -> str:
 
 
 def as_targets(targets: Any) -> list[Any]:
-    """Read one target or several."""
+    """Return one target, or several, as a list."""
     if isinstance(targets, (str, type)) or not isinstance(targets, Iterable) or isinstance(targets, OpOverloadPacket):
         return [targets]
     return list(targets)
 
 
 @functools.cache
-def known_names() -> tuple[str, ...]:
-    """List the names of torch's operators, functions, methods and modules, and of Python's operators."""
+def _known_names() -> tuple[str, ...]:
+    """Return the sorted names of torch's operators, functions, methods and modules, and of Python's operators."""
     names = {f"operator.{name}" for name in dir(operator) if not name.startswith("_")}
     names |= {name for name in dir(torch.Tensor) if not name.startswith("_")}
     names |= {f"torch.nn.{name}" for name, value in vars(nn).items() if isinstance(value, type)}
@@ -107,13 +107,13 @@ def known_names() -> tuple[str, ...]:
 
 
 def _names_near(target: str) -> list[str]:
-    """Find what may have been meant: the same word in a module, torch's own first, then words spelt alike."""
-    same = sorted((name for name in known_names() if name.endswith(f".{target}")), key=_strangeness)[:3]
-    alike = difflib.get_close_matches(target, known_names(), n=3, cutoff=0.7)
+    """Find names that may have been meant: the same name in a module, torch's own first, then similar names."""
+    same = sorted((name for name in _known_names() if name.endswith(f".{target}")), key=_rank)[:3]
+    alike = difflib.get_close_matches(target, _known_names(), n=3, cutoff=0.7)
     return same + [name for name in alike if name not in same]
 
 
-def _strangeness(name: str) -> tuple[int, str]:
+def _rank(name: str) -> tuple[int, str]:
     roots = ("torch", "operator", "aten")
     root = name.partition(".")[0]
     return (roots.index(root) if root in roots else len(roots)), name
@@ -124,7 +124,7 @@ def _is_method_name(target: str) -> bool:
 
 
 def _could_match(target: str) -> bool:
-    if any(fnmatchcase(name, target) for name in known_names()):
+    if any(fnmatchcase(name, target) for name in _known_names()):
         return True
     if _is_method_name(target):
         return hasattr(torch.Tensor, target)

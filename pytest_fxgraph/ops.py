@@ -1,4 +1,4 @@
-"""Which operators a graph holds: counted, forbidden, in order, from an allow list. The fixture `fx_ops`."""
+"""Questions about the operators that a graph calls: the fixture `fx_ops`."""
 
 from __future__ import annotations
 
@@ -12,48 +12,49 @@ from pytest_fxgraph.operator_patterns import (
     call_nodes,
     matches,
     name_of_target,
-    refuse_what_never_matches,
-    spellings,
+    names_of_call,
+    validate_target,
 )
 
 _SHOWN = 12
 
 
 class OpsQuery:
-    """Asks about the operators of one graph.
+    """Counts and checks the operators that one graph calls.
 
     A target is a function (torch.relu), a module class (nn.Conv2d; its subclasses count too), the name of a method
-    ("relu" is x.relu() alone) or a glob over full names ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d").
+    ("relu" is x.relu() alone) or a glob over full names ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d"). Every method
+    raises TargetError (a ValueError) for a target that can match no operator.
     """
 
     def __init__(self, graph_module: fxcore.GraphModule) -> None:
         self._graph_module = graph_module
 
     def count(self, target: Any) -> int:
-        """Count the nodes that call a target."""
+        """Return the number of nodes that call a target."""
         return len(self.nodes(target))
 
     def nodes(self, target: Any) -> list[fxcore.Node]:
-        """List the nodes that call a target; a target that no graph could hold is refused."""
-        refuse_what_never_matches(target, self._graph_module)
+        """Return the nodes that call a target, in the graph's order."""
+        validate_target(target, self._graph_module)
         return [node for node in call_nodes(self._graph_module) if matches(target, node, self._graph_module)]
 
     def absent(self, *patterns: Any) -> None:
-        """Fail if a node calls one of the targets."""
+        """Check that no node calls one of the targets; raises AssertionError, naming the nodes."""
         for pattern in patterns:
             found = self.nodes(pattern)
             if found:
                 names = ", ".join(f"{node.name} ({self._name(node)})" for node in found[:_SHOWN])
                 more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-                words = f"{len(found)} nodes of the graph call it: {names}{more}"
-                raise AssertionError(f"{name_of_target(pattern)} must be absent, and {words}")
+                calls = f"{len(found)} nodes of the graph call it: {names}{more}"
+                raise AssertionError(f"{name_of_target(pattern)} must be absent, and {calls}")
 
     def in_order(self, *targets: Any) -> None:
-        """Fail unless the targets are called in this order; others may come between."""
+        """Check that the targets are called in this order, others may come between; raises AssertionError if not."""
         remaining = call_nodes(self._graph_module)
         previous = "the graph begins"
         for position, target in enumerate(targets, start=1):
-            refuse_what_never_matches(target, self._graph_module)
+            validate_target(target, self._graph_module)
             places = [place for place, node in enumerate(remaining) if matches(target, node, self._graph_module)]
             if not places:
                 raise AssertionError(
@@ -64,10 +65,10 @@ class OpsQuery:
             remaining = remaining[places[0] + 1 :]
 
     def only_from(self, allow_list: Iterable[Any]) -> None:
-        """Fail if a node calls anything that no target of the list names."""
+        """Check that every call matches a target of the list; raises AssertionError, naming the others."""
         allowed = as_targets(allow_list)
         for target in allowed:
-            refuse_what_never_matches(target, self._graph_module)
+            validate_target(target, self._graph_module)
         foreign = Counter(
             self._name(node)
             for node in call_nodes(self._graph_module)
@@ -81,11 +82,11 @@ class OpsQuery:
             )
 
     def counts(self) -> dict[str, int]:
-        """Count all calls by their full name."""
+        """Return the number of calls by the full name of what is called."""
         return dict(Counter(self._name(node) for node in call_nodes(self._graph_module)))
 
     def _name(self, node: fxcore.Node) -> str:
-        return spellings(node, self._graph_module)[0]
+        return names_of_call(node, self._graph_module)[0]
 
     def _sequence(self) -> str:
         names = [self._name(node) for node in call_nodes(self._graph_module)]

@@ -1,4 +1,4 @@
-"""Replacing a pattern, with an account of what was found and what was not. The fixture `fx_rewrite`."""
+"""Replacing a pattern, and saying what matched and what did not: the fixture `fx_rewrite`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LINE = 240
 
 @dataclass(frozen=True)
 class RewriteMessage:
-    """The words for one rewrite."""
+    """The explanation of one rewrite as text."""
 
     explanation: MatchExplanation
-    taken: Sequence[InternalMatch]  # matches that were wanted
-    refused: Sequence[InternalMatch]  # matches that a filter of the user's did not want
+    accepted: Sequence[InternalMatch]  # by all filters
+    refused: Sequence[InternalMatch]  # by a filter of the user's
     replaced: int
 
     def text(self) -> str:
-        """Give all of it, a line a fact; never more than some twenty lines."""
+        """Return the text, one fact a line, at most some twenty lines."""
         lines = [self._headline(), *self._absent_lines(), *self._refused_lines()]
         for place in self.explanation.near:
             lines += self._lines_of(place)
@@ -43,7 +43,7 @@ class RewriteMessage:
     def _headline(self) -> str:
         if not self.replaced:
             return "the pattern did not match" + ("; the nearest places:" if self.explanation.near else "")
-        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.taken]
+        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.accepted]
         found = "; ".join(places[:_NAMED]) + (f" and {len(places) - _NAMED} more" if len(places) > _NAMED else "")
         near = "; the nearest places that did not:" if self.explanation.near else ""
         return f"the pattern matched {_times(self.replaced)}: {found}{near}"
@@ -87,7 +87,7 @@ MatchFilter = Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], bool]
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """What came of replacing a pattern."""
+    """What `fx_rewrite` and `rewrite` return."""
 
     graph_module: fxcore.GraphModule  # the rewritten graph
     matched: list[ReplacedPatterns]  # the places, in order; empty where the pattern did not match
@@ -99,16 +99,16 @@ class RewriteResult:
 
     @cached_property
     def explanation(self) -> MatchExplanation:
-        """Say which places of the graph as it was are matches, and why those that come nearest are none."""
+        """Return the matches in the graph as it was, and why the nearest other places do not match, as data."""
         return explain_matching(self._matcher, self._before.graph, self._node_name_match)
 
     def explain(self) -> str:
-        """Say in words what matched, and of the nearest places that did not, why: nodes, source lines, reasons."""
-        taken: list[InternalMatch] = []
+        """Return a text: what matched, and why the nearest other places did not, with nodes and source lines."""
+        accepted: list[InternalMatch] = []
         refused: list[InternalMatch] = []
         for match in self.explanation.matches:
-            (taken if self._is_accepted(match) else refused).append(match)
-        return RewriteMessage(self.explanation, taken, refused, len(self.matched)).text()
+            (accepted if self._is_accepted(match) else refused).append(match)
+        return RewriteMessage(self.explanation, accepted, refused, len(self.matched)).text()
 
     def _is_accepted(self, match: InternalMatch) -> bool:
         return all(accepts(match, self._before.graph, self._matcher.pattern) for accepts in self._filters)
@@ -128,12 +128,14 @@ def rewrite(
     bind_arguments: bool = False,
     adapt: Adapter | None = None,
 ) -> RewriteResult:
-    """Replace a pattern and return the places and the graph; options as of `replace_pattern_with_filters`.
+    """Replace a pattern in a graph; the options are those of fxcore's `replace_pattern_with_filters`.
 
-    An fxcore.GraphModule is rewritten in place, as replace_pattern does; of any other subject a graph is made first.
+    An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places that
+    matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what is no
+    subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
     """
     graph_module = to_graph_module(gm, adapt)
-    # Traced once: what is explained later must be what was looked for.
+    # Traced once, so that explain() explains the pattern that was searched for.
     sought = pattern if isinstance(pattern, fxcore.Graph) else to_graph_module(pattern, adapt)
     before = fxcore.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
     matched = replace_pattern_with_filters(

@@ -1,12 +1,10 @@
-"""Hypothesis strategies for random modules, graphs and inputs, to drive passes of your own with.
+"""Hypothesis strategies for random modules, graphs and inputs, to test passes with.
 
-from hypothesis import given
-from pytest_fxgraph import assert_equivalent, strategies
-
-@given(strategies.modules_with_inputs())
-def test_my_pass_keeps_what_a_module_computes(drawn):
-    model, inputs = drawn
-    assert_equivalent(model, my_pass(fxcore.symbolic_trace(model)), inputs)
+Example:
+    @given(strategies.modules_with_inputs())
+    def test_my_pass_keeps_what_a_module_computes(drawn):
+        model, inputs = drawn
+        assert_equivalent(model, my_pass(fxcore.symbolic_trace(model)), inputs)
 """
 
 from __future__ import annotations
@@ -22,21 +20,30 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 import fxcore
 from pytest_fxgraph.errors import GateError
 
-# Batch, channels, height and width of every value.
+try:
+    from hypothesis import strategies as st
+except ImportError as missing:
+    raise GateError(
+        "pytest_fxgraph.strategies needs hypothesis, which is not installed: pip install 'pytest-fxgraph[hypothesis]'"
+    ) from missing
+
+__all__ = ["graphs", "graphs_with_inputs", "inputs_of", "modules", "modules_with_inputs", "tensors"]
+
+# Batch, channels, height and width of every value in a drawn module.
 SHAPE = (2, 4, 6, 6)
 _CHANNELS, _WIDTH = SHAPE[1], SHAPE[3]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What one step of a random module does with one or two earlier values."""
+    """What one step of a drawn module computes from one or two earlier values."""
 
     apply: Callable[[Any, Any, Any], Any]  # layer, x, y -> value; the layer is None where there is none
-    text: str  # how a reader would write it
+    text: str  # as source code, with {x} and {y}
     layer: Callable[[], nn.Module] | None = None
-    draws: bool = False  # it may draw random numbers
-    writes: bool = False  # it writes into an earlier value
-    trains: bool = False  # it changes its module in train mode
+    draws: bool = False  # uses random numbers
+    writes: bool = False  # writes into an earlier value
+    trains: bool = False  # changes its module in train mode
 
 
 def _call(layer: Any, x: Any, y: Any) -> Any:
@@ -103,7 +110,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def usable_operations(*, random: bool, mutation: bool, training_state: bool) -> list[str]:
-    """List the operations that do no more than what is allowed."""
+    """Return the names of the operations that need no more than what is allowed."""
     return [
         name
         for name, operation in OPERATIONS.items()
@@ -118,7 +125,7 @@ OUTPUTS = ("last", "pair", "list", "dict")
 
 @dataclass(frozen=True)
 class Step:
-    """One operation; operands count back from the newest value, round and round."""
+    """One operation; its operands x and y count back from the newest value, modulo the number of values."""
 
     operation: str
     x: int
@@ -127,19 +134,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """What a random module computes from its inputs, and the seed of its parameters."""
+    """What a drawn module computes, and the seed of its parameters."""
 
-    inputs: int
+    inputs: int  # how many: 1 or 2
     steps: tuple[Step, ...]
     output: str  # one of OUTPUTS
     seed: int
 
 
 class RandomModule(nn.Module):
-    """The module that a program describes; its repr is the program, written as one would write it."""
+    """The module that a program describes; its repr is the program as source code."""
 
     def __init__(self, program: Program) -> None:
-        """Make the layers; their parameters come from the program's seed, torch's generator stays as it is."""
+        """Make the layers, with parameters drawn from the program's seed; torch's generator is restored."""
         super().__init__()
         self.program = program
         with torch.random.fork_rng(devices=[]):
@@ -150,12 +157,12 @@ class RandomModule(nn.Module):
                     self.add_module(f"layer{index}", _with_statistics(layer()))
 
     def forward(self, x: Any, *others: Any) -> Any:
-        """Run the steps."""
+        """Run the steps on inputs of shape SHAPE; the result has the structure that `program.output` names."""
         values = [x, *others]
         for index, step in enumerate(self.program.steps):
             layer = self._modules.get(f"layer{index}")
-            one, other = (values[-1 - back % len(values)] for back in (step.x, step.y))
-            values.append(OPERATIONS[step.operation].apply(layer, one, other))
+            operands = (values[-1 - back % len(values)] for back in (step.x, step.y))
+            values.append(OPERATIONS[step.operation].apply(layer, *operands))
         return _returned(self.program.output, values)
 
     def __repr__(self) -> str:
@@ -173,7 +180,7 @@ class RandomModule(nn.Module):
 
 
 class OneInput(RandomModule):
-    """A random module of one input: its forward names its parameters, for a trace cannot see through `*others`."""
+    """A drawn module of one input; a trace needs a forward that names its parameters."""
 
     def forward(self, x: Any) -> Any:
         """Run the steps."""
@@ -181,7 +188,7 @@ class OneInput(RandomModule):
 
 
 class TwoInputs(RandomModule):
-    """A random module of two inputs."""
+    """A drawn module of two inputs."""
 
     def forward(self, x: Any, y: Any) -> Any:
         """Run the steps."""
@@ -189,7 +196,7 @@ class TwoInputs(RandomModule):
 
 
 def module_of(program: Program) -> RandomModule:
-    """Make the module of a program."""
+    """Build the module of a program."""
     return (OneInput if program.inputs == 1 else TwoInputs)(program)
 
 
@@ -201,7 +208,7 @@ def _returned(output: str, values: list[Any]) -> Any:
 
 
 def _with_statistics(layer: nn.Module) -> nn.Module:
-    """Give a batch norm statistics that are not the initial ones, with which it would do next to nothing."""
+    """Give a batch norm random statistics: with the initial ones it does next to nothing."""
     if isinstance(layer, nn.BatchNorm2d):
         with torch.no_grad():
             for values in (layer.running_mean, layer.bias):
@@ -210,15 +217,6 @@ def _with_statistics(layer: nn.Module) -> nn.Module:
                 values.uniform_(0.5, 1.5)  # type: ignore[union-attr]  # as above
     return layer
 
-
-try:
-    from hypothesis import strategies as st
-except ImportError as missing:
-    raise GateError(
-        "pytest_fxgraph.strategies needs hypothesis, which is not installed: pip install 'pytest-fxgraph[hypothesis]'"
-    ) from missing
-
-__all__ = ["graphs", "graphs_with_inputs", "inputs_of", "modules", "modules_with_inputs", "tensors"]
 
 _KINDS = ("uniform", "normal", "zeros", "ones", "halves", "tiny", "strided")
 
@@ -231,11 +229,11 @@ def modules(
     training_state: bool = True,
     training: bool | None = False,
 ) -> st.SearchStrategy[RandomModule]:
-    """Draw modules: chains and branches of layers, functions and methods, some values read by nobody.
+    """Return a strategy for modules: chains and branches of layers, functions and methods, with some dead values.
 
-    `random` lets them draw random numbers, `mutation` write into values in place, `training_state` hold modules that
-    change in train mode (batch norm). `training` is the mode they are in; None draws it. A failing example shrinks to
-    few operations, and prints as the forward that one would write.
+    Inputs and values have the shape SHAPE. `random` allows operations that use random numbers, `mutation` those that
+    write into values in place, `training_state` modules that change in train mode (batch norm). `training` is the mode
+    of the module; None draws it. A failing example shrinks to few operations and prints as the source of its forward.
     """
     names = usable_operations(random=random, mutation=mutation, training_state=training_state)
     steps = st.builds(Step, st.sampled_from(names), st.integers(0, 3), st.integers(0, 3))
@@ -257,12 +255,12 @@ def _module_in_mode(program: Program, training: bool) -> RandomModule:
 
 
 def graphs(**options: Any) -> st.SearchStrategy[fxcore.GraphModule]:
-    """Draw graph modules; options as of `modules`. Values that nobody reads are dead code in them."""
+    """Return a strategy for graph modules, which may hold dead code; the options are those of `modules`."""
     return modules(**options).map(fxcore.symbolic_trace)
 
 
 def tensors(shape: tuple[int, ...] = SHAPE, dtype: torch.dtype = torch.float32) -> st.SearchStrategy[torch.Tensor]:
-    """Draw tensors of a shape: random, all alike, at rounding boundaries, tiny, or with strides out of order."""
+    """Return a strategy for tensors: random, all equal, at rounding boundaries, tiny, or with reversed strides."""
     return st.builds(_tensor, st.just(shape), st.just(dtype), st.sampled_from(_KINDS), st.integers(0, 2**16))
 
 
@@ -283,7 +281,7 @@ def _tensor(shape: tuple[int, ...], dtype: torch.dtype, kind: str, seed: int) ->
 
 
 def inputs_of(subject: Any) -> st.SearchStrategy[tuple[torch.Tensor, ...]]:
-    """Draw the positional arguments of a drawn module or graph."""
+    """Return a strategy for the positional arguments of a drawn module or graph; raises GateError for others."""
     if isinstance(subject, RandomModule):
         count = subject.program.inputs
     elif isinstance(subject, fxcore.GraphModule):
@@ -297,10 +295,10 @@ def inputs_of(subject: Any) -> st.SearchStrategy[tuple[torch.Tensor, ...]]:
 
 
 def modules_with_inputs(**options: Any) -> st.SearchStrategy[tuple[RandomModule, tuple[torch.Tensor, ...]]]:
-    """Draw a module and what to call it with; options as of `modules`."""
+    """Return a strategy for pairs of a module and its arguments; the options are those of `modules`."""
     return modules(**options).flatmap(lambda module: st.tuples(st.just(module), inputs_of(module)))
 
 
 def graphs_with_inputs(**options: Any) -> st.SearchStrategy[tuple[fxcore.GraphModule, tuple[torch.Tensor, ...]]]:
-    """Draw a graph module and what to call it with; options as of `modules`."""
+    """Return a strategy for pairs of a graph module and its arguments; the options are those of `modules`."""
     return graphs(**options).flatmap(lambda graph: st.tuples(st.just(graph), inputs_of(graph)))

@@ -1,89 +1,49 @@
-"""Refuses a graph that is another one in every run, because numbers were drawn while it was traced."""
+"""Refuses a graph that differs in every run, because random numbers were drawn while it was traced."""
 
 from __future__ import annotations
 
-import contextlib
 import linecache
-import random
-import sys
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
 
 import torch
 
 import fxcore
 from fxcore.node_data.attribute_paths import get_attribute
+from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing_failure import short_path
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.rng import RngState, generators_kept
 
 # Draws with few outcomes, such as which layers are dropped, may be the same twice.
-MOST_RETRIES = 4
+_MOST_RETRIES = 4
 
 
-class Traced(Protocol):
-    """A graph and the module that its paths begin at."""
+def trace_reproducibly(name: str, trace_once: Callable[[], TracedGraph]) -> TracedGraph:
+    """Call `trace_once`; if that used a random generator, call it again and compare the graphs.
 
-    @property
-    def graph(self) -> fxcore.Graph: ...
-
-    @property
-    def root(self) -> torch.nn.Module: ...
-
-
-T = TypeVar("T", bound=Traced)
-
-
-def traced_alike(name: str, traced: Callable[[], T]) -> T:
-    """Trace once; if that moved a random generator, trace again, and refuse a graph that comes out different.
-
-    A draw that leaves nothing in the graph does no harm. The generators end where the first trace left them.
+    The generators end where the first trace left them, and a number that leaves nothing in the graph is allowed.
+    Raises CaptureError, naming the node, if a second trace gives another graph.
     """
-    before = _generator_states()
-    first = traced()
-    if not _have_moved(before):
+    before = RngState.now()
+    first = trace_once()
+    after = RngState.now()
+    # Where numpy was imported while tracing, nobody knows whether its generator was used.
+    if not before.differences(after) and (before.numpy is None) == (after.numpy is None):
         return first
     with generators_kept():
-        for _ in range(MOST_RETRIES):
-            node = _first_difference(first, traced())
+        for _ in range(_MOST_RETRIES):
+            node = _first_difference(first, trace_once())
             if node is not None:
-                raise CaptureError(_refusal(name, node))
+                raise CaptureError(_drawn_number_message(name, node))
     return first
 
 
-def _generator_states() -> tuple[torch.Tensor, tuple[Any, ...], tuple[Any, ...]]:
-    numpy = sys.modules.get("numpy.random")
-    return torch.random.get_rng_state(), random.getstate(), numpy.get_state() if numpy is not None else ()
-
-
-def _have_moved(before: tuple[Any, ...]) -> bool:
-    of_torch, of_python, of_numpy = _generator_states()
-    if not torch.equal(of_torch, before[0]) or of_python != before[1]:
-        return True
-    if not before[2]:
-        return bool(of_numpy)  # imported while tracing; whether anything was drawn since, nobody knows
-    # The second item is an array, which changes with the rest only when all of it has been used up.
-    return of_numpy[2:] != before[2][2:] or bool((of_numpy[1] != before[2][1]).any())
-
-
-@contextlib.contextmanager
-def generators_kept() -> Iterator[None]:
-    """Put the random generators back to where they were."""
-    of_torch, of_python, of_numpy = _generator_states()
-    try:
-        yield
-    finally:
-        torch.random.set_rng_state(of_torch)
-        random.setstate(of_python)
-        if of_numpy:
-            sys.modules["numpy.random"].set_state(of_numpy)
-
-
-def _first_difference(traced: Traced, again: Traced) -> fxcore.Node | None:
-    """Give the first node that the second trace has otherwise, or not at all."""
+def _first_difference(traced: TracedGraph, again: TracedGraph) -> fxcore.Node | None:
+    """Return the first node that differs in the second trace, or is missing there."""
     others = iter(again.graph.nodes)
     for node in traced.graph.nodes:
         other = next(others, None)
-        if other is None or _text(node) != _text(other) or not _read_the_same(traced, again, node):
+        if other is None or _text(node) != _text(other) or not _reads_same_constant(traced, again, node):
             return node
     return None
 
@@ -93,7 +53,7 @@ def _text(node: fxcore.Node) -> tuple[str, ...]:
     return node.op, target, repr(node.args), repr(node.kwargs)
 
 
-def _read_the_same(traced: Traced, again: Traced, node: fxcore.Node) -> bool:
+def _reads_same_constant(traced: TracedGraph, again: TracedGraph, node: fxcore.Node) -> bool:
     if node.op != "get_attr" or not node.meta.get("is_constant"):
         return True
     value, other = get_attribute(traced.root, node.target), get_attribute(again.root, node.target)
@@ -103,7 +63,7 @@ def _read_the_same(traced: Traced, again: Traced, node: fxcore.Node) -> bool:
     return value.dtype == other.dtype and repr(value.detach().tolist()) == repr(other.detach().tolist())
 
 
-def _refusal(name: str, node: fxcore.Node) -> str:
+def _drawn_number_message(name: str, node: fxcore.Node) -> str:
     lines = [f"cannot trace {name}: it draws random numbers while it is traced, so that its graph differs in every run"]
     source = node.meta.get("source")
     if source is not None:

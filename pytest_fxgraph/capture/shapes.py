@@ -1,8 +1,7 @@
-"""Shapes and dtypes of a graph's values, from one run on example inputs that leaves no trace.
+"""Shapes and dtypes of a graph's values, from one run on example inputs that changes nothing.
 
-The graph runs on a deep copy of its modules, parameters, buffers and inputs, without gradients, and the random
-generators are put back: running batch norm or dropout for the sake of a golden must change nothing. Fake tensors were
-the alternative; they are slower and know fewer operators.
+The graph runs on a deep copy of its modules and inputs, without gradients, and the random generators are restored:
+batch norm or dropout must not change because a golden is made. Fake tensors are slower and support fewer operators.
 """
 
 from __future__ import annotations
@@ -19,10 +18,14 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
 from pytest_fxgraph.errors import CaptureError, InputsError
+from pytest_fxgraph.rng import generators_kept
 
 
 def positional_arguments(inputs: object, name: str = "inputs") -> tuple[Any, ...]:
-    """Return the positional arguments; refuse lists and single values, which could be meant in two ways."""
+    """Return a tuple as it is, and one tensor as a tuple of one; `name` is what a message calls the argument.
+
+    Raises InputsError (a TypeError) for anything else: a list could be one argument or several.
+    """
     if isinstance(inputs, torch.Tensor):
         return (inputs,)
     # A named tuple is one value to its model, not a list of arguments.
@@ -40,7 +43,10 @@ _RECORDED = ("tensor_meta", "type")
 def record_shapes(
     graph_module: fxcore.GraphModule, example_inputs: object, example_kwargs: Mapping[str, Any] | None = None
 ) -> None:
-    """Write the shape and dtype of each value into the meta of its node."""
+    """Write the shape and dtype of each value into the meta of its node ("tensor_meta", "type").
+
+    Raises CaptureError, naming the node, if the graph does not run on the inputs; InputsError for wrong inputs.
+    """
     values = _values_of_a_run(graph_module, example_inputs, example_kwargs or {})
     for node, meta in zip(graph_module.graph.nodes, values, strict=True):
         node.meta.update(meta)
@@ -50,7 +56,7 @@ def record_shapes(
 def shapes_recorded(
     graph_module: fxcore.GraphModule, example_inputs: object, example_kwargs: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
-    """Record shapes for a while: a graph that the user made keeps its own meta."""
+    """Record shapes for a with block and restore the meta of all nodes at its end; errors as of record_shapes()."""
     if example_inputs is None and not example_kwargs:
         yield
         return
@@ -72,7 +78,7 @@ def _values_of_a_run(
     for node in copied.graph.nodes:
         for key in _RECORDED:
             node.meta.pop(key, None)
-    with _random_state_kept(arguments, graph_module), torch.no_grad():
+    with generators_kept(), torch.no_grad():
         try:
             ShapeProp(copied).propagate(*arguments)
         except Exception as error:
@@ -81,19 +87,19 @@ def _values_of_a_run(
 
 
 def _describe_failure(name: str, ran: fxcore.GraphModule, error: Exception) -> str:
-    """Say at which node a run stopped, which is the first that has no record, and why."""
+    """Say at which node a run stopped, the first without a recorded type, and why."""
     cause = error.__cause__ or error
-    words = f"the example inputs do not run through the graph of {name}"
+    message = f"the example inputs do not run through the graph of {name}"
     node = next((node for node in ran.graph.nodes if "type" not in node.meta), None)
     if node is not None:
-        words += f", at node {node.name!r} ({node.op} {getattr(node.target, '__name__', node.target)})"
-    return f"{words}: {type(cause).__name__}: {cause}"
+        message += f", at node {node.name!r} ({node.op} {getattr(node.target, '__name__', node.target)})"
+    return f"{message}: {type(cause).__name__}: {cause}"
 
 
 def _in_order(
     graph_module: fxcore.GraphModule, positional: tuple[Any, ...], by_name: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """Put keyword arguments where the graph's placeholders stand."""
+    """Put keyword arguments in the order of the graph's placeholders."""
     if not by_name:
         return positional
     left = dict(by_name)
@@ -137,11 +143,3 @@ def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(duplicate, requires_grad=tensor.requires_grad)
     return duplicate.requires_grad_(tensor.requires_grad)
-
-
-@contextlib.contextmanager
-def _random_state_kept(arguments: tuple[Any, ...], module: nn.Module) -> Iterator[None]:
-    tensors = [*_tensors_of(module), *_tensors_in(pytree.tree_leaves(arguments))]
-    devices = sorted({tensor.device.index for tensor in tensors if tensor.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices):
-        yield

@@ -10,10 +10,11 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.capture.tracing import TracedGraph, trace, trace_to_read
+from pytest_fxgraph.capture.traced_graph import TracedGraph
+from pytest_fxgraph.capture.tracing import trace, trace_to_read
 from pytest_fxgraph.errors import SubjectError
 
-# Asks the pytest_fxgraph_adapt hooks; None means that nobody knows the object.
+# Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
 Adapter = Callable[[Any], Any]
 
 _OF_TORCH = {
@@ -24,16 +25,17 @@ _OF_TORCH = {
 
 
 def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphModule:
-    """Make a graph of a subject: graphs come as they are, modules and functions are traced.
+    """Return the graph of a subject: graphs as they are, or converted from torch.fx; modules and functions are traced.
 
-    A graph that already is one of fxcore is handed on, not copied; whoever reads it leaves it unchanged.
+    A GraphModule of fxcore is returned itself, not a copy. Raises SubjectError (a TypeError) for an object that is no
+    subject, CaptureError if tracing fails.
     """
     found = _graph_or_model(subject, adapt)
     return found if isinstance(found, fxcore.GraphModule) else trace(found)
 
 
 def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:
-    """Make a graph of a subject as `to_graph_module` does, for somebody who reads it and does not run it."""
+    """Return the graph of a subject as `to_graph_module` does, only to be read, not to be run; this is faster."""
     found = _graph_or_model(subject, adapt)
     return TracedGraph(found.graph, found) if isinstance(found, fxcore.GraphModule) else trace_to_read(found)
 
@@ -50,11 +52,11 @@ def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
         raise SubjectError(f"the class {subject.__qualname__} is no subject; hand over an instance of it")
     if isinstance(subject, nn.Module) or callable(subject):
         return subject
-    raise SubjectError(_refusal(subject))
+    raise SubjectError(_no_subject_message(subject))
 
 
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
-    """Return what is run eagerly: modules and functions as they are, other objects as an adapter knows them."""
+    """Return what is run eagerly: modules and functions as they are, other objects as an adapter converts them."""
     if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)):
         return subject
     adapted = adapt(subject)
@@ -88,10 +90,10 @@ def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:
 
 
 class UnknownModule(nn.Module):
-    """Stands for a module that a bare graph names but was not handed over with."""
+    """Takes the place of a module that a graph names and that nobody gave with it."""
 
 
-# Documents name the class; where it is defined is no business of theirs.
+# Documents contain the class's name, which must not change when this file is renamed.
 UnknownModule.__module__ = "pytest_fxgraph"
 
 
@@ -107,7 +109,7 @@ def _unknown_modules_of(graph: fxcore.Graph) -> nn.Module:
     return root
 
 
-def _refusal(subject: Any) -> str:
+def _no_subject_message(subject: Any) -> str:
     return (
         f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
         "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "

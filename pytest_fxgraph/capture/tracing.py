@@ -1,4 +1,4 @@
-"""From a model to its graph by symbolic tracing."""
+"""Symbolic tracing of a model for the plugin: its errors, functions and modules to keep as nodes, random numbers."""
 
 from __future__ import annotations
 
@@ -6,49 +6,37 @@ import builtins
 import contextlib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
 import fxcore
-from fxcore.graph import break_cycles
-from pytest_fxgraph.capture.random_constants import generators_kept, traced_alike
+from pytest_fxgraph.capture.random_constants import trace_reproducibly
 from pytest_fxgraph.capture.shapes import record_shapes
+from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.rng import generators_kept
 
 _Function = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class TracedGraph:
-    """A graph and the module that its paths begin at: as much as it takes to read a graph, but not to run it."""
-
-    graph: fxcore.Graph
-    root: Any  # a GraphModule, or what was traced
-    model: Any = None  # what was traced without the lines of its source; None where there is nothing to add
-
-    def free(self) -> None:
-        """Let go of a graph that was made to be read and has been read: its memory is free at once."""
-        if self.model is not None:
-            break_cycles(self.graph)
-
-
 def trace_to_read(model: Any) -> TracedGraph:
-    """Trace a module or function for a reader who can do without its source lines, in half the time of `trace`."""
+    """Trace a module or function without source lines, only to read the graph, in half the time of `trace`.
+
+    Raises CaptureError as `trace` does.
+    """
 
     def traced_once() -> TracedGraph:
         return _trace_once(model, _Tracer((), record_sources=False), None, {}, runs=False)
 
-    return traced_alike(name_of(model), traced_once)
+    return trace_reproducibly(name_of(model), traced_once)
 
 
 def traced_again_with_sources(traced: TracedGraph) -> TracedGraph | None:
-    """Trace what was traced to be read once more, now with its source lines; None where there is nothing to be had.
+    """Trace the model of `trace_to_read` again, with source lines; return None if that fails or was done already.
 
-    Whoever asks has to look whether the graph is the same: a model may count its calls. The random generators end
-    where they were.
+    The graph may differ, as a model may count its calls: the caller has to compare. Random generators are restored.
     """
     if traced.model is None:
         return None
@@ -66,19 +54,19 @@ def trace(
     leaf_modules: Any = (),
     wrap: Any = (),
 ) -> fxcore.GraphModule:
-    """Trace a module or function.
+    """Trace a module or function and return its graph module.
 
-    `leaf_modules` are classes or module paths that stay one node; `wrap` are functions, or names of functions, that
-    stay one node. With `example_inputs` every node carries the shape and dtype of its value. A failure, and a number
-    drawn while tracing that would make the graph another one in every run, is a CaptureError with the user's line.
+    `leaf_modules` are classes or module paths, `wrap` functions or names of functions, whose calls stay one node each.
+    With `example_inputs` every node has the shape and dtype of its value in its meta. Raises CaptureError, with the
+    user's line, if tracing fails or a random number was drawn that makes the graph differ in every run.
     """
-    functions, borrowed = _functions_to_wrap(model, _as_tuple(wrap))
+    functions, builtins_by_name = _functions_to_wrap(model, _as_tuple(wrap))
 
     def traced_once() -> TracedGraph:
         tracer = _tracer(_as_tuple(leaf_modules), functions, record_sources=True)
-        return _trace_once(model, tracer, concrete_args, borrowed, runs=True)
+        return _trace_once(model, tracer, concrete_args, builtins_by_name, runs=True)
 
-    graph_module: fxcore.GraphModule = traced_alike(name_of(model), traced_once).root
+    graph_module: fxcore.GraphModule = trace_reproducibly(name_of(model), traced_once).root
     if example_inputs is not None or example_kwargs:
         record_shapes(graph_module, example_inputs, example_kwargs)
     return graph_module
@@ -88,25 +76,25 @@ def _trace_once(
     model: Any,
     tracer: _Tracer,
     concrete_args: dict[str, Any] | None,
-    borrowed: Mapping[str, _Function],
+    builtins_by_name: Mapping[str, _Function],
     *,
     runs: bool,
 ) -> TracedGraph:
-    """Trace; a graph that `runs`, and one with constants that the model is not to keep, gets a module of its own."""
-    with _own_attributes(model, tracer) as before:
+    """Trace once; make a GraphModule if the graph is to be run, or has constants that the model must not keep."""
+    with _constants_removed(model, tracer) as before:
         try:
-            with _borrowed_builtins(_globals_of(model), borrowed):
+            with _builtins_in_globals(_globals_of(model), builtins_by_name):
                 graph = tracer.trace(model, concrete_args)
         except Exception as error:
             raise CaptureError(describe_failure(model, error)) from error
-        if not runs and not _constants_kept(model, tracer, before):
+        if not runs and not _constants_added(model, tracer, before):
             return TracedGraph(graph, tracer.root, None if tracer.record_sources else model)
         graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
         return TracedGraph(graph_module.graph, graph_module, None if tracer.record_sources else model)
 
 
 class _Tracer(fxcore.Tracer):
-    """Traces, with functions of the user's choice kept as one node each."""
+    """Keeps calls of the functions that the user chose as one node each."""
 
     def __init__(self, functions: tuple[_Function, ...], *, record_sources: bool) -> None:
         super().__init__(autowrap_functions=functions)
@@ -114,7 +102,7 @@ class _Tracer(fxcore.Tracer):
 
 
 class _LeafTracer(_Tracer):
-    """Traces, with modules of the user's choice kept as one node each, too."""
+    """Keeps calls of the modules that the user chose as one node each, too."""
 
     def __init__(self, leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> None:
         super().__init__(functions, record_sources=record_sources)
@@ -135,24 +123,24 @@ class _LeafTracer(_Tracer):
 
 
 def _tracer(leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> _Tracer:
-    """Return a tracer for the user's choices; one that is asked about every module is slower."""
+    """Return a tracer for the user's choices; one with leaves is slower, as it is asked about every module."""
     if leaves:
         return _LeafTracer(leaves, functions, record_sources=record_sources)
     return _Tracer(functions, record_sources=record_sources)
 
 
 @contextlib.contextmanager
-def _own_attributes(model: Any, tracer: fxcore.Tracer) -> Iterator[frozenset[str]]:
-    """Take the constants that tracing kept on the model away again: the next trace would number its own after them."""
+def _constants_removed(model: Any, tracer: fxcore.Tracer) -> Iterator[frozenset[str]]:
+    """Remove the constants that tracing adds to the model, so that the next trace numbers its own from 0 again."""
     before = frozenset(vars(model)) if isinstance(model, nn.Module) else frozenset()
     try:
         yield before
     finally:
-        for name in _constants_kept(model, tracer, before):
+        for name in _constants_added(model, tracer, before):
             delattr(model, name)
 
 
-def _constants_kept(model: Any, tracer: fxcore.Tracer, before: frozenset[str]) -> set[str]:
+def _constants_added(model: Any, tracer: fxcore.Tracer, before: frozenset[str]) -> set[str]:
     if not isinstance(model, nn.Module):
         return set()
     return {path for path in getattr(tracer, "tensor_attrs", {}).values() if path in vars(model)} - before
@@ -165,10 +153,10 @@ def _as_tuple(one_or_many: Any) -> tuple[Any, ...]:
 
 
 def _functions_to_wrap(model: Any, wanted: tuple[Any, ...]) -> tuple[tuple[_Function, ...], dict[str, _Function]]:
-    """Resolve names; return the functions, and those that are builtins, by name."""
+    """Return the functions to wrap, and by name those among them that are builtins."""
     namespace = _globals_of(model)
     functions: list[_Function] = []
-    borrowed: dict[str, _Function] = {}
+    builtins_by_name: dict[str, _Function] = {}
     for each in wanted:
         function: Any = _resolve(each, namespace) if isinstance(each, str) else each
         name: str = getattr(function, "__name__", "") if each is function else each
@@ -180,11 +168,10 @@ def _functions_to_wrap(model: Any, wanted: tuple[Any, ...]) -> tuple[tuple[_Func
                 f"wrap: {name!r} begins with an underscore, which tracing leaves alone; "
                 f"write fxcore.wrap({name!r}) at the top level of the file that calls it"
             )
-        is_borrowed = name not in namespace and vars(builtins).get(name) is function
-        if is_borrowed:
-            borrowed[name] = function
+        if name not in namespace and vars(builtins).get(name) is function:
+            builtins_by_name[name] = vars(builtins)[name]
         functions.append(function)
-    return tuple(functions), borrowed
+    return tuple(functions), builtins_by_name
 
 
 def _resolve(name: str, namespace: Mapping[str, Any]) -> Any:
@@ -210,11 +197,11 @@ def _globals_of(model: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _borrowed_builtins(namespace: dict[str, Any], borrowed: Mapping[str, _Function]) -> Iterator[None]:
-    """Show builtins to the tracer, which looks for functions to wrap in the model's globals only."""
-    namespace.update(borrowed)
+def _builtins_in_globals(namespace: dict[str, Any], builtins_by_name: Mapping[str, _Function]) -> Iterator[None]:
+    """Put builtins into the model's globals, where alone the tracer looks for functions to wrap."""
+    namespace.update(builtins_by_name)
     try:
         yield
     finally:
-        for name in borrowed:
+        for name in builtins_by_name:
             del namespace[name]

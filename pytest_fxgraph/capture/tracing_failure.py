@@ -1,4 +1,4 @@
-"""Where in the user's own code did tracing stop? Read from the exception's traceback."""
+"""The message of a failed trace: which model, at which line of the user's code, why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 
 import fxcore
 
-# Lines of these packages are never the user's: this one, fxcore and torch.
+# Lines of these packages are never the user's.
 _PACKAGES = tuple(
     os.path.dirname(os.path.abspath(home)) + os.sep
     for home in (os.path.dirname(__file__), str(fxcore.__file__), torch.__file__)
@@ -23,7 +23,7 @@ _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 
 
 def describe_failure(model: Any, error: BaseException) -> str:
-    """Say which model could not be traced, at which line of the user's, and why."""
+    """Return the message for an error that was raised while tracing a model: model, reason, line of the user's code."""
     lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
     line = _users_line(model, error)
     if line is not None:
@@ -32,7 +32,7 @@ def describe_failure(model: Any, error: BaseException) -> str:
 
 
 def name_of(model: Any) -> str:
-    """Name a model for people: the class of a module, the qualified name of a function."""
+    """Return the name of a model in messages: the class of a module, the qualified name of a function."""
     if isinstance(model, nn.Module):
         return type(model).__name__
     return str(getattr(model, "__qualname__", None) or type(model).__name__)
@@ -47,15 +47,15 @@ def _reason(error: BaseException) -> str:
 
 
 def _users_line(model: Any, error: BaseException) -> traceback.FrameSummary | None:
-    """Find the innermost line in a file that defines the model, else the innermost one of anybody's but torch's."""
-    lines = [line for line in traceback.extract_tb(error.__traceback__) if _is_foreign(line.filename)]
+    """Find the innermost line in a file that defines the model, else the innermost in any file of the user's."""
+    lines = [line for line in traceback.extract_tb(error.__traceback__) if _is_users_file(line.filename)]
     files = set(_files_of(model))
     of_model = [line for line in lines if line.filename in files]
     chosen = of_model or lines
     return chosen[-1] if chosen else None
 
 
-def _is_foreign(filename: str) -> bool:
+def _is_users_file(filename: str) -> bool:
     path = os.path.abspath(filename)
     if path.startswith(_PACKAGES) or filename.startswith("<"):
         return False
@@ -66,7 +66,7 @@ def _files_of(model: Any) -> Iterator[str]:
     if isinstance(model, nn.Module):
         for module in model.modules():
             home = getattr(sys.modules.get(type(module).__module__), "__file__", None)
-            if home is not None and _is_foreign(home):
+            if home is not None and _is_users_file(home):
                 yield home
     code = getattr(model, "__code__", None)
     if code is not None:
@@ -74,7 +74,7 @@ def _files_of(model: Any) -> Iterator[str]:
 
 
 def short_path(filename: str) -> str:
-    """Write a path as seen from the working directory, where it lies below it."""
+    """Return a path relative to the working directory if it lies below that, else the absolute path."""
     path = os.path.abspath(filename)
     here = os.getcwd() + os.sep
     return path[len(here) :] if path.startswith(here) else path

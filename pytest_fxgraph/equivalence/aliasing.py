@@ -7,16 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 
 from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
-# By output path: the storage's other holders, each with the distance in elements where both look at one dtype.
+# By output path: the other tensors of the storage, each with its distance in elements (0 where the dtypes differ).
 Sharing = Mapping[str, frozenset[tuple[str, int]]]
 
 
 def sharing_of_outputs(
     outputs: NamedTensors, inputs: NamedTensors, state: Mapping[int, NamedTensors] | None = None
 ) -> Sharing:
-    """Tell for each output tensor with which inputs, earlier outputs and state, given by storage, it shares storage."""
+    """Map each output's path to the inputs, earlier outputs and state tensors whose storage it shares.
+
+    `state` holds the state tensors by the storage they use, as `storage_of` gives it.
+    """
     holders: dict[int, list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in inputs:
         if has_storage(tensor):
@@ -34,7 +38,7 @@ def sharing_of_outputs(
 
 
 def compare_sharing(expected: Sharing, obtained: Sharing) -> Iterator[Mismatch]:
-    """Yield a mismatch for each output that shares storage in one lane and not so in the other."""
+    """Yield a mismatch for each output that shares its storage differently in the two runs."""
     for path in expected:
         if path not in obtained or expected[path] == obtained[path]:
             continue
@@ -48,25 +52,6 @@ def compare_sharing(expected: Sharing, obtained: Sharing) -> Iterator[Mismatch]:
                 path,
                 f"shares storage with {_names(in_eager)} in eager, with {_names(in_graph)} in the graph",
             )
-
-
-def storage_of(tensor: torch.Tensor) -> int:
-    """Give the identity of a tensor's storage, good while the tensor lives."""
-    return int(tensor.untyped_storage()._cdata)
-
-
-def has_storage(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor has one storage with something in it."""
-    return tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
-
-
-def has_all_memory(tensor: torch.Tensor) -> bool:
-    """Tell whether a storage is as large as its tensor needs: where somebody freed it, reading ends the process."""
-    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
-        return True
-    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    needed = int(tensor.storage_offset() + steps + 1) * tensor.element_size()
-    return type(tensor.data) is not torch.Tensor or tensor.untyped_storage().nbytes() >= needed
 
 
 def _distance(tensor: torch.Tensor, other: torch.Tensor) -> int:

@@ -1,4 +1,4 @@
-"""The first operator at which eager and graph part."""
+"""The first operator at which eager and graph differ."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import fxcore
 from pytest_fxgraph.compare.sequence_alignment import common_subsequence
 from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.operator_trace import Event, Recorder, Recording, RecordingInterpreter, positional
+from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
+from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
-_SEEN_IN_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
+_FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where eager and graph part."""
+    """The first pair of operators whose outputs differ, and the operators that ran in one run alone."""
 
-    eager: Event | None  # None where the graph runs on after eager's last operator
+    eager: Event | None  # None where one run goes on after the last pair
     graph: Event | None
-    only_eager: tuple[Event, ...]  # what ran in one lane alone since the last value that agreed
+    only_eager: tuple[Event, ...]  # between the last pair that agreed and this one
     only_graph: tuple[Event, ...]
-    places: tuple[int, int] | None  # positions of both events in their recordings
-    # What ran in one lane alone before values agreed again: a side effect of it may come to light late.
+    positions: tuple[int, int] | None  # of both events in their traces
+    # Before the last pair that agreed: a side effect of these may show only here.
     earlier_eager: tuple[Event, ...] = ()
     earlier_graph: tuple[Event, ...] = ()
 
@@ -37,8 +37,8 @@ class Divergence:
 def notes_on_mismatch(
     model: Any, graph: Any, settings: RunSettings, comparison: OutputComparison, mismatches: list[Mismatch]
 ) -> tuple[str, ...]:
-    """Look for the cause of a mismatch and say in a few lines what was found."""
-    if not any(mismatch.kind in _SEEN_IN_VALUES for mismatch in mismatches):
+    """Run both again to find the first operator that differs; return up to two lines about it, none if not found."""
+    if not any(mismatch.kind in _FOUND_BY_VALUES for mismatch in mismatches):
         return ()
     eager, again, of_graph = (_record(each, settings) for each in (model, model, graph))
     if eager is None or again is None or of_graph is None:
@@ -49,20 +49,20 @@ def notes_on_mismatch(
     found = _first_divergence(eager, of_graph, comparison)
     if found is None:
         return ()
-    return (_where_words(found), *_input_words(found, model, graph, settings))
+    return (_describe_place(found), *_describe_inputs(found, model, graph, settings))
 
 
-def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> Recording | None:
-    """Run once more and write down every operator; None where that fails."""
-    recorder = Recorder(subject, keep_inputs_of)
+def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> OperatorTrace | None:
+    """Run once more and record every operator; None if the run fails."""
+    recorder = OperatorRecorder(subject, keep_inputs_of)
     result = run_model(_recorded_call(subject, recorder), subject, settings)
-    return None if isinstance(result, RunFailure) else recorder.recording
+    return None if isinstance(result, RunFailure) else recorder.trace
 
 
-def _recorded_call(subject: Any, recorder: Recorder) -> Callable[..., Any]:
+def _recorded_call(subject: Any, recorder: OperatorRecorder) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(subject, fxcore.GraphModule):
-            values = positional(subject.graph, args, kwargs)
+            values = placeholder_values(subject.graph, args, kwargs)
             if values is not None:
                 with recorder:
                     return RecordingInterpreter(subject, recorder).run(*values)
@@ -72,34 +72,33 @@ def _recorded_call(subject: Any, recorder: Recorder) -> Callable[..., Any]:
     return call
 
 
-def _first_divergence(eager: Recording, graph: Recording, comparison: OutputComparison) -> Divergence | None:
-    """Walk along the pairs of operators up to the first whose values differ."""
+def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: OutputComparison) -> Divergence | None:
+    """Compare pairs of operators up to the first whose outputs differ."""
     expected, obtained = eager.events, graph.events
     last = (0, 0)
     earlier: tuple[list[Event], list[Event]] = ([], [])
-    for one, other in _pairs([event.name for event in expected], [event.name for event in obtained]):
-        if _differ(expected[one], obtained[other], comparison):
-            between = (tuple(expected[last[0] : one]), tuple(obtained[last[1] : other]))
-            return Divergence(
-                expected[one], obtained[other], *between, (one, other), tuple(earlier[0]), tuple(earlier[1])
-            )
-        earlier[0].extend(expected[last[0] : one])
-        earlier[1].extend(obtained[last[1] : other])
-        last = (one + 1, other + 1)
+    for i, j in _pairs([event.name for event in expected], [event.name for event in obtained]):
+        if _differ(expected[i], obtained[j], comparison):
+            between = (tuple(expected[last[0] : i]), tuple(obtained[last[1] : j]))
+            return Divergence(expected[i], obtained[j], *between, (i, j), tuple(earlier[0]), tuple(earlier[1]))
+        earlier[0].extend(expected[last[0] : i])
+        earlier[1].extend(obtained[last[1] : j])
+        last = (i + 1, j + 1)
     rest = (tuple(expected[last[0] :]), tuple(obtained[last[1] :]))
-    return Divergence(None, None, *rest, places=None) if any(rest) else None
+    return Divergence(None, None, *rest, positions=None) if any(rest) else None
 
 
 def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
-    """Pair the operators of two runs by name and order."""
+    """Pair the operators of two runs by name and order; return pairs of positions."""
     if expected == obtained:
         return [(index, index) for index in range(len(expected))]
     numbers: dict[str, int] = {}
-    one, other = ([numbers.setdefault(name, len(numbers)) for name in names] for names in (expected, obtained))
-    found = common_subsequence(one, other)
+    expected_ids, obtained_ids = ([numbers.setdefault(name, len(numbers)) for name in names]
+                                  for names in (expected, obtained))  # fmt: skip
+    found = common_subsequence(expected_ids, obtained_ids)
     if found is not None:
         return found
-    # Too little in common to be paired: what both begin with is certain.
+    # Too little in common to be aligned: only the common beginning is certain.
     same = [name == counterpart for name, counterpart in zip(expected, obtained, strict=False)]
     head = same.index(False) if False in same else len(same)
     return [(index, index) for index in range(head)]
@@ -112,24 +111,24 @@ def _differ(expected: Event, obtained: Event, comparison: OutputComparison) -> b
         return True
     return any(
         mismatch.kind not in ("stride", "requires_grad")
-        for one, other in zip(expected.outputs, obtained.outputs, strict=True)
-        for mismatch in comparison.compare_tensors(one, other, "")
+        for pair in zip(expected.outputs, obtained.outputs, strict=True)
+        for mismatch in comparison.compare_tensors(*pair, "")
     )
 
 
-def _where_words(found: Divergence) -> str:
+def _describe_place(found: Divergence) -> str:
     alone = found.only_eager or found.only_graph
     if alone:
         apart = f"eager ran {_names(found.only_eager)} and the graph ran {_names(found.only_graph)}"
         first = found.only_eager[0] if found.only_eager else found.eager
-        words = f"first parted where {apart}{_place(first) if first else ''}"
-        return f"{words}; seen first in {_running(found.graph)}" if found.graph else words
-    words = f"first parted at {_running(found.graph)}{_place(found.eager) if found.eager else ''}"
+        text = f"first parted where {apart}{_place(first) if first else ''}"
+        return f"{text}; seen first in {_running(found.graph)}" if found.graph else text
+    text = f"first parted at {_running(found.graph)}{_place(found.eager) if found.eager else ''}"
     if not (found.earlier_eager or found.earlier_graph):
-        return words
+        return text
     source = found.earlier_eager[0].source() if found.earlier_eager else None
     ran = f"eager ran {_names(found.earlier_eager)}{f' ({source})' if source else ''}"
-    return f"{words}; earlier, {ran} and the graph ran {_names(found.earlier_graph)}"
+    return f"{text}; earlier, {ran} and the graph ran {_names(found.earlier_graph)}"
 
 
 def _running(event: Event | None) -> str:
@@ -149,22 +148,22 @@ def _names(events: tuple[Event, ...]) -> str:
     return (", ".join(names) + (f" and {len(events) - 3} more" if len(events) > 3 else "")) if names else "nothing"
 
 
-def _input_words(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:
-    """Say what went into the parted operator, and whether the error began there or grew there."""
-    if found.places is None:
+def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:
+    """Describe the inputs of the operator that differs: does the error begin there, or did it come in?"""
+    if found.positions is None:
         return ()
-    one, other = found.places
-    eager, of_graph = _record(model, settings, one), _record(graph, settings, other)
+    in_eager, in_graph = found.positions
+    eager, of_graph = _record(model, settings, in_eager), _record(graph, settings, in_graph)
     if eager is None or of_graph is None:
         return ()
-    expected, obtained = eager.inputs.get(one, ()), of_graph.inputs.get(other, ())
+    expected, obtained = eager.inputs.get(in_eager, ()), of_graph.inputs.get(in_graph, ())
     described = ", ".join(_describe(tensor) for tensor in expected[:3]) or "none"
-    # Where other operators ran before, they are the cause, and what this one was given tells nothing more.
-    begun = "" if found.only_eager or found.only_graph else f"{_begin_or_grow(expected, obtained)}; "
-    return (f"{begun}its inputs in eager: {described}",)
+    # Where other operators ran before, they are the cause, and the inputs say nothing more.
+    origin = "" if found.only_eager or found.only_graph else f"{_describe_error_origin(expected, obtained)}; "
+    return (f"{origin}its inputs in eager: {described}",)
 
 
-def _begin_or_grow(expected: tuple[torch.Tensor, ...], obtained: tuple[torch.Tensor, ...]) -> str:
+def _describe_error_origin(expected: tuple[torch.Tensor, ...], obtained: tuple[torch.Tensor, ...]) -> str:
     if any(tensor.is_nested for tensor in (*expected, *obtained)):
         return "its inputs are nested tensors, which are not measured"
     if [(tensor.shape, tensor.dtype) for tensor in expected] != [(tensor.shape, tensor.dtype) for tensor in obtained]:

@@ -1,29 +1,30 @@
-"""One comparison of a model with a graph, with all that it needs to know."""
+"""One comparison of a model with a graph: both run on each sample, and every difference is a mismatch."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
-from pytest_fxgraph.equivalence.fp64_reference import judged_by_reference
+from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference
 from pytest_fxgraph.equivalence.gradients import compare_gradients
-from pytest_fxgraph.equivalence.input_mutation import compare_arguments
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
-from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
-from pytest_fxgraph.equivalence.mismatch_report import Circumstances, mismatch_error
+from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
-from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
-from pytest_fxgraph.equivalence.state.changes import StateNames, compare_state
-from pytest_fxgraph.equivalence.state.generators import Moved
 from pytest_fxgraph.equivalence.state.guard import StateGuard
+from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
+from pytest_fxgraph.rng import generators_kept
+
+# What eager and graph did, and in what they differ; no mismatches where one of them failed.
+_Comparison = tuple["RunResult | RunFailure", "RunResult | RunFailure", list[Mismatch]]
 
 
 def code_is_stale(graph_module: Any) -> bool:
@@ -41,147 +42,172 @@ _STALE = Mismatch(
 )
 
 
-class Runs:
-    """What runs in the graph's lane: mostly the graph module itself, else an interpreter of its graph."""
+@dataclasses.dataclass(frozen=True)
+class GraphCall:
+    """How a graph is run: `call` runs it, `graph` holds its state. Mostly both are the graph module."""
 
-    def __init__(self, graph: Any, call: Callable[..., Any] | None = None) -> None:
-        self.graph = graph  # holds the state
-        self.call = call if call is not None else graph
+    graph: Any
+    call: Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class EquivalenceCheck:
-    """What is compared, and how."""
+    """What is compared, and how. Raises ValueError if `samples` is not a whole number of at least 1."""
 
     arguments: Arguments
     comparison: OutputComparison
     samples: int
     seed: int
     grads: bool
-    subject: str = "graph"
-    fp64_reference: bool = False  # let a run in double precision judge values that differ
+    subject: str = "graph"  # what messages call the graph
+    fp64_reference: bool = False  # drop values that are as near to a run in double precision as eager's are
     reproduction: ReproductionFolder | None = None  # where mismatches are written to, if that was asked for
 
     def __post_init__(self) -> None:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {self.samples!r}")
 
-    def about(self, subject: str) -> EquivalenceCheck:
-        """Give the same check with other words for what is compared with eager."""
-        return dataclasses.replace(self, subject=subject)
+    def run(self, model: Any, graph_call: GraphCall, mode: str | None, guard: StateGuard | None = None) -> None:
+        """Compare on all samples; model, graph and random generators are restored.
 
-    def run(self, model: Any, runs: Runs, mode: str | None, guard: StateGuard | None = None) -> None:
-        """Compare on all samples; nothing but the mismatch is left behind.
-
-        A guard that was made before the graph was traced knows what the model was even if tracing changed it.
+        A guard that was made before tracing restores the model even if tracing changed it; `mode` is only shown.
+        Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails.
         """
         __tracebackhide__ = True
-        rng = RngState.now()
         guard = guard or StateGuard()
         guard.include(model)
-        guard.include(runs.graph)
+        guard.include(graph_call.graph)
         names = StateNames(guard.state_of(model))
-        try:
+        with generators_kept():
             for sample in range(self.samples):
                 arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
                 settings = RunSettings(arguments, names, guard, self.seed + sample, self.grads)
-                circumstances = Circumstances(self.subject, mode, sample, self.samples, self.seed)
-                self._check_sample(model, runs, settings, circumstances)
-        finally:
-            rng.restore()
+                context = CheckContext(self.subject, mode, sample, self.samples, self.seed)
+                self._check_sample(model, graph_call, settings, context)
 
-    def _check_sample(self, model: Any, runs: Runs, settings: RunSettings, circumstances: Circumstances) -> None:
+    def _check_sample(self, model: Any, graph_call: GraphCall, settings: RunSettings, context: CheckContext) -> None:
         __tracebackhide__ = True
-        expected, obtained, mismatches = self._run_lanes(model, runs, settings)
+        expected, obtained, mismatches = self._run_both(model, graph_call, settings)
         if isinstance(expected, RunFailure):
-            raise EagerError(_eager_failure_words(expected, circumstances)) from expected.error
+            raise EagerError(_eager_failure_message(expected, context)) from expected.error
         if self.grads and expected.gradients is None:
             raise EagerError(
-                f"cannot compare gradients{circumstances}: no output of the model itself requires grad, so there is "
+                f"cannot compare gradients{context}: no output of the model itself requires grad, so there is "
                 "nothing to differentiate; drop grads=True, or return a tensor that depends on inputs or parameters"
             )
         if isinstance(obtained, RunFailure):
             failed = [_graph_failure(obtained)]
-            notes = self._reproduced(model, runs, settings, circumstances, expected, failed)
-            raise mismatch_error(failed, circumstances, notes) from obtained.error
-        if code_is_stale(runs.call):
-            raise mismatch_error([_STALE], circumstances)
+            notes = self._write_reproduction(model, graph_call, settings, context, expected, failed)
+            raise mismatch_error(failed, context, notes) from obtained.error
+        if code_is_stale(graph_call.call):
+            raise mismatch_error([_STALE], context)
         if mismatches and self.fp64_reference:
-            mismatches = judged_by_reference(mismatches, model, settings, expected.output, obtained.output)
+            mismatches = filter_by_reference(mismatches, model, settings, expected.output, obtained.output)
         if mismatches:
-            found = notes_on_mismatch(model, runs.call, settings, self.comparison, mismatches)
-            written = self._reproduced(model, runs, settings, circumstances, expected, mismatches)
+            found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
+            written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
-            raise mismatch_error(mismatches, circumstances, (*found[:1], *written, *_about_hooks(model), *found[1:]))
+            raise mismatch_error(mismatches, context, (*found[:1], *written, *_note_on_hooks(model), *found[1:]))
 
-    def _run_lanes(
-        self, model: Any, runs: Runs, settings: RunSettings
-    ) -> tuple[RunResult | RunFailure, RunResult | RunFailure, list[Mismatch]]:
+    def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
         """Run eager, then the graph, and compare.
 
-        Reading all parameters after each lane costs as much as a small forward. So they are read after the second only,
-        and if it shows that one was written behind torch's back, nobody knows by whom: both run again, read after each.
-        So they do where the two differ, for a write that the first hid may be why.
+        Reading all parameters after each run costs as much as a small forward. So they are read after the second only.
+        If one was written without torch's version counter, nobody knows by which run: both run again, and all is read
+        after each. So it is done where the two differ, for an uncounted write of the first may be the reason.
         """
         quick = None
         if not self.grads:
-            quick = self._compared(
+            quick = self._compare(
                 run_model(model, model, dataclasses.replace(settings, trust_versions=True)),
-                run_model(runs.call, runs.graph, settings),
+                run_model(graph_call.call, graph_call.graph, settings),
                 settings,
             )
-            if isinstance(quick[1], RunResult) and not quick[1].changed_unseen and not quick[2]:
+            if isinstance(quick[1], RunResult) and not quick[1].has_uncounted_writes and not quick[2]:
                 return quick
             settings.guard.restore()
-        thorough = self._compared(
-            run_model(model, model, settings), run_model(runs.call, runs.graph, settings), settings
+        thorough = self._compare(
+            run_model(model, model, settings), run_model(graph_call.call, graph_call.graph, settings), settings
         )
-        hid_writes = any(isinstance(lane, RunResult) and lane.changed_unseen for lane in thorough[:2])
-        # Without hidden writes, what agrees the second time and not the first is no agreement.
-        return quick if quick is not None and quick[2] and not hid_writes else thorough
+        has_uncounted_writes = any(isinstance(run, RunResult) and run.has_uncounted_writes for run in thorough[:2])
+        # Without uncounted writes, what agrees the second time and not the first is no agreement.
+        return quick if quick is not None and quick[2] and not has_uncounted_writes else thorough
 
-    def _compared(
+    def _compare(
         self, expected: RunResult | RunFailure, obtained: RunResult | RunFailure, settings: RunSettings
-    ) -> tuple[RunResult | RunFailure, RunResult | RunFailure, list[Mismatch]]:
+    ) -> _Comparison:
         if isinstance(expected, RunFailure) or isinstance(obtained, RunFailure):
             return expected, obtained, []
-        return expected, obtained, self.mismatches(expected, obtained, settings.arguments)
+        return expected, obtained, self._mismatches(expected, obtained, settings.arguments)
 
-    def _reproduced(
-        self,
-        model: Any,
-        runs: Runs,
-        settings: RunSettings,
-        circumstances: Circumstances,
-        expected: RunResult,
-        mismatches: list[Mismatch],
-    ) -> tuple[str, ...]:
-        """Write the mismatch down so that it can be run without the tests, where that was asked for; say where."""
-        if self.reproduction is None:
-            return ()
-        headline = str(mismatch_error(mismatches, circumstances)).partition("\n")[0]
-        words = self.reproduction.write(headline, model, runs.graph, runs.call, settings, expected, mismatches)
-        return () if words is None else (words,)
-
-    def mismatches(self, expected: RunResult, obtained: RunResult, before: Arguments) -> list[Mismatch]:
-        """List everything in which two lanes differ."""
+    def _mismatches(self, expected: RunResult, obtained: RunResult, before: Arguments) -> list[Mismatch]:
         found = list(self.comparison.compare(expected.output, obtained.output, "output"))
-        found += compare_arguments(expected.arguments, obtained.arguments, before, self.comparison)
+        found += _compare_arguments(expected.arguments, obtained.arguments, before, self.comparison)
         found += compare_sharing(expected.sharing, obtained.sharing)
         found += compare_state(expected.state, obtained.state, self.comparison)
-        generators = [*expected.rng.moved_to(obtained.rng), *_differing(expected.generators, obtained.generators)]
+        own, others = expected.generators, obtained.generators
+        generators = [*expected.rng.differences(obtained.rng)]
+        generators += [name for name in {**own, **others} if own.get(name) != others.get(name)]
         if generators:
             found.append(Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager"))
         if expected.gradients is not None:
             found += compare_gradients(expected.gradients, obtained.gradients or {}, self.comparison)
         return found
 
+    def _write_reproduction(
+        self,
+        model: Any,
+        graph_call: GraphCall,
+        settings: RunSettings,
+        context: CheckContext,
+        expected: RunResult,
+        mismatches: list[Mismatch],
+    ) -> tuple[str, ...]:
+        """Write a script that shows the mismatch without the tests, if that was asked for; return a note on it."""
+        if self.reproduction is None:
+            return ()
+        headline = str(mismatch_error(mismatches, context)).partition("\n")[0]
+        note = self.reproduction.write(
+            headline, model, graph_call.graph, graph_call.call, settings, expected, mismatches
+        )
+        return () if note is None else (note,)
 
-def _differing(expected: Moved, obtained: Moved) -> list[str]:
-    return [name for name in {**expected, **obtained} if expected.get(name) != obtained.get(name)]
+
+def _compare_arguments(
+    expected: Arguments, obtained: Arguments, before: Arguments, comparison: OutputComparison
+) -> Iterator[Mismatch]:
+    """Yield a mismatch for every input that the two runs left in different states."""
+    # A hook that calls two outputs equal says nothing about what may be done to an input.
+    plain = dataclasses.replace(comparison, requires_grad=False, custom_comparison=None)
+    originals = dict(before.tensors())
+    for (where, after_eager), (_, after_graph) in zip(expected.named(), obtained.named(), strict=True):
+        for mismatch in plain.compare(after_eager, after_graph, where):
+            original, in_eager, in_graph = (tensors.get(mismatch.where) for tensors in (
+                originals, dict(expected.tensors()), dict(obtained.tensors())))  # fmt: skip
+            description = _describe_change(original, in_eager, in_graph, plain)
+            description = description or f"differs after the calls: it {mismatch.description}"
+            yield Mismatch("mutation", mismatch.where, description, mismatch.statistics)
 
 
-def _about_hooks(model: Any) -> tuple[str, ...]:
+def _describe_change(
+    original: torch.Tensor | None,
+    after_eager: torch.Tensor | None,
+    after_graph: torch.Tensor | None,
+    comparison: OutputComparison,
+) -> str | None:
+    """Say which run changed a tensor; None where that cannot be told from the tensors alone."""
+    if original is None or after_eager is None or after_graph is None:
+        return None
+    by_eager = any(comparison.compare_tensors(original, after_eager, ""))
+    by_graph = any(comparison.compare_tensors(original, after_graph, ""))
+    if by_eager and by_graph:
+        return "was changed in place by eager and by the graph, to different values"
+    if not by_eager and not by_graph:
+        return None
+    return f"was changed in place by {'eager, not by the graph' if by_eager else 'the graph, not by eager'}"
+
+
+def _note_on_hooks(model: Any) -> tuple[str, ...]:
     """Say what tracing leaves out of a graph, where a model has it."""
     if not isinstance(model, nn.Module) or not (model._forward_hooks or model._forward_pre_hooks):
         return ()
@@ -196,12 +222,12 @@ def _graph_failure(failure: RunFailure) -> Mismatch:
     return Mismatch("error", f"the {failure.step} of the graph", f"raised {type(error).__name__}: {error}; eager ran")
 
 
-def _eager_failure_words(failure: RunFailure, circumstances: Circumstances) -> str:
+def _eager_failure_message(failure: RunFailure, context: CheckContext) -> str:
     error = failure.error
     remedy = "check that the inputs fit the model"
     if failure.step == "backward":
         remedy = "the model cannot be differentiated at these inputs, so drop grads=True"
     return (
-        f"cannot compare eager and {circumstances.subject}{circumstances}: the {failure.step} of the model itself "
+        f"cannot compare eager and {context.subject}{context}: the {failure.step} of the model itself "
         f"raised {type(error).__name__}: {error}. Nothing was compared; {remedy}"
     )

@@ -1,4 +1,4 @@
-"""How far an obtained tensor lies from the expected one: where, how much, how many."""
+"""The error of an obtained tensor: how many elements differ, by how much, where."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scalar = bool | int | float | complex
 
 @dataclass(frozen=True)
 class Extreme:
-    """The largest error of one sort, and where it sits."""
+    """The largest error of one kind, and the element that has it."""
 
     error: float
     index: tuple[int, ...]
@@ -28,7 +28,7 @@ class Extreme:
 
 @dataclass(frozen=True)
 class ErrorStatistics:
-    """What is known about the distance of two tensors of one shape and dtype."""
+    """The errors of one tensor against another of the same shape and dtype."""
 
     dtype: str
     tolerance: Tolerance
@@ -42,11 +42,11 @@ class ErrorStatistics:
 
     @property
     def share(self) -> float:
-        """Give the part of the elements that lie outside of the tolerance."""
+        """Return the part of the elements outside of the tolerance, between 0 and 1."""
         return self.mismatched / self.total if self.total else 0.0
 
-    def words(self) -> tuple[str, str]:
-        """Say it in two lines: how many beyond which tolerance, then how far."""
+    def describe(self) -> tuple[str, str]:
+        """Return two lines: how many elements differ beyond which tolerance, and by how much."""
         return (
             f"{self.mismatched} of {self.total} elements ({self.share:.1%}) differ beyond {self.tolerance} "
             f"({self.dtype})",
@@ -56,7 +56,10 @@ class ErrorStatistics:
 
 
 def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> ErrorStatistics | None:
-    """Measure two dense tensors of equal shape and dtype; None where all elements agree, NaN with NaN."""
+    """Compare two dense tensors of the same shape and dtype; return None if all elements agree, NaN with NaN.
+
+    The elements named as largest errors are among those outside of the tolerance.
+    """
     expected, obtained = expected.detach().cpu(), obtained.detach().cpu()
     agrees = _agreement(expected, obtained, tolerance)
     mismatched = int(agrees.numel() - agrees.sum())
@@ -64,7 +67,7 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
         return None
     wide_expected, wide_obtained = _widen(expected), _widen(obtained)
     error = _absolute_error(wide_expected, wide_obtained)
-    # Elements within the tolerance must not hide where it hurts: the places named are mismatched ones.
+    # -1 for elements within the tolerance, so that a mismatched element is the largest.
     outside = torch.where(agrees, torch.full_like(error, -1.0), error)
     relative = torch.where(error == 0, error, error / wide_expected.abs()).nan_to_num(nan=math.inf, posinf=math.inf)
     relative_outside = torch.where(agrees, torch.full_like(error, -1.0), relative)
@@ -83,7 +86,7 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
 
 
 def _agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-    """Tell for each element whether it agrees; integers are never rounded to floats for an exact comparison."""
+    """Tell for each element whether it agrees; exact comparison does not round integers to floats."""
     if tolerance.is_exact:
         equal = _comparable(expected) == _comparable(obtained)
         if expected.is_floating_point() or expected.is_complex():
@@ -93,7 +96,7 @@ def _agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolera
 
 
 def _comparable(values: torch.Tensor) -> torch.Tensor:
-    """Widen what has no comparison of its own (the 8-bit floats); leave the rest alone."""
+    """Widen 8-bit floats, for which torch has no comparison."""
     return _widen(values) if values.is_floating_point() and values.dtype.itemsize == 1 else values
 
 
@@ -102,7 +105,7 @@ def _widen(values: torch.Tensor) -> torch.Tensor:
 
 
 def _absolute_error(expected: torch.Tensor, obtained: torch.Tensor) -> torch.Tensor:
-    """Give |obtained - expected|: 0 where both are the same infinity or both NaN, infinite where only one is."""
+    """Return |obtained - expected|: 0 where both are the same infinity or both NaN, infinite where only one is."""
     error = (obtained - expected).abs()
     same = (expected == obtained) | (expected.isnan() & obtained.isnan())
     return torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
@@ -124,9 +127,9 @@ def _sqnr(expected: torch.Tensor, error: torch.Tensor) -> float:
 
 def _cosine(expected: torch.Tensor, obtained: torch.Tensor) -> float:
     known = expected.isfinite() & obtained.isfinite()
-    one, other = expected[known], obtained[known]
-    size = float(one.abs().square().sum().sqrt() * other.abs().square().sum().sqrt())
-    return float((one.conj() * other).sum().real) / size if size else math.nan
+    expected, obtained = expected[known], obtained[known]
+    size = float(expected.abs().square().sum().sqrt() * obtained.abs().square().sum().sqrt())
+    return float((expected.conj() * obtained).sum().real) / size if size else math.nan
 
 
 def _number(value: Scalar) -> str:

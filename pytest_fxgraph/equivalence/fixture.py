@@ -11,22 +11,21 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_model
-from pytest_fxgraph.equivalence.check import EquivalenceCheck, Runs
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
+from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
-from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.lazy_modules import initialised
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
-from pytest_fxgraph.equivalence.state.training_mode import TrainingFlags, checked_modes, follow_mode, set_mode
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.rng import generators_kept
 
 Trace = Callable[[Any], fxcore.GraphModule]
 
 
-class Equivalence:
-    """Runs a model eagerly and as a graph on the same inputs and compares: the fixture `fx_equivalence`."""
+class CheckDefaults:
+    """What holds for every comparison of one test unless a call says otherwise; base of the fixtures that compare."""
 
     def __init__(
         self,
@@ -34,18 +33,44 @@ class Equivalence:
         rtol: float | None = None,
         atol: float | None = None,
         seed: int | None = None,
-        trace: Trace | None = None,
         compare_outputs: ValueComparison | None = None,
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
-        spare: BufferPool | None = None,
+        buffer_pool: BufferPool | None = None,
     ) -> None:
-        self._spare = spare or BufferPool()
+        """Set the defaults; a tolerance of None follows the dtype."""
         self._rtol, self._atol, self._seed = rtol, atol, seed or 0
-        self._adapt = adapt
-        self._trace = trace or (trace_model if adapt is None else self._trace_adapted)
         self._compare_outputs = compare_outputs
+        self._adapt = adapt
         self._reproduction = reproduction
+        self._buffer_pool = buffer_pool or BufferPool()
+
+    def _new_check(
+        self,
+        inputs: Any,
+        kwargs: Mapping[str, Any] | None,
+        rtol: float | None,
+        atol: float | None,
+        grads: bool,
+        samples: int,
+        seed: int | None,
+        fp64_reference: bool,
+    ) -> EquivalenceCheck:
+        rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
+        comparison = OutputComparison(rule, grads, self._compare_outputs)
+        seed = self._seed if seed is None else seed
+        return EquivalenceCheck(
+            arguments_of(inputs, kwargs), comparison, samples, seed, grads, "graph", fp64_reference, self._reproduction
+        )
+
+
+class Equivalence(CheckDefaults):
+    """Runs a model eagerly and as a graph on the same inputs and compares: the fixture `fx_equivalence`."""
+
+    def __init__(self, *, trace: Trace | None = None, **defaults: Any) -> None:
+        """Take the options of CheckDefaults, and `trace`, which makes the graph of a model."""
+        super().__init__(**defaults)
+        self._trace = trace or (trace_model if self._adapt is None else self._trace_adapted)
 
     def __call__(
         self,
@@ -62,39 +87,32 @@ class Equivalence:
         seed: int | None = None,
         fp64_reference: bool = False,
     ) -> fxcore.GraphModule:
-        """Compare and return the graph; a mismatch is an AssertionError.
+        """Compare a model with its graph in each mode, and return the graph of the first mode.
 
-        Without a graph the model is traced, once in each mode, and the graph of the first mode is returned. Model,
-        inputs and random generators are left as they were.
+        Without `graph` the model is traced, once in each mode. `inputs` is a tuple of positional arguments or one
+        tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. Model, inputs and random generators
+        are restored. Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself
+        fails, InputsError (a TypeError) or ValueError for wrong options.
         """
         __tracebackhide__ = True
-        rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
-        check = EquivalenceCheck(
-            arguments_of(inputs, kwargs),
-            OutputComparison(rule, requires_grad=grads, own_comparison=self._compare_outputs),
-            samples,
-            self._seed if seed is None else seed,
-            grads,
-            fp64_reference=fp64_reference,
-            reproduction=self._reproduction,
-        )
+        check = self._new_check(inputs, kwargs, rtol, atol, grads, samples, seed, fp64_reference)
         model = model_of(model, self._adapt)
         given = to_graph_module(graph, self._adapt) if graph is not None else None
         checked: list[fxcore.GraphModule] = []
-        rng, training = RngState.now(), TrainingFlags(model, given)
-        try:
-            if given is None:
-                model = initialised(model, check.arguments, check.seed)
-            # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
-            for mode in checked_modes(modes):
-                checked.append(self._check_in_mode(check, model, given, mode))
-        finally:
-            training.restore()
-            rng.restore()
+        training = TrainingFlags(model, given)
+        with generators_kept():
+            try:
+                if given is None:
+                    model = initialized(model, check.arguments, check.seed)
+                # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
+                for mode in checked_modes(modes):
+                    checked.append(self._check_in_mode(check, model, given, mode))
+            finally:
+                training.restore()
         return checked[0]
 
     def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
-        """Make the graph as an adapter says; trace, where none knows the model."""
+        """Make the graph as an adapter does; trace the model if no adapter knows it."""
         return to_graph_module(model, self._adapt)
 
     def _check_in_mode(
@@ -103,16 +121,16 @@ class Equivalence:
         """Compare in one mode. A trace is made in that mode: functional dropout has its flag written into the graph."""
         __tracebackhide__ = True
         set_mode(model, mode)
-        guard = StateGuard(model, spare=self._spare)
+        guard = StateGuard(model, buffer_pool=self._buffer_pool)
         graph = given
         try:
             if graph is None:
                 graph = self._trace(model)
-                # What a forward does to a buffer before it meets the first input is done while tracing, for good.
-                # What it writes behind torch's back is seen when all is read after the second lane: then both run anew.
+                # A forward may change buffers while it is traced. Versions suffice: a write that they do not count is
+                # found when all is read after the second run, and then both run again.
                 guard.restore(trust_versions=True)
             follow_mode(graph, model, mode)
-            check.run(model, Runs(graph), mode, guard)
+            check.run(model, GraphCall(graph, graph), mode, guard)
         finally:
             guard.release()
         return graph
@@ -132,9 +150,12 @@ def check_equivalent(
     subject: str = "graph",
     compare_outputs: ValueComparison | None = None,
 ) -> None:
-    """Compare a model with a graph, both in the mode they are in; a mismatch is an AssertionError."""
+    """Compare a model with a graph, both in the mode they are in; `subject` is what messages call the graph.
+
+    Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails.
+    """
     __tracebackhide__ = True
-    comparison = OutputComparison(ToleranceRule(rtol, atol), requires_grad=grads, own_comparison=compare_outputs)
+    comparison = OutputComparison(ToleranceRule(rtol, atol), grads, compare_outputs)
     check = EquivalenceCheck(arguments_of(inputs, kwargs), comparison, samples, seed, grads, subject)
-    runs_as_it_is = isinstance(graph, (nn.Module, FunctionType, MethodType))
-    check.run(model, Runs(graph if runs_as_it_is else to_graph_module(graph)), None)
+    runnable = graph if isinstance(graph, (nn.Module, FunctionType, MethodType)) else to_graph_module(graph)
+    check.run(model, GraphCall(runnable, runnable), None)

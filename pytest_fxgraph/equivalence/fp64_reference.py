@@ -1,4 +1,4 @@
-"""Who is right where eager and graph differ? A run of the model in double precision judges."""
+"""Which of eager and graph is nearer to a run of the model in double precision?"""
 
 from __future__ import annotations
 
@@ -12,36 +12,41 @@ from torch import nn
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.rng import seed_all
 from pytest_fxgraph.equivalence.run import RunSettings
+from pytest_fxgraph.rng import seed_all
 
-# A graph that rounds in another order may be as far from the truth as eager is, or somewhat farther by chance.
-_FARTHER = 2.0
+# A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
+_ALLOWED_RATIO = 2.0
 
 
-def judged_by_reference(
+def filter_by_reference(
     mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: Any, obtained: Any
 ) -> list[Mismatch]:
-    """Drop output values that are as near to the reference in the graph as in eager; say of others how far each is."""
+    """Drop output values that are as near to double precision in the graph as in eager; add distances to the others.
+
+    `expected` and `obtained` are the outputs of eager and graph.
+    """
     if not any(mismatch.kind == "value" and mismatch.statistics for mismatch in mismatches):
         return mismatches
     reference = dict(tensors_in(_run_in_double(model, settings), "output"))
     in_eager, in_graph = dict(tensors_in(expected, "output")), dict(tensors_in(obtained, "output"))
     kept: list[Mismatch] = []
     for mismatch in mismatches:
-        judge = reference.get(mismatch.where)
-        if mismatch.kind != "value" or mismatch.statistics is None or judge is None:
+        exact = reference.get(mismatch.where)
+        if mismatch.kind != "value" or mismatch.statistics is None or exact is None:
             kept.append(mismatch)
             continue
-        of_eager, of_graph = (_distance(side[mismatch.where], judge) for side in (in_eager, in_graph))
-        if not of_graph <= _FARTHER * of_eager:  # NaN in one of them is no agreement
-            words = f"{mismatch.words} (off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
-            kept.append(dataclasses.replace(mismatch, words=words))
+        of_eager, of_graph = (_distance(outputs[mismatch.where], exact) for outputs in (in_eager, in_graph))
+        if not of_graph <= _ALLOWED_RATIO * of_eager:  # NaN in one of them is no agreement
+            description = (
+                f"{mismatch.description} (off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
+            )
+            kept.append(dataclasses.replace(mismatch, description=description))
     return kept
 
 
 def _run_in_double(model: Any, settings: RunSettings) -> Any:
-    """Run a copy of the model with every float widened; the model itself stays as it is."""
+    """Run a copy of the model with all floats in double precision."""
     widened = copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
     arguments = _widened(settings.arguments)
     seed_all(settings.seed)
@@ -64,7 +69,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(values: torch.Tensor, reference: torch.Tensor) -> float:
-    """Give the root of the mean squared distance; infinite where shapes or kinds cannot be compared."""
+    """Return the root mean square error; infinite where shapes or kinds cannot be compared."""
     if values.shape != reference.shape or values.is_complex() != reference.is_complex():
         return float("inf")
     wide = values.detach().to(reference.dtype)

@@ -1,4 +1,4 @@
-"""Gradients of inputs and parameters, from random cotangents that are the same in every lane."""
+"""Gradients of inputs and parameters, from random cotangents that are the same in both runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pytest_fxgraph.equivalence.inputs import ArgumentCopy
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state.changes import StateNames
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state_changes import StateNames
 
+# By name of a parameter or path of an input: "conv.weight", "input 0".
 Gradients = Mapping[str, "torch.Tensor | None"]
 
 
 def differentiable_parameters(now: ModuleState, names: StateNames) -> dict[str, torch.Tensor]:
-    """Map the names that both lanes share to the parameters that ask for gradients."""
+    """Return the parameters that require grad, by the names that both runs use."""
     return {
         names.name(state): state.tensor
         for state in now.tensors
@@ -30,7 +31,10 @@ def differentiable_parameters(now: ModuleState, names: StateNames) -> dict[str, 
 def gradients_of(
     output: object, parameters: Mapping[str, torch.Tensor], copied: ArgumentCopy, seed: int
 ) -> Gradients | None:
-    """Compute the gradient of a random weighting of all outputs; None where no output asks for gradients."""
+    """Return the gradients of a random weighted sum of all outputs; None if no output requires grad.
+
+    They are taken for `parameters` and for the leaves of `copied`; one is None where nothing depends on it.
+    """
     sources = {path: tensor for path, tensor in tensors_in(output, "output") if tensor.requires_grad}
     if not sources:
         return None
@@ -46,7 +50,7 @@ def gradients_of(
 
 
 def compare_gradients(expected: Gradients, obtained: Gradients, comparison: OutputComparison) -> Iterator[Mismatch]:
-    """Yield a mismatch for each gradient that is missing in one lane, or other."""
+    """Yield a mismatch for each gradient that is missing in one run, or differs."""
     for name, gradient in expected.items():
         where = f"gradient of {name}"
         if name not in obtained:
@@ -61,12 +65,15 @@ def compare_gradients(expected: Gradients, obtained: Gradients, comparison: Outp
             yield Mismatch("gradient", where, f"exists in {has} and not in {lacks}")
             continue
         for mismatch in comparison.compare_tensors(gradient, counterpart, where):
-            if mismatch.kind != "stride":  # how autograd lays out a gradient is its own affair
-                yield Mismatch("gradient", where, mismatch.words, mismatch.statistics)
+            if mismatch.kind != "stride":  # autograd may choose the strides of a gradient
+                yield Mismatch("gradient", where, mismatch.description, mismatch.statistics)
 
 
 def cotangent(path: str, output: torch.Tensor, seed: int) -> torch.Tensor:
-    """Draw the weights of one output, from a generator of its own: one that a lane detached shifts no other's draws."""
+    """Draw the weights of one output, of its shape, dtype and device.
+
+    Each path has its own generator, so that an output without gradient does not change the weights of the others.
+    """
     generator = torch.Generator().manual_seed(seed ^ zlib.crc32(path.encode()))
     dtype = torch.complex128 if output.is_complex() else torch.float64
     drawn = torch.randn(output.shape, dtype=dtype, generator=generator)

@@ -1,4 +1,4 @@
-"""What was found to differ between eager and graph, and the errors that carry it."""
+"""What differs between eager and graph, the errors that carry it, and the message of a mismatch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from pytest_fxgraph.errors import GateError
 KINDS = ("error", "code", "structure", "dtype", "shape", "device", "layout", "value", "mutation", "state", "gradient",
          "rng", "aliasing", "stride", "requires_grad")  # fmt: skip
 
+# Bounds of a message: mismatches named after the first, mismatches in the section, lines, characters of a line.
+_NAMED = 3
+_IN_SECTION = 200
+_LINES = 6
+_WIDTH = 200
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -18,27 +24,69 @@ class Mismatch:
 
     kind: str  # one of KINDS
     where: str  # "output['logits'][0]", "gradient of conv.weight", "buffer bn.running_mean", "input 0"
-    words: str  # the rest of a sentence that begins with `where`
+    description: str  # the rest of a sentence that begins with `where`
     statistics: ErrorStatistics | None = None
 
     def sentence(self) -> str:
-        """Say it in one line."""
-        return f"{self.where} {self.words}"
-
-
-def by_weight(mismatches: list[Mismatch]) -> list[Mismatch]:
-    """Sort so that the mismatch that explains the others comes first; the order found is kept within a kind."""
-    return sorted(mismatches, key=lambda mismatch: KINDS.index(mismatch.kind))
+        """Return the mismatch as one line."""
+        return f"{self.where} {self.description}"
 
 
 class MismatchError(AssertionError):
-    """Eager and graph differ. `section` tells the whole story, `mismatches` holds it as data."""
+    """Eager and graph differ; `section` is the full text, `mismatches` the same as data."""
 
-    def __init__(self, words: str, section: str, mismatches: tuple[Mismatch, ...]) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, section: str, mismatches: tuple[Mismatch, ...]) -> None:
+        super().__init__(message)
         self.section = section
         self.mismatches = mismatches
 
 
 class EagerError(GateError, RuntimeError):
     """The model itself failed, so there is nothing to compare a graph with."""
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """What a message says of the check: which graph, in which mode, with which sample."""
+
+    subject: str = "graph"  # "graph", "graph after pass 2 (fuse)"
+    mode: str | None = None  # None if the check did not set a mode
+    sample: int = 0
+    samples: int = 1
+    seed: int = 0
+
+    def __str__(self) -> str:
+        facts = [f"mode {self.mode}"] if self.mode is not None else []
+        if self.samples > 1:
+            facts.append(f"sample {self.sample + 1} of {self.samples}, seed {self.seed}")
+        return f" ({', '.join(facts)})" if facts else ""
+
+
+def mismatch_error(mismatches: list[Mismatch], context: CheckContext, notes: tuple[str, ...] = ()) -> MismatchError:
+    """Make the error of one comparison: at most six lines, and a section that lists the mismatches.
+
+    The mismatch that explains the others comes first. `notes` are further findings, the most important first.
+    """
+    ordered = sorted(mismatches, key=lambda mismatch: KINDS.index(mismatch.kind))
+    headline = f"eager and {context.subject} differ{context}: {ordered[0].sentence()}"
+    lines = [headline, *_statistics_lines(ordered[0]), *_other_lines(ordered[1:]), *(f"  {note}" for note in notes)]
+    section = [headline.partition(": ")[0] + ":"]
+    for mismatch in ordered[:_IN_SECTION]:
+        section += [f"- {mismatch.sentence()}", *_statistics_lines(mismatch)]
+    if len(ordered) > _IN_SECTION:
+        section.append(f"- and {len(ordered) - _IN_SECTION} more")
+    section += notes
+    message = "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..." for line in lines[:_LINES])
+    return MismatchError(message, "\n".join(section), tuple(ordered))
+
+
+def _statistics_lines(mismatch: Mismatch) -> list[str]:
+    return [f"  {line}" for line in mismatch.statistics.describe()] if mismatch.statistics is not None else []
+
+
+def _other_lines(rest: list[Mismatch]) -> list[str]:
+    if not rest:
+        return []
+    named = "; ".join(mismatch.where if mismatch.statistics else mismatch.sentence() for mismatch in rest[:_NAMED])
+    more = f"; and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    return [f"  also: {named}{more}"]

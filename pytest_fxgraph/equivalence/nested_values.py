@@ -1,4 +1,8 @@
-"""Nested values: which parts a container has, and by which path each is reached."""
+"""Nested values: which parts a container has, and by which path each is reached.
+
+torch's pytree takes unregistered mappings, dataclasses and subclasses of list for leaves, and never returns from a
+container that holds itself, so it is asked last, for the types that somebody registered there.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from torch.utils import _pytree as torch_pytree
 
 
 def parts_of(value: object) -> list[tuple[str, Any]] | None:
-    """List the parts of a container, each with the text that leads to it; None for a leaf."""
+    """List the parts of a container, each with the step of a path that leads to it: "[0]", ".name"; None for a leaf."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", part) for name, part in zip(value._fields, value, strict=True)]
     if isinstance(value, (list, tuple)):
@@ -35,7 +39,7 @@ def _registered_parts(value: object) -> list[tuple[str, Any]] | None:
 
 
 def walk(value: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every leaf with its path; a container that holds itself is entered once."""
+    """Yield every leaf with its path, which begins with `path`; a container inside itself is not entered again."""
     yield from _walk(value, path, set())
 
 
@@ -53,5 +57,5 @@ def _walk(value: object, path: str, entered: set[int]) -> Iterator[tuple[str, An
 
 
 def tensors_in(value: object, path: str) -> list[tuple[str, torch.Tensor]]:
-    """List the tensors in a nested value with their paths."""
+    """List the tensors in a nested value with their paths, which begin with `path`."""
     return [(where, leaf) for where, leaf in walk(value, path) if isinstance(leaf, torch.Tensor)]

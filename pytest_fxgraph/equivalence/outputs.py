@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from pytest_fxgraph.equivalence.error_statistics import measure
+from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import parts_of
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 
-# Given both values and the path: None leaves them to us, "" says equal, any other text says what differs.
+# Takes both values and the path; returns None for no opinion, "" for equal, any other text to say what differs.
 ValueComparison = Callable[[Any, Any, str], "str | None"]
 
 
@@ -24,20 +24,22 @@ class OutputComparison:
 
     rule: ToleranceRule
     requires_grad: bool = False  # compare it too: only where the caller asked for gradients
-    own_comparison: ValueComparison | None = None  # asked first for each value, container or leaf
+    custom_comparison: ValueComparison | None = None  # the user's; asked first for each value, container or leaf
 
     def compare(self, expected: object, obtained: object, path: str) -> Iterator[Mismatch]:
-        """Yield everything that differs between two nested values."""
-        words = self.own_comparison(expected, obtained, path) if self.own_comparison else None
-        if words is not None:
-            if words:
-                yield Mismatch("value", path, words)
+        """Yield every difference of two nested values; paths begin with `path`."""
+        answer = self.custom_comparison(expected, obtained, path) if self.custom_comparison else None
+        if answer is not None:
+            if answer:
+                yield Mismatch("value", path, answer)
             return
         if isinstance(expected, torch.Tensor) and isinstance(obtained, torch.Tensor):
             yield from self.compare_tensors(expected, obtained, path)
             return
-        if container_type(expected) is not container_type(obtained):
-            yield Mismatch("structure", path, f"is {_a(expected)} in eager, {_a(obtained)} in the graph")
+        if _container_type(expected) is not _container_type(obtained):
+            yield Mismatch(
+                "structure", path, f"is {_describe_type(expected)} in eager, {_describe_type(obtained)} in the graph"
+            )
             return
         expected_parts, obtained_parts = parts_of(expected), parts_of(obtained)
         if expected_parts is None or obtained_parts is None:
@@ -59,23 +61,23 @@ class OutputComparison:
         missing = [step for step in steps if step not in obtained_by_step]
         extra = [step for step in obtained_steps if step not in set(steps)]
         if missing or extra:
-            yield Mismatch("structure", path, _count_words(len(steps), len(obtained_steps), missing, extra))
+            yield Mismatch("structure", path, _describe_part_counts(len(steps), len(obtained_steps), missing, extra))
         elif steps != obtained_steps:
-            yield Mismatch("structure", path, f"has its keys in the order {_list(steps)} in eager, "
-                                              f"{_list(obtained_steps)} in the graph")  # fmt: skip
+            yield Mismatch("structure", path, f"has its keys in the order {_listed(steps)} in eager, "
+                                              f"{_listed(obtained_steps)} in the graph")  # fmt: skip
 
     def _compare_leaves(self, expected: Any, obtained: Any, path: str) -> Iterator[Mismatch]:
         if not self._leaves_agree(expected, obtained):
-            yield Mismatch("value", path, f"is {_short(expected)} in eager, {_short(obtained)} in the graph")
+            yield Mismatch("value", path, f"is {_shortened(expected)} in eager, {_shortened(obtained)} in the graph")
 
     def _leaves_agree(self, expected: Any, obtained: Any) -> bool:
         if isinstance(expected, (float, complex)):
             tolerance = self.rule.for_dtype(torch.float64)
-            return numbers_agree(expected, obtained, tolerance)
+            return _numbers_agree(expected, obtained, tolerance)
         if expected is obtained:
             return True
         if getattr(type(expected), "__eq__", None) is object.__eq__:
-            # Objects without equality of their own were made anew by each lane; their type is all that can be asked.
+            # Objects without an __eq__ of their own are made anew by each run; only their types can be compared.
             return True
         try:
             return bool(expected == obtained)
@@ -83,7 +85,7 @@ class OutputComparison:
             return bool((expected == obtained).all())
 
     def compare_tensors(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
-        """Yield what differs between two tensors: first what each is, then, where they can be compared, the values."""
+        """Yield the differences of two tensors: type, layout, shape, dtype, device, strides, then comparable values."""
         facts = list(_differing_facts(expected, obtained, path))
         yield from facts
         if self.requires_grad and expected.requires_grad != obtained.requires_grad:
@@ -99,25 +101,25 @@ class OutputComparison:
         if expected.is_meta or not expected.numel():
             return
         if expected.is_nested:
-            for index, (one, other) in enumerate(zip(expected.unbind(), obtained.unbind(), strict=True)):
-                yield from self.compare_tensors(one, other, f"{path}[{index}]")
+            for index, parts in enumerate(zip(expected.unbind(), obtained.unbind(), strict=True)):
+                yield from self.compare_tensors(*parts, f"{path}[{index}]")
             return
-        statistics = measure_tensors(expected, obtained, self.rule)
+        statistics = _measure_tensors(expected, obtained, self.rule)
         if statistics is not None:
             yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
 
 
-def measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> Any:
-    """Measure two tensors of one shape, dtype and layout; None where they agree."""
+def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> ErrorStatistics | None:
+    """Measure the error of two tensors of the same shape, dtype and layout; None if they agree."""
     tolerance = rule.for_dtype(expected.dtype)
     expected, obtained = _dense(expected), _dense(obtained)
-    # Nearly always all is well, and this look costs least.
+    # Mostly the values are equal, and this costs least.
     if expected.device == obtained.device and _are_equal(expected, obtained):
         return None
     return measure(expected, obtained, tolerance)
 
 
-def numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) -> bool:
+def _numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) -> bool:
     """Tell whether two Python numbers agree, NaN with NaN and infinity with the same infinity."""
     if expected == obtained or (expected != expected and obtained != obtained):
         return True
@@ -125,8 +127,8 @@ def numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) ->
     return math.isfinite(distance) and distance <= tolerance.atol + tolerance.rtol * abs(expected)
 
 
-def container_type(value: object) -> type:
-    """Give the type that a container counts as: a graph's immutable list is a list."""
+def _container_type(value: object) -> type:
+    """Return the type that a container counts as: a graph's immutable list is a list."""
     for plain in (list, dict):
         if isinstance(value, plain) and type(value).__module__.endswith(".immutable_collections"):
             return plain
@@ -135,16 +137,15 @@ def container_type(value: object) -> type:
 
 def _differing_facts(expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
     for kind, name, read in _FACTS:
-        one, other = read(expected), read(obtained)
-        if one != other:
-            yield Mismatch(kind, path, f"has {name} {one} in eager, {other} in the graph")
+        fact, other = read(expected), read(obtained)
+        if fact != other:
+            yield Mismatch(kind, path, f"has {name} {fact} in eager, {other} in the graph")
             if kind in ("structure", "layout", "shape"):
                 return
-    # Strides of dense tensors only, and not where a dimension has a single element: nobody can step along it.
-    if expected.layout is torch.strided and expected.numel() and not expected.is_nested:
-        one, other = _strides(expected), _strides(obtained)
-        if one != other:
-            yield Mismatch("stride", path, f"has stride {expected.stride()} in eager, {obtained.stride()} in the graph")
+    # Strides of strided tensors only, and not of dimensions with a single element, where they mean nothing.
+    is_strided = expected.layout is torch.strided and expected.numel() and not expected.is_nested
+    if is_strided and _strides(expected) != _strides(obtained):
+        yield Mismatch("stride", path, f"has stride {expected.stride()} in eager, {obtained.stride()} in the graph")
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
@@ -156,7 +157,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def _type(tensor: torch.Tensor) -> str:
-    # A parameter that comes out of one lane as itself and out of the other detached differs in requires_grad instead.
+    # A parameter that one run returns as it is and the other detached differs in requires_grad instead.
     kind = torch.Tensor if isinstance(tensor, torch.nn.Parameter) else type(tensor)
     return kind.__qualname__
 
@@ -184,28 +185,28 @@ def _are_equal(expected: torch.Tensor, obtained: torch.Tensor) -> bool:
         return False
 
 
-def _count_words(expected: int, obtained: int, missing: list[str], extra: list[str]) -> str:
-    words = f"has {expected} parts in eager, {obtained} in the graph"
+def _describe_part_counts(expected: int, obtained: int, missing: list[str], extra: list[str]) -> str:
+    text = f"has {expected} parts in eager, {obtained} in the graph"
     if missing:
-        words += f"; the graph lacks {_list(missing)}"
+        text += f"; the graph lacks {_listed(missing)}"
     if extra:
-        words += f"; eager lacks {_list(extra)}"
-    return words
+        text += f"; eager lacks {_listed(extra)}"
+    return text
 
 
-def _list(names: list[str]) -> str:
+def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
-def _a(value: object) -> str:
-    kind = container_type(value)
+def _describe_type(value: object) -> str:
+    kind = _container_type(value)
     if value is None:
         return "None"
     size = f" of {len(value)}" if isinstance(value, (tuple, list, Mapping)) else ""
     return f"{kind.__name__}{size}"
 
 
-def _short(value: object) -> str:
+def _shortened(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,27 +1,27 @@
-"""One lane: a single call of model or graph, and everything that can be seen of it afterwards."""
+"""One run: a single call of model or graph, and everything that can be seen of it afterwards."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 import fxcore
-from pytest_fxgraph.equivalence.aliasing import Sharing, has_storage, sharing_of_outputs, storage_of
+from pytest_fxgraph.equivalence.aliasing import Sharing, sharing_of_outputs
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
-from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments, copy_of_view
+from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.operator_trace import positional
-from pytest_fxgraph.equivalence.rng import RngState, seed_all
-from pytest_fxgraph.equivalence.state.changes import StateAfter, StateNames, state_after
-from pytest_fxgraph.equivalence.state.generators import Moved
-from pytest_fxgraph.equivalence.state.guard import Findings, StateGuard
+from pytest_fxgraph.equivalence.state.generators import GeneratorStates
+from pytest_fxgraph.equivalence.state.guard import ModuleChanges, StateGuard
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state.storage import copy_tensor, has_storage, storage_of
+from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.rng import RngState, seed_all
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,10 @@ class RunResult:
     sharing: Sharing
     state: StateAfter
     rng: RngState
-    generators: Moved  # the model's own, as far as they were drawn from
-    gradients: Gradients | None  # None where none were asked for, or no output asks for them
-    changed_unseen: bool  # parameters were written through `.data`, by this lane or one before that trusted versions
+    generators: GeneratorStates  # of the model's own generators that were used
+    gradients: Gradients | None  # None where none were asked for, or no output requires grad
+    # State was written through `.data`, by this run or by one before it that trusted versions.
+    has_uncounted_writes: bool
 
 
 @dataclass(frozen=True)
@@ -48,38 +49,43 @@ class RunFailure:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What is the same for all lanes of one comparison."""
+    """What all runs of one comparison have in common."""
 
     arguments: Arguments
     names: StateNames
     guard: StateGuard
     seed: int
     grads: bool
-    trust_versions: bool = False  # saves reading all parameters; the lane after it must read them
+    trust_versions: bool = False  # saves reading all parameters; the next run must read them
 
 
 def run_model(call: Callable[..., Any], root: object, settings: RunSettings) -> RunResult | RunFailure:
-    """Call a model or graph on its own copy of the inputs, and put its state back afterwards."""
+    """Call a model or graph, whose state `root` holds, on its own copy of the inputs, and restore the state.
+
+    Whatever the call raises is returned as a RunFailure. Raises InputsError if the inputs cannot be copied.
+    """
     copied = copy_arguments(settings.arguments, with_gradients=settings.grads)
     seed_all(settings.seed)
     step = "forward"
-    found: Findings | None = None
+    changes: ModuleChanges | None = None
     try:
         with _gradient_mode(settings.grads):
             output = call(*copied.arguments.args, **copied.arguments.kwargs)
             rng = RngState.now()
-            found = settings.guard.look(root, trust_versions=settings.trust_versions)
-            state = state_after(settings.guard.state_of(root), found.now, found.changed, settings.names)
-            sharing = _sharing(output, copied, found.now, settings.names)
+            changes = settings.guard.find_changes(root, trust_versions=settings.trust_versions)
+            state = state_after(settings.guard.state_of(root), changes.now, changes.changed, settings.names)
+            sharing = _sharing(output, copied, changes.now, settings.names)
             step = "backward"
-            gradients = _gradients(output, found.now, copied, settings)
-        output = _kept_apart(output, found.now, settings.grads)
+            gradients = _gradients(output, changes.now, copied, settings)
+        output = _detached_output(output, changes.now, settings.grads)
     except Exception as error:
         return RunFailure(step, error)
     finally:
-        # A backward may have run hooks of the user's, and a failed call may have stopped anywhere: look again.
-        settings.guard.restore(None if settings.grads else found)
-    return RunResult(output, copied.arguments, sharing, state, rng, found.generators, gradients, found.changed_unseen)
+        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again.
+        settings.guard.restore(None if settings.grads else changes)
+    return RunResult(
+        output, copied.arguments, sharing, state, rng, changes.generators, gradients, changes.has_uncounted_writes
+    )
 
 
 def _gradients(output: object, now: ModuleState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:
@@ -108,16 +114,17 @@ def _sharing(output: object, copied: ArgumentCopy, now: ModuleState, names: Stat
     return sharing_of_outputs(outputs, copied.arguments.tensors(), of_state)
 
 
-def _kept_apart(output: Any, now: ModuleState, grads: bool) -> Any:
-    """Give the output as it can be kept: putting the state back must not change it, and unless gradients are compared
-    it must not hold all activations in memory, through autograd, while the next lane runs.
+def _detached_output(output: Any, now: ModuleState, grads: bool) -> Any:
+    """Return the output so that restoring the state does not change it.
+
+    Unless gradients are compared, it also must not keep all activations in memory while the next run is made.
     """
     memo: dict[int, Any] = {}
     is_same = True
     for _, tensor in tensors_in(output, "output"):
         kept = tensor
         if has_storage(tensor) and storage_of(tensor) in now.by_storage:
-            kept = copy_of_view(tensor)
+            kept = copy_tensor(tensor)
         elif tensor.grad_fn is not None and not grads:
             kept = tensor.detach()
         memo[id(tensor)] = kept
@@ -126,19 +133,37 @@ def _kept_apart(output: Any, now: ModuleState, grads: bool) -> Any:
         return output
     try:
         return copy.deepcopy(output, memo)
-    except Exception:  # an object among the outputs that cannot be copied: better compared as it is than not at all
+    except Exception:  # an object that cannot be copied is compared as it is
         return output
+
+
+def placeholder_values(graph: fxcore.Graph, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return the arguments in the order of the placeholders; None if one of these has neither value nor default."""
+    if not kwargs:
+        return args
+    values = list(args)
+    for node in [node for node in graph.nodes if node.op == "placeholder"][len(args) :]:
+        if node.target in kwargs:
+            values.append(kwargs[node.target])
+        elif node.args:
+            values.append(node.args[0])
+        else:
+            return None
+    return tuple(values)
 
 
 @dataclass(frozen=True)
 class InterpreterCall:
-    """Runs a graph through an interpreter of the user's, a fresh one for each call, as it may keep state."""
+    """Runs a graph by an interpreter class of the user's; each call makes a new one, as it may keep state.
+
+    Raises SubjectError if keyword arguments do not name inputs of the graph.
+    """
 
     kind: Any
     graph_module: fxcore.GraphModule
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        values = positional(self.graph_module.graph, args, kwargs)
+        values = placeholder_values(self.graph_module.graph, args, kwargs)
         if values is None:
             raise SubjectError(
                 f"cannot run {self.kind.__name__}: the graph's inputs do not name the keyword arguments "

@@ -6,21 +6,17 @@ from dataclasses import dataclass
 
 import torch
 
-# The figures that torch.testing.assert_close documents; everything missing here must be equal exactly.
+# rtol and atol as documented for torch.testing.assert_close; dtypes that are missing must be equal exactly.
 _DEFAULTS: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
     torch.bfloat16: (1.6e-2, 1e-5),
     torch.float32: (1.3e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
     torch.complex32: (1e-3, 1e-5),
-    torch.complex64: (1.3e-6, 1e-5),
     torch.complex128: (1e-7, 1e-7),
-    torch.quint8: (1.3e-6, 1e-5),
-    torch.quint2x4: (1.3e-6, 1e-5),
-    torch.quint4x2: (1.3e-6, 1e-5),
-    torch.qint8: (1.3e-6, 1e-5),
-    torch.qint32: (1.3e-6, 1e-5),
 }
+_AS_FLOAT32 = (torch.complex64, torch.quint8, torch.quint2x4, torch.quint4x2, torch.qint8, torch.qint32)
+_DEFAULTS |= dict.fromkeys(_AS_FLOAT32, _DEFAULTS[torch.float32])
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class ToleranceRule:
-    """What the caller asked for; what was left open follows the dtype, as in torch.testing."""
+    """The tolerances that the caller asked for; None follows the dtype, as in torch.testing.
+
+    Raises ValueError for a tolerance below 0.
+    """
 
     rtol: float | None = None
     atol: float | None = None
@@ -52,6 +51,6 @@ class ToleranceRule:
                 raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
 
     def for_dtype(self, dtype: torch.dtype) -> Tolerance:
-        """Give the tolerance for tensors of this dtype; integers and bools are exact unless the caller said more."""
+        """Return the tolerance for tensors of this dtype; integers and bools are exact unless the caller set one."""
         rtol, atol = _DEFAULTS.get(dtype, (0.0, 0.0))
         return Tolerance(rtol if self.rtol is None else self.rtol, atol if self.atol is None else self.atol)

@@ -16,7 +16,8 @@ from pytest_fxgraph import settings
 from pytest_fxgraph.golden.paths import accepting_command
 from pytest_fxgraph.capture.shapes import shapes_recorded
 from pytest_fxgraph.capture.subjects import to_graph_module, to_readable_graph
-from pytest_fxgraph.capture.tracing import TracedGraph, traced_again_with_sources
+from pytest_fxgraph.capture.traced_graph import TracedGraph
+from pytest_fxgraph.capture.tracing import traced_again_with_sources
 from pytest_fxgraph.golden.collection import has_case_collision
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.document.builder import build_document_of_graph

@@ -4,55 +4,54 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
+from pytest_fxgraph.capture.subjects import model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.equivalence.check import EquivalenceCheck, Runs
-from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
-from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
-from pytest_fxgraph.equivalence.rng import RngState
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
+from pytest_fxgraph.equivalence.fixture import CheckDefaults
+from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.lazy_modules import initialised
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
-from pytest_fxgraph.equivalence.state.training_mode import TrainingFlags, checked_modes, follow_mode, set_mode
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.transform.graph_checks import (
+    check_graph,
     check_inputs,
     check_meta,
-    check_soundness,
     dead_nodes,
     inputs_of,
     meta_keys,
 )
-from pytest_fxgraph.transform.model_watch import ModelWatch
+from pytest_fxgraph.transform.model_snapshot import ModelSnapshot
 from pytest_fxgraph.transform.result import TransformResult
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What one transform made."""
+    """The result of one transform."""
 
     graph_module: fxcore.GraphModule
     call: Callable[..., Any]  # runs it: the graph module, or an interpreter of its graph
-    modified: bool | None = None  # what a pass says of itself; None where it says nothing
+    modified: bool | None = None  # what the pass says; None where it says nothing
 
-    def runs(self) -> Runs:
-        """Tell what runs, and what holds the state."""
-        return Runs(self.call if isinstance(self.call, nn.Module) else self.graph_module, self.call)
+    def graph_call(self) -> GraphCall:
+        """Return what runs, and what holds the state."""
+        return GraphCall(self.call if isinstance(self.call, nn.Module) else self.graph_module, self.call)
 
 
 def steps_of(transform: Any) -> list[tuple[str, Any]]:
-    """List the transforms with their names: one, or those of a list."""
+    """List one transform, or those of a list, with their names.
+
+    Raises SubjectError for an empty list and for what cannot be called.
+    """
     steps = list(transform) if isinstance(transform, (list, tuple)) else [transform]
     if not steps:
         raise SubjectError("an empty list of transforms checks nothing; hand over at least one")
@@ -66,12 +65,15 @@ def steps_of(transform: Any) -> list[tuple[str, Any]]:
 
 
 def name_of_step(step: Any) -> str:
-    """Name a transform as its author does."""
+    """Return the name of a transform: of the function, or of the class."""
     return str(getattr(step, "__name__", None) or type(step).__name__)
 
 
 def apply_step(step: Any, graph_module: fxcore.GraphModule) -> Applied:
-    """Apply one transform to a graph module, which it may change."""
+    """Apply one transform to a graph module, which it may change.
+
+    Raises SubjectError if it returns something other than a module, a graph, a PassResult or None.
+    """
     if isinstance(step, type) and issubclass(step, fxcore.Transformer):
         return _applied(step, step(graph_module).transform(), graph_module)
     if isinstance(step, type) and issubclass(step, fxcore.Interpreter):
@@ -98,25 +100,8 @@ def _applied(step: Any, made: Any, given: fxcore.GraphModule) -> Applied:
     )
 
 
-class TransformCheck:
-    """Traces a model, transforms the graph, lints it, and compares it with the model run eagerly."""
-
-    def __init__(
-        self,
-        *,
-        rtol: float | None = None,
-        atol: float | None = None,
-        seed: int | None = None,
-        compare_outputs: ValueComparison | None = None,
-        adapt: Adapter | None = None,
-        reproduction: ReproductionFolder | None = None,
-        spare: BufferPool | None = None,
-    ) -> None:
-        self._spare = spare or BufferPool()
-        self._adapt = adapt
-        self._rtol, self._atol, self._seed = rtol, atol, seed or 0
-        self._compare_outputs = compare_outputs
-        self._reproduction = reproduction
+class TransformCheck(CheckDefaults):
+    """Traces a model, transforms the graph, checks it, and compares it with the model run eagerly."""
 
     def __call__(
         self,
@@ -139,33 +124,28 @@ class TransformCheck:
     ) -> TransformResult:
         """Check a transform, or a list of them one after the other, and return the graphs before and after.
 
-        In each mode the model is traced and transformed anew; the result is that of the first mode. Without `inplace`
-        the transform must leave the model as it was; with `idempotent`, a second application must change nothing.
-        With `keeps_meta`, nodes that keep their name must keep all that their meta held, or the entries named.
+        A transform is a function of a GraphModule, a Transformer or Interpreter class, or a pass. In each mode the
+        model is traced and transformed anew; the result is that of the first mode. Without `inplace` the transform
+        must leave the model as it was; with `idempotent`, a second application must change nothing. With `keeps_meta`,
+        nodes that keep their name must keep all entries of their meta, or those named.
+
+        Raises AssertionError, naming the transform, if it breaks one of these rules, leaves a malformed graph, or if
+        the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
-        check = EquivalenceCheck(
-            arguments_of(inputs, kwargs),
-            OutputComparison(rule, requires_grad=grads, own_comparison=self._compare_outputs),
-            samples,
-            self._seed if seed is None else seed,
-            grads,
-            fp64_reference=fp64_reference,
-            reproduction=self._reproduction,
-        )
+        check = self._new_check(inputs, kwargs, rtol, atol, grads, samples, seed, fp64_reference)
         model = model_of(model, self._adapt)
-        run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._spare)
+        run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
         results: list[TransformResult] = []
-        rng, training = RngState.now(), TrainingFlags(model)
-        try:
-            model = initialised(model, check.arguments, check.seed)
-            # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
-            for mode in checked_modes(modes):
-                results.append(run.in_mode(model, mode))
-        finally:
-            training.restore()
-            rng.restore()
+        training = TrainingFlags(model)
+        with generators_kept():
+            try:
+                model = initialized(model, check.arguments, check.seed)
+                # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
+                for mode in checked_modes(modes):
+                    results.append(run.in_mode(model, mode))
+            finally:
+                training.restore()
         # Both graphs go back to the model's own mode, for whoever looks at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, model, "train" if getattr(model, "training", False) else "eval")
@@ -182,15 +162,15 @@ class _TransformRun:
     idempotent: bool
     concrete_args: dict[str, Any] | None
     keeps_meta: tuple[str, ...] | bool
-    spare: BufferPool
+    buffer_pool: BufferPool
 
     def in_mode(self, model: Any, mode: str) -> TransformResult:
-        """Trace, transform and compare in one mode."""
+        """Trace, transform and compare in one mode; raises AssertionError, as TransformCheck does."""
         __tracebackhide__ = True
         set_mode(model, mode)
-        # What may be changed in place is no measure for itself.
+        # A model that may be changed cannot be what its graph is compared with.
         reference = copy.deepcopy(model) if self.inplace else model
-        guard = StateGuard(reference, spare=self.spare)
+        guard = StateGuard(reference, buffer_pool=self.buffer_pool)
         try:
             return self._in_mode(model, reference, mode, guard)
         finally:
@@ -207,29 +187,29 @@ class _TransformRun:
         for number, (name, step) in enumerate(steps, start=1):
             subject = f"graph after {name}" if len(steps) == 1 else f"graph after pass {number} ({name})"
             applied = self._step(step, name, applied.graph_module, model)
-            runs = applied.runs()
-            follow_mode(runs.graph, reference, mode)
-            self.check.about(subject).run(reference, runs, mode, guard)
+            graph_call = applied.graph_call()
+            follow_mode(graph_call.graph, reference, mode)
+            replace(self.check, subject=subject).run(reference, graph_call, mode, guard)
             if self.idempotent:
                 self._check_idempotent(step, name, applied.graph_module, model)
         return TransformResult(before, applied.graph_module, tuple(name for name, _ in steps))
 
     def _step(self, step: Any, name: str, given: fxcore.GraphModule, model: Any) -> Applied:
-        """Apply one transform and look whether it left a sound graph and an unchanged model."""
+        """Apply one transform and check that the graph is well-formed and the model unchanged."""
         __tracebackhide__ = True
         dead_before = dead_nodes(given)
         text_before, meta_before, inputs_before = str(given.graph), meta_keys(given), inputs_of(given)
-        watch = None if self.inplace else ModelWatch(model)
+        snapshot = None if self.inplace else ModelSnapshot(model)
         applied = apply_step(step, given)
-        changes = watch.changes() if watch is not None else []
-        if watch is not None and changes:
-            watch.restore()
+        changes = snapshot.changes() if snapshot is not None else []
+        if snapshot is not None and changes:
+            snapshot.restore()
             more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
             raise AssertionError(
                 f"{name} changed the model that it was given: {'; '.join(changes[:3])}{more}. "
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
-        check_soundness(applied.graph_module, name, dead_before)
+        check_graph(applied.graph_module, name, dead_before)
         if applied.call is applied.graph_module:  # a module of the user's own may name its inputs as it likes
             check_inputs(applied.graph_module, name, inputs_before)
         check_meta(applied.graph_module, name, meta_before, self.keeps_meta)

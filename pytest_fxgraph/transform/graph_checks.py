@@ -1,4 +1,4 @@
-"""Is what a transform left a graph that can be trusted: well-formed, compiled anew, without leftovers?"""
+"""Checks of the graph that a transform made: well-formed, recompiled, without dead nodes, with the same inputs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import fxcore
 from pytest_fxgraph.equivalence.check import code_is_stale
 
 
-def check_soundness(graph_module: fxcore.GraphModule, name: str, dead_before: frozenset[str]) -> None:
-    """Fail, naming the transform, unless its graph is sound; nodes that were dead before are not its fault."""
+def check_graph(graph_module: fxcore.GraphModule, name: str, dead_before: frozenset[str]) -> None:
+    """Check that the graph passes lint(), was recompiled and has no dead nodes but those of `dead_before`.
+
+    Raises AssertionError, naming the transform.
+    """
     __tracebackhide__ = True
     try:
         graph_module.graph.lint()
@@ -34,7 +37,10 @@ def check_soundness(graph_module: fxcore.GraphModule, name: str, dead_before: fr
 def check_meta(
     graph_module: fxcore.GraphModule, name: str, before: Mapping[str, frozenset[str]], wanted: tuple[str, ...] | bool
 ) -> None:
-    """Fail, naming the transform, where a node that was there before lost what its meta held."""
+    """Check that nodes which keep their name keep the entries of their meta: all (True), none (False), or those named.
+
+    `before` is what meta_keys() returned before the transform. Raises AssertionError, naming the transform.
+    """
     __tracebackhide__ = True
     lost = []
     for node in graph_module.graph.nodes:
@@ -51,7 +57,7 @@ def check_meta(
 
 
 def inputs_of(graph_module: fxcore.GraphModule) -> list[tuple[str, str]]:
-    """List the inputs, each with its default as a text."""
+    """List the names of the inputs, each with the repr of its default, "" if it has none."""
     return [
         (str(node.target), repr(node.args[0]) if node.args else "")
         for node in graph_module.graph.nodes
@@ -60,7 +66,10 @@ def inputs_of(graph_module: fxcore.GraphModule) -> list[tuple[str, str]]:
 
 
 def check_inputs(graph_module: fxcore.GraphModule, name: str, before: list[tuple[str, str]]) -> None:
-    """Fail, naming the transform, where inputs are not those that callers know; further ones may follow them."""
+    """Check that the inputs keep their names, order and defaults; new ones may follow them.
+
+    `before` is what inputs_of() returned before the transform. Raises AssertionError, naming the transform.
+    """
     __tracebackhide__ = True
     after = inputs_of(graph_module)
     for index, (expected, default) in enumerate(before):
@@ -78,10 +87,10 @@ def check_inputs(graph_module: fxcore.GraphModule, name: str, before: list[tuple
 
 
 def meta_keys(graph_module: fxcore.GraphModule) -> dict[str, frozenset[str]]:
-    """Name what the meta of each node holds."""
+    """Map the name of each node to the keys of its meta."""
     return {node.name: frozenset(node.meta) for node in graph_module.graph.nodes}
 
 
 def dead_nodes(graph_module: fxcore.GraphModule) -> frozenset[str]:
-    """Name the nodes that nobody reads and that do nothing else."""
+    """Return the names of the nodes that have no users and no side effects."""
     return frozenset(node.name for node in graph_module.graph.nodes if not node.users and not node.is_impure())

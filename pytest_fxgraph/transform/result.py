@@ -1,4 +1,4 @@
-"""What a transform made of a graph, and what a test may claim about it."""
+"""The graphs before and after a transform, and what a test may assert about them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from pytest_fxgraph.operator_patterns import (
     call_nodes,
     matches,
     name_of_target,
-    refuse_what_never_matches,
-    spellings,
+    names_of_call,
+    validate_target,
 )
 
 
 @dataclass(frozen=True)
 class TransformResult:
-    """The graph before and after."""
+    """What `fx_transform` returns."""
 
-    before: fxcore.GraphModule
+    before: fxcore.GraphModule  # as it was traced
     after: fxcore.GraphModule
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
 
     @cached_property
     def difference(self) -> Difference:
-        """Say what the transform changed, as a golden would see it."""
+        """Return what the transform changed, compared at level `structure`."""
         return compare_documents(build_document(self.before), build_document(self.after))
 
     def assert_ops(self, *, added: Any = (), removed: Any = (), unchanged: Any = ()) -> None:
-        """Fail unless there are now more calls of `added`, fewer of `removed`, as many of `unchanged`.
+        """Check that the graph now has more calls of `added`, fewer of `removed`, as many of `unchanged`.
 
-        Each is a target, several, or a mapping from target to how many; `unchanged=True` means all others.
+        Each is a target, several, or a mapping from target to how many; `unchanged=True` means all others. Raises
+        AssertionError if not, TargetError (a ValueError) for a target that can match no operator.
         """
         problems = [*self._problems("added", added, 1), *self._problems("removed", removed, -1)]
         if unchanged is True:
@@ -50,9 +51,10 @@ class TransformResult:
             raise AssertionError(f"the transform's operators are not as claimed: {'; '.join(problems)}")
 
     def assert_state_dict(self, *, kept: Any = (), dropped: Any = ()) -> None:
-        """Fail unless the state `kept` is still there in its shape and dtype, and the state `dropped` is gone.
+        """Check that the state `kept` is still there with its shape and dtype, and the state `dropped` is gone.
 
-        Each is a name or glob, or several; `kept=True` means all that there was, less what is dropped.
+        Each is a name or glob, or several; `kept=True` means everything but `dropped`. Raises AssertionError if not, or
+        if a name matches no state.
         """
         before, after = self.before.state_dict(), self.after.state_dict()
         gone = _named(before, dropped)
@@ -69,26 +71,26 @@ class TransformResult:
         found = []
         for target in as_targets(targets):
             before, after = self._counts(target)
+            counted = f"and there were {before}, now {after}"
             change = (after - before) * (sign or 1)
             if isinstance(targets, Mapping) and sign:
                 if change != targets[target]:
-                    words = f"{claim} {targets[target]} times"
-                    found.append(f"{name_of_target(target)} should be {words}, and there were {before}, now {after}")
+                    found.append(f"{name_of_target(target)} should be {claim} {targets[target]} times, {counted}")
             elif (change <= 0) if sign else (change != 0):
-                found.append(f"{name_of_target(target)} should be {claim}, and there were {before}, now {after}")
+                found.append(f"{name_of_target(target)} should be {claim}, {counted}")
         return found
 
     def _counts(self, target: Any) -> tuple[int, int]:
-        """Count in both graphs; a target is known if either of them holds it."""
+        """Count the calls in both graphs; the target is valid if one of them has it."""
         counts = [sum(matches(target, node, side) for node in call_nodes(side)) for side in (self.before, self.after)]
         if not any(counts):
-            refuse_what_never_matches(target, self.before)
+            validate_target(target, self.before)
         return counts[0], counts[1]
 
     def _changed_elsewhere(self, named: list[Any]) -> list[str]:
         before, after = (
             Counter(
-                spellings(node, side)[0]
+                names_of_call(node, side)[0]
                 for node in call_nodes(side)
                 if not any(matches(target, node, side) for target in named)
             )

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from fixtures.catalog import CATALOG
-from fixtures.lanes import results_of_run
 from fixtures.oracle import assert_same, assert_same_success
+from fixtures.run_results import results_of_run
 from fixtures.sight import AsIs
 
 NESTED = CATALOG["nested_modules"]

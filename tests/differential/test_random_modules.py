@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 
-from fixtures.lanes import results_of_run
 from fixtures.oracle import assert_same, assert_same_success
 from fixtures.random_modules import ModuleRecipe, RandomModule, module_recipes, random_inputs
+from fixtures.run_results import results_of_run
 from fixtures.sizes import MANY, SOME
 
 

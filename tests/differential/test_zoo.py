@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from fixtures.catalog import real_models, small_models, untraceable_models
-from fixtures.lanes import results_of_run
 from fixtures.model_entry import ModelEntry
 from fixtures.oracle import assert_same, assert_same_success
+from fixtures.run_results import results_of_run
 from fixtures.sight import AsIs
 from fixtures.wrap_registry import wrapped_for_torch_fx
 

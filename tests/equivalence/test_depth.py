@@ -121,13 +121,13 @@ def test_tensors_of_every_kind_are_compared(eager, wrong, inputs):
         Equivalence()(eager, inputs, graph=fxcore.symbolic_trace(wrong))
 
 
-def test_nested_and_keyword_inputs_reach_both_lanes():
+def test_nested_and_keyword_inputs_reach_both_runs():
     inputs = ({"a": [torch.ones(2)], "b": torch.ones(3)},)
 
     Equivalence()(Nested(), inputs, kwargs={"scale": 2.0, "mask": torch.ones(2) > 0}, samples=2)
 
 
-def test_autocast_around_the_check_holds_in_both_lanes():
+def test_autocast_around_the_check_holds_in_both_runs():
     with torch.autocast("cpu", torch.bfloat16):
         Equivalence()(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), matrix(), modes=BOTH, grads=True)
 

@@ -30,8 +30,8 @@ def test_the_largest_errors_are_named_with_their_place():
     assert found.largest_absolute.error == 1.0
     assert found.largest_relative.index == (1, 0)
     assert found.largest_relative.error == pytest.approx(0.4)
-    assert found.words()[0] == "2 of 4 elements (50.0%) differ beyond rtol=0.001, atol=0.001 (float32)"
-    assert "max abs error 1 at [0, 0] (eager 100, graph 101)" in found.words()[1]
+    assert found.describe()[0] == "2 of 4 elements (50.0%) differ beyond rtol=0.001, atol=0.001 (float32)"
+    assert "max abs error 1 at [0, 0] (eager 100, graph 101)" in found.describe()[1]
 
 
 def test_nan_equals_nan_and_infinity_equals_the_same_infinity():

@@ -188,7 +188,7 @@ def test_an_output_that_looks_into_the_state_keeps_its_value_when_the_state_is_p
     assert "output has other values" in difference(summing, lambda self, x: self.total.add_(2 * x))
 
 
-def test_random_operators_draw_alike_in_both_lanes():
+def test_random_operators_draw_alike_in_both_runs():
     Equivalence()(lambda x: x + torch.rand_like(x), torch.ones(3))
 
 

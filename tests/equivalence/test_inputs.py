@@ -1,4 +1,4 @@
-"""Each lane gets copies that share, stride and require what the caller's inputs do."""
+"""Each run gets copies that share, stride and require what the caller's inputs do."""
 
 from __future__ import annotations
 
@@ -172,5 +172,5 @@ def test_modules_among_the_inputs_are_handed_on_as_they_are():
 
 
 def test_inputs_that_cannot_be_copied_are_refused_with_the_reason():
-    with pytest.raises(TypeError, match=r"cannot copy the inputs for each lane.*cannot pickle"):
+    with pytest.raises(TypeError, match=r"cannot copy the inputs for each run.*cannot pickle"):
         copy_arguments(arguments_of((threading.Lock(),)))

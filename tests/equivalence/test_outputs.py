@@ -111,7 +111,7 @@ def test_a_comparison_of_the_users_own_is_asked_first():
     def own(expected: object, obtained: object, path: str) -> str | None:
         return {"output[0]": "", "output[1]": "is off by one word"}.get(path)
 
-    assert sentences([1, 2, 3], [9, 9, 9], own_comparison=own) == [
+    assert sentences([1, 2, 3], [9, 9, 9], custom_comparison=own) == [
         "output[1] is off by one word",
         "output[2] is 3 in eager, 9 in the graph",
     ]

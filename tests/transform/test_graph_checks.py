@@ -7,9 +7,9 @@ import torch
 
 import fxcore
 from pytest_fxgraph.transform.graph_checks import (
+    check_graph,
     check_inputs,
     check_meta,
-    check_soundness,
     dead_nodes,
     inputs_of,
     meta_keys,
@@ -32,11 +32,11 @@ def test_only_pure_nodes_that_nobody_reads_are_dead():
 def test_leftovers_of_the_model_itself_are_not_held_against_the_transform():
     graph_module = traced()
 
-    check_soundness(graph_module, "fuse", dead_nodes(graph_module))
+    check_graph(graph_module, "fuse", dead_nodes(graph_module))
     with pytest.raises(
         AssertionError, match=r"fuse left nodes that nobody reads: exp; call graph\.eliminate_dead_code"
     ):
-        check_soundness(graph_module, "fuse", frozenset())
+        check_graph(graph_module, "fuse", frozenset())
 
 
 def test_a_forgotten_recompile_is_named():
@@ -44,7 +44,7 @@ def test_a_forgotten_recompile_is_named():
     graph_module.graph.eliminate_dead_code()
 
     with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
-        check_soundness(graph_module, "fuse", frozenset())
+        check_graph(graph_module, "fuse", frozenset())
 
 
 def test_meta_that_a_node_lost_is_named_with_the_node():
@@ -67,7 +67,7 @@ def test_a_call_that_no_code_can_be_written_for_is_a_malformed_graph():
     call.args = call.args[:1]
 
     with pytest.raises(AssertionError, match="fuse left a malformed graph"):
-        check_soundness(graph_module, "fuse", frozenset())
+        check_graph(graph_module, "fuse", frozenset())
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from pytest_fxgraph.equivalence.gradients import cotangent
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.repro.script import ScriptFacts, script_text
-from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunResult, RunSettings
+from pytest_fxgraph.rng import RngState
 
 # What is only told of the graph itself, a script that runs it does not show.
 _NOT_REPRODUCED = ("code",)

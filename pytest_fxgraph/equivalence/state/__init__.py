@@ -1,1 +1,1 @@
-"""State of modules, generators and inputs: before a run, after it, and restored."""
+"""What a run may change in modules: tensors, attributes and generators, saved, searched for changes and restored."""

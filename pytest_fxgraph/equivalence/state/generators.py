@@ -1,4 +1,4 @@
-"""Random generators that belong to a model instead of everybody: attributes of its modules, arguments in its graph."""
+"""Random generators of a model's own: attributes of its modules, arguments in its graph."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import torch
 
 from pytest_fxgraph.equivalence.state.module_state import modules_by_path
 
-# By name, where a generator stands; only those that moved.
-Moved = Mapping[str, Any]
+# The states of those generators that were used, by the generator's name.
+GeneratorStates = Mapping[str, Any]
 
 
 class OwnGenerators:
-    """Remembers where some generators stand, tells which moved, and puts them back."""
+    """Random generators that modules hold or a graph names, with the states in which they were first seen."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, Any, Any]] = {}
 
     def include(self, root: object) -> None:
-        """Remember the generators of one more model or graph; what is known already stays as it was first seen."""
+        """Save the states of a model's or graph's generators; known ones keep the state that was saved first."""
         for name, generator in _generators_of(root):
             if id(generator) not in self._known:
                 self._known[id(generator)] = name, generator, _state_of(generator)
 
-    def moved(self) -> Moved:
-        """Give those that somebody drew from."""
+    def changed(self) -> GeneratorStates:
+        """Return the present states of the generators that were used since."""
         now = [(name, _state_of(generator), before) for name, generator, before in self._known.values()]
         return {name: state for name, state, before in now if state != before}
 
     def restore(self) -> None:
-        """Put all back to where they stood."""
+        """Set all generators back to the saved states."""
         for _, generator, state in self._known.values():
             _set_state(generator, state)
 
@@ -61,7 +61,7 @@ def _kinds() -> frozenset[type]:
 
 
 def _state_of(generator: Any) -> Any:
-    """Give the state as something that can be kept and compared."""
+    """Return the state as a value that can be kept and compared."""
     if isinstance(generator, torch.Generator):
         return bytes(generator.get_state().tolist())
     if isinstance(generator, random.Random):

@@ -1,4 +1,4 @@
-"""What modules are before a lane runs, and putting them back afterwards."""
+"""The state of modules before a run: to find out what the run changed, and to restore it."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import torch
 from torch import nn
 
 from fxcore.gc_pause import gc_paused
-from pytest_fxgraph.equivalence.state.generators import Moved, OwnGenerators
+from pytest_fxgraph.equivalence.state.generators import GeneratorStates, OwnGenerators
 from pytest_fxgraph.equivalence.state.module_state import ModuleState, modules_by_path
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool, ValueSnapshot
 
-# Of a graph module only these are put back: what else it holds is its compiled code, which a lane cannot harm.
+# Of a graph module only these are restored: its other attributes are compiled code, which a run does not change.
 _STATE_ATTRIBUTES = ("training", "_parameters", "_buffers", "_modules")
 
 
 class SavedModules:
-    """Modules, their attributes, and what those of them that are dicts, lists and sets held.
+    """The attributes of modules, and the contents of those that are dicts, lists and sets.
 
-    All of it is compared after each call, so the comparison is one walk over everything that runs in C.
+    All of it is compared after each call; the comparison is one walk that runs in C.
     """
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[nn.Module, dict[str, Any]]] = {}
-        # Most hooks and buffers of most modules are none, before and after: those are asked in one go.
+        # Most dicts of most modules (hooks, buffers) are empty before and after: one any() asks all of them.
         self._empty: list[Any] = []
         self._sequences: list[tuple[Any, Any]] = []
         self._mappings: list[dict[Any, Any]] = []
-        self._copies: list[dict[Any, Any]] = []
-        self._keys: list[Any] = []  # those of all copies, one after the other
+        self._copies: list[dict[Any, Any]] = []  # of the mappings, in their order
+        self._keys: list[Any] = []  # of all copies, one after the other
         self._values: list[Any] = []
 
     def include(self, modules: Iterable[nn.Module]) -> None:
-        """Keep some more modules; what is known already stays as it was first seen."""
+        """Save more modules; a module that is known keeps what was saved first."""
         known = len(self._copies)
         for module in modules:
             if id(module) not in self._held:
-                self._keep(module)
+                self._save(module)
         self._keys += chain.from_iterable(self._copies[known:])
         self._values += _values_of(self._copies[known:])
 
-    def _keep(self, module: nn.Module) -> None:
+    def _save(self, module: nn.Module) -> None:
         now = module.__dict__
         held = now.copy()
         self._held[id(module)] = module, held
@@ -61,21 +61,21 @@ class SavedModules:
             elif isinstance(value, (list, set)):
                 self._sequences.append((value, value.copy()))
 
-    def are_intact(self) -> bool:
-        """Tell whether all modules hold the very objects that they held."""
+    def are_unchanged(self) -> bool:
+        """Tell whether all modules hold the same objects as when they were saved."""
         values = list(_values_of(self._mappings))
         return (
             len(values) == len(self._values)
             and all(map(operator.is_, values, self._values))
             and list(chain.from_iterable(self._mappings)) == self._keys
             and not any(self._empty)
-            and all(_holds(container, content) for container, content in self._sequences)
+            and all(_holds_same(container, content) for container, content in self._sequences)
         )
 
-    def differing(self) -> list[tuple[nn.Module, str]]:
-        """List the attributes that hold another object, are gone or new, or hold a dict, list or set of other content.
+    def changed_attributes(self) -> list[tuple[nn.Module, str]]:
+        """List the attributes that were added, deleted, bound to another object, or whose dict, list or set changed.
 
-        Of graph modules nothing is told: they keep their compiled code in attributes.
+        Each is a module and a name. Graph modules are left out, for they keep their compiled code in attributes.
         """
         contents = {
             id(container): (container, content)
@@ -89,12 +89,12 @@ class SavedModules:
             now = module.__dict__
             for name in {**held, **now}:
                 is_same = name in held and name in now and held[name] is now[name]
-                if not is_same or _has_other_content(contents.get(id(now[name]))):
+                if not is_same or _content_changed(contents.get(id(now[name]))):
                     found.append((module, name))
         return found
 
     def restore(self) -> None:
-        """Give all modules back what they held, in the order they held it."""
+        """Give all modules their attributes back, in the saved order, and containers their contents."""
         kept: set[int] = set()
         for module, held in self._held.values():
             kept |= _restore_attributes(module, held)
@@ -102,14 +102,14 @@ class SavedModules:
             if container and id(container) in kept:
                 container.clear()
         for container, content in [*zip(self._mappings, self._copies, strict=True), *self._sequences]:
-            if id(container) in kept and not _holds(container, content):
+            if id(container) in kept and not _holds_same(container, content):
                 container.clear()
                 container.extend(content) if isinstance(container, list) else container.update(content)
 
 
-def _has_other_content(pair: tuple[Any, Any] | None) -> bool:
-    """Tell it of a container and what it held; of one that was empty, and is no more, there is only the type."""
-    return pair is not None and (isinstance(pair[1], type) or not _holds(*pair))
+def _content_changed(pair: tuple[Any, Any] | None) -> bool:
+    """Tell whether a container changed; of one that was empty, and no longer is, only the type was saved."""
+    return pair is not None and (isinstance(pair[1], type) or not _holds_same(*pair))
 
 
 def _values_of(mappings: list[dict[Any, Any]]) -> Iterable[Any]:
@@ -117,7 +117,7 @@ def _values_of(mappings: list[dict[Any, Any]]) -> Iterable[Any]:
 
 
 def _restore_attributes(module: nn.Module, held: dict[str, Any]) -> set[int]:
-    """Bind the attributes of a module anew, and give the ids of the objects that it is meant to hold."""
+    """Bind a module's attributes to the saved objects, and return the ids of these."""
     now = module.__dict__
     if _is_graph_module(module):
         held = {name: held[name] for name in _STATE_ATTRIBUTES if name in held}
@@ -127,8 +127,8 @@ def _restore_attributes(module: nn.Module, held: dict[str, Any]) -> set[int]:
     return set(map(id, held.values()))
 
 
-def _holds(container: Any, content: Any) -> bool:
-    """Tell whether a container holds the very objects that it held; equality would compare tensors."""
+def _holds_same(container: Any, content: Any) -> bool:
+    """Tell whether a container holds the same objects; comparing with == would compare tensors."""
     if len(container) != len(content):
         return False
     if isinstance(container, set):
@@ -145,35 +145,38 @@ def _is_graph_module(module: nn.Module) -> bool:
 
 
 @dataclass(frozen=True)
-class Findings:
+class ModuleChanges:
     """What a call did to the modules."""
 
-    changed: set[int]  # ids of tensors that hold other values
-    changed_unseen: bool  # one of them was written in a way that torch does not count
-    is_intact: bool  # all modules hold the very objects that they held
-    generators: Moved  # those of the modules' own that were drawn from
-    now: ModuleState  # the very state_of(root) if nothing was replaced
+    changed: set[int]  # ids of the tensors whose values changed
+    has_uncounted_writes: bool  # one of them was written in a way that torch does not count
+    modules_unchanged: bool  # all modules hold the same objects as before
+    generators: GeneratorStates  # of the modules' own generators that were used
+    now: ModuleState  # the same object as state_of(root) if no tensor was replaced
 
 
 class StateGuard:
-    """Keeps the state of some modules, tells what a lane changed in it, and restores it."""
+    """Saves the state of some modules, tells what a run changed in it, and restores it."""
 
-    def __init__(self, *roots: object, spare: BufferPool | None = None) -> None:
-        self._spare = spare or BufferPool()
+    def __init__(self, *roots: object, buffer_pool: BufferPool | None = None) -> None:
+        self._buffer_pool = buffer_pool or BufferPool()
         self._modules = SavedModules()
         self._generators = OwnGenerators()
         self._states: dict[int, ModuleState] = {}
         self._snapshots: list[ValueSnapshot] = []
-        self._leaves: dict[int, _SavedLeaf] = {}
+        self._gradients: dict[int, _SavedGradient] = {}
         self._known: set[int] = set()  # ids of tensors, the gradients among them
         for root in roots:
             self.include(root)
 
     def include(self, root: object) -> None:
-        """Keep the state of one more module; what is known already stays as it was first seen."""
+        """Save the state of one more module; what is known keeps the state that was saved first.
+
+        Raises TypeError if a lazy module has no shapes yet.
+        """
         if id(root) in self._states:
             return
-        # Thousands of small objects that all stay: the collector would look through them again and again.
+        # Thousands of small objects that all stay: the garbage collector would scan them again and again.
         with gc_paused():
             self._include(root)
 
@@ -187,84 +190,84 @@ class StateGuard:
                 self._known.add(id(tensor))
                 new[id(tensor)] = tensor
                 if tensor.is_leaf:
-                    self._leaves[id(tensor)] = leaf = _SavedLeaf(tensor)
-                    if leaf.grad is not None and id(leaf.grad) not in self._known:
-                        self._known.add(id(leaf.grad))
-                        new[id(leaf.grad)] = leaf.grad
+                    self._gradients[id(tensor)] = saved = _SavedGradient(tensor)
+                    if saved.grad is not None and id(saved.grad) not in self._known:
+                        self._known.add(id(saved.grad))
+                        new[id(saved.grad)] = saved.grad
         if new:
-            self._snapshots.append(ValueSnapshot(new.values(), self._spare))
+            self._snapshots.append(ValueSnapshot(new.values(), self._buffer_pool))
 
     def release(self) -> None:
-        """Forget all values, so that another guard can use their memory."""
+        """Give the copies' memory back to the pool; the guard cannot be used any more."""
         for snapshot in self._snapshots:
             snapshot.release()
         self._snapshots.clear()
 
     def state_of(self, root: object) -> ModuleState:
-        """Give the tensors of a module as they were when the guard came to know it."""
+        """Return the tensors that a module held when it was included."""
         return self._states[id(root)]
 
-    def look(self, root: object, *, trust_versions: bool = False) -> Findings:
-        """Look what changed since the guard was made or last restored, and what `root` holds now.
+    def find_changes(self, root: object, *, trust_versions: bool = False) -> ModuleChanges:
+        """Find what changed since the modules were included or last restored, and what `root` holds now.
 
-        Trusting versions, what torch saw no write to is not read: writes through `.data` or numpy stay unseen.
+        With `trust_versions`, tensors without a counted write are not read: writes through `.data` are not found.
         """
         changed: set[int] = set()
         for snapshot in self._snapshots:
             changed |= snapshot.changed_by_version() if trust_versions else snapshot.changed()
-        unseen = any(key in snapshot and not snapshot.has_new_version(key)
+        uncounted = any(key in snapshot and not snapshot.has_new_version(key)
                      for key in changed for snapshot in self._snapshots)  # fmt: skip
-        is_intact = self._modules.are_intact()
-        holds_the_same = is_intact and not any(snapshot.has_moved() for snapshot in self._snapshots)
-        now = self._states[id(root)] if holds_the_same else ModuleState(root)
-        return Findings(changed, unseen, is_intact, self._generators.moved(), now)
+        modules_unchanged = self._modules.are_unchanged()
+        same_tensors = modules_unchanged and not any(snapshot.has_new_data() for snapshot in self._snapshots)
+        now = self._states[id(root)] if same_tensors else ModuleState(root)
+        return ModuleChanges(changed, uncounted, modules_unchanged, self._generators.changed(), now)
 
     def changed(self) -> set[int]:
-        """Give the ids of the tensors that hold other values than when the guard was made."""
+        """Return the ids of the tensors whose values changed; reads all of them."""
         return {key for snapshot in self._snapshots for key in snapshot.changed()}
 
-    def other_attributes(self) -> list[tuple[nn.Module, str]]:
-        """List the attributes of modules that hold something else than they did."""
-        return self._modules.differing()
+    def changed_attributes(self) -> list[tuple[nn.Module, str]]:
+        """List the attributes of modules that changed, each as module and name."""
+        return self._modules.changed_attributes()
 
-    def frozen_or_thawed(self) -> set[int]:
-        """Give the ids of the tensors that ask for gradients and did not, or the other way round."""
-        return {key for key, leaf in self._leaves.items() if leaf.asks_otherwise()}
+    def changed_requires_grad(self) -> set[int]:
+        """Return the ids of the leaf tensors whose `requires_grad` changed."""
+        return {key for key, saved in self._gradients.items() if saved.requires_grad_changed()}
 
-    def restore(self, findings: Findings | None = None, *, trust_versions: bool = False) -> None:
-        """Put everything back: values, gradients, the tensors held under each name, training flags, attributes.
+    def restore(self, changes: ModuleChanges | None = None, *, trust_versions: bool = False) -> None:
+        """Restore values, gradients, attributes, training flags and generators.
 
-        Whoever has just looked hands over what was found, and nothing is looked at again.
+        `changes`, as find_changes() returned them just before, saves searching once more.
         """
-        if not (self._modules.are_intact() if findings is None else findings.is_intact):
+        if not (self._modules.are_unchanged() if changes is None else changes.modules_unchanged):
             self._modules.restore()
         for snapshot in self._snapshots:
-            if findings is not None:
-                snapshot.restore(findings.changed)
+            if changes is not None:
+                snapshot.restore(changes.changed)
             else:
                 snapshot.restore(snapshot.changed_by_version() if trust_versions else snapshot.changed())
-        for leaf in self._leaves.values():
-            leaf.restore()
+        for saved in self._gradients.values():
+            saved.restore()
         self._generators.restore()
 
 
-class _SavedLeaf:
-    """Whether a leaf asked for gradients, and the gradient it held."""
+class _SavedGradient:
+    """The gradient of a leaf tensor and its `requires_grad`."""
 
     __slots__ = ("_requires_grad", "_tensor", "grad")
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor, self.grad, self._requires_grad = tensor, tensor.grad, tensor.requires_grad
 
-    def asks_otherwise(self) -> bool:
-        """Tell whether the tensor asks for gradients and did not, or the other way round."""
+    def requires_grad_changed(self) -> bool:
+        """Tell whether `requires_grad` is another than it was."""
         return self._tensor.requires_grad != self._requires_grad
 
     def restore(self) -> None:
-        """Give the tensor its gradient back."""
+        """Give the tensor its gradient and `requires_grad` back."""
         tensor = self._tensor
         if not tensor.is_leaf:
-            # Made part of a graph in place: what it was before is all that counts.
+            # A write in place made it the result of an operator.
             tensor.detach_()
         if tensor.grad is not self.grad:
             tensor.grad = self.grad

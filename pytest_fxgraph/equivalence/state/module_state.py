@@ -10,31 +10,32 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from pytest_fxgraph.equivalence.aliasing import has_storage, storage_of
+from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
 
 
 class StateTensor(NamedTuple):
-    """One tensor of a module, by the name under which users know it."""
+    """One tensor of a module."""
 
-    name: str  # "conv.weight"
+    name: str  # its path: "conv.weight"
     kind: str  # "parameter", "buffer", "attribute"
     tensor: torch.Tensor
 
     @property
-    def words(self) -> str:
-        """Name it for a message."""
+    def label(self) -> str:
+        """Return its name in messages: "parameter conv.weight"."""
         return f"{self.kind} {self.name}"
 
 
 class ModuleState:
-    """The tensors of a module at one time."""
+    """The tensors that a module, and all modules below it, hold at one time."""
 
     def __init__(self, root: object) -> None:
+        """List the tensors of `root`, none if it is no module; TypeError if a lazy module has no shapes yet."""
         self.tensors = _tensors_of(root)
 
     @cached_property
     def by_storage(self) -> Mapping[int, list[StateTensor]]:
-        """Group the tensors by the storage that they look at."""
+        """Group the tensors by their storage, as `storage_of` gives it."""
         found: dict[int, list[StateTensor]] = {}
         for state in self.tensors:
             if has_storage(state.tensor):
@@ -43,7 +44,7 @@ class ModuleState:
 
 
 def modules_by_path(root: object) -> list[tuple[str, nn.Module]]:
-    """List a module and all below it, each under every path that leads to it; nothing for what is no module."""
+    """List a module and all below it under every path that leads to them; nothing if `root` is no module."""
     found: list[tuple[str, nn.Module]] = []
     if isinstance(root, nn.Module):
         _list_modules("", root, found)
@@ -57,7 +58,7 @@ def _list_modules(path: str, module: nn.Module, found: list[tuple[str, nn.Module
             _list_modules(f"{path}.{name}" if path else name, child, found)
 
 
-# What every module has, and what never is a tensor.
+# Attributes that every module has, none of them a tensor.
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
@@ -70,12 +71,12 @@ def _tensors_of(root: object) -> list[StateTensor]:
             for name, value in entries.items():
                 if isinstance(value, torch.Tensor):
                     if is_lazy(value):
-                        raise TypeError(_words_on_missing_shape(name, module))
+                        raise TypeError(_missing_shape_message(name, module))
                     found.append(StateTensor(prefix + name, kind, value))
     return found
 
 
-def _words_on_missing_shape(name: str, module: nn.Module) -> str:
+def _missing_shape_message(name: str, module: nn.Module) -> str:
     return (
         f"cannot compare eager and graph: {name!r} of a {type(module).__name__} has no shape before the first call, "
         "and that call would change the model; call the model once before the check"

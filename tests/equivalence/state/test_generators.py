@@ -1,4 +1,4 @@
-"""Generators that belong to a model stand alike before each lane, and where they stood after the check."""
+"""Generators that belong to a model stand alike before each run, and where they stood after the check."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DRAWS = {
 
 
 @pytest.mark.parametrize("made", DRAWS.values(), ids=DRAWS)
-def test_both_lanes_draw_the_same_numbers_and_nothing_is_left_behind(made):
+def test_both_runs_draw_the_same_numbers_and_nothing_is_left_behind(made):
     model, twin = Drawing(*made()), Drawing(*made())
 
     check_equivalent(model, model, torch.ones(2))

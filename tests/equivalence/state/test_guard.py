@@ -145,23 +145,23 @@ def test_looking_at_versions_alone_misses_a_write_that_reading_finds():
     guard = StateGuard(holder)
     _write_data(holder)
 
-    assert guard.look(holder, trust_versions=True).changed == set()
-    thorough = guard.look(holder)
+    assert guard.find_changes(holder, trust_versions=True).changed == set()
+    thorough = guard.find_changes(holder)
     assert thorough.changed == {id(holder.weight)}
-    assert thorough.changed_unseen
+    assert thorough.has_uncounted_writes
     with torch.no_grad():
         holder.weight.add_(1)
-    assert guard.look(holder, trust_versions=True).changed == {id(holder.weight)}
-    assert not guard.look(holder).changed_unseen
+    assert guard.find_changes(holder, trust_versions=True).changed == {id(holder.weight)}
+    assert not guard.find_changes(holder).has_uncounted_writes
 
 
 def test_what_holds_the_same_objects_is_told_without_another_walk():
     holder = Holder()
     guard = StateGuard(holder)
 
-    assert guard.look(holder).now is guard.state_of(holder)
+    assert guard.find_changes(holder).now is guard.state_of(holder)
     holder.kept = torch.ones(2)
-    assert guard.look(holder).now is not guard.state_of(holder)
+    assert guard.find_changes(holder).now is not guard.state_of(holder)
 
 
 def test_a_module_without_shapes_is_refused_with_the_remedy():
@@ -209,15 +209,15 @@ def test_each_change_is_noticed_named_and_undone(change, name):
     made = model()
     before = {key: vars(made)[key] for key in vars(made)}
     kept = saved(made)
-    assert kept.are_intact()
-    assert kept.differing() == []
+    assert kept.are_unchanged()
+    assert kept.changed_attributes() == []
 
     change(made)
-    assert not kept.are_intact()
-    assert name in [attribute for _, attribute in kept.differing()]
+    assert not kept.are_unchanged()
+    assert name in [attribute for _, attribute in kept.changed_attributes()]
     kept.restore()
 
-    assert kept.are_intact()
+    assert kept.are_unchanged()
     assert list(vars(made)) == list(before)
     assert (made.history, made.names, made.table, made.none) == ([1], {"a"}, {"k": 1}, {})
 

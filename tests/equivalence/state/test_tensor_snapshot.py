@@ -50,11 +50,11 @@ def test_a_tensor_of_every_kind_is_left_alone_while_nothing_changes(make):
     snapshot = ValueSnapshot([tensor])
 
     assert snapshot.changed() == snapshot.changed_by_version() == set()
-    assert not snapshot.has_moved()
+    assert not snapshot.has_new_data()
 
 
 def zero(tensor: torch.Tensor) -> None:
-    """Write behind torch's back."""
+    """Write without a new version."""
     if tensor.layout is not torch.strided:
         tensor._values().zero_()
     else:
@@ -105,7 +105,7 @@ def test_memory_that_was_exchanged_is_looked_at_again_and_the_other_is_left_alon
     snapshot = ValueSnapshot([tensor])
 
     tensor.data = other
-    assert snapshot.has_moved()
+    assert snapshot.has_new_data()
     assert snapshot.changed() == snapshot.changed_by_version() == {id(tensor)}
     snapshot.restore(snapshot.changed())
 
@@ -142,22 +142,22 @@ def test_a_tensor_that_was_turned_or_cut_looks_as_before(change):
 
 
 def test_one_snapshot_after_another_uses_the_same_memory():
-    spare = BufferPool()
-    first = ValueSnapshot([torch.ones(100)], spare)
-    kept = first._memory
+    pool = BufferPool()
+    first = ValueSnapshot([torch.ones(100)], pool)
+    kept = first._buffer
     first.release()
 
-    second = ValueSnapshot([torch.zeros(10)], spare)
+    second = ValueSnapshot([torch.zeros(10)], pool)
 
-    assert second._memory is kept
+    assert second._buffer is kept
     assert second.changed() == set()
 
 
 def test_memory_that_is_lent_is_lent_to_nobody_else():
-    spare = BufferPool()
-    one, other = spare.take(100), spare.take(100)
+    pool = BufferPool()
+    one, other = pool.take(100), pool.take(100)
 
     assert one.data_ptr() != other.data_ptr()
-    spare.give_back(one)
-    assert spare.take(50) is one
-    assert spare.take(5 << 20).numel() >= 5 << 20
+    pool.give_back(one)
+    assert pool.take(50) is one
+    assert pool.take(5 << 20).numel() >= 5 << 20

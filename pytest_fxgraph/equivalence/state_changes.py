@@ -1,4 +1,4 @@
-"""What a lane changed in the state of its module, and whether the other lane changed the same."""
+"""What a run changed in the state of its module, and whether the other run changed the same."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 import torch
 
-from pytest_fxgraph.equivalence.aliasing import has_all_memory
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.state.module_state import ModuleState, StateTensor
+from pytest_fxgraph.equivalence.state.storage import has_all_memory
 
 
 @dataclass(frozen=True)
 class StateAfter:
-    """The state of one lane's module after the call: what was there before, and what is other now."""
+    """What one run did to the state of its module."""
 
-    known: frozenset[str]  # every name, whether changed or not
-    changed: Mapping[str, StateTensor]  # holding a copy of the value after the call
+    known: frozenset[str]  # the names of all state tensors, changed or not
+    changed: Mapping[str, StateTensor]  # by name, with copies of the values after the call
 
 
 class StateNames:
-    """Names one tensor alike in both lanes: a graph mostly shares its tensors with the model, not always the names."""
+    """Gives a tensor one name in both runs: a graph shares most tensors with its model, but not always their names."""
 
     def __init__(self, of_model: ModuleState) -> None:
         self._by_identity: dict[int, str] = {}
@@ -30,12 +30,15 @@ class StateNames:
             self._by_identity.setdefault(id(state.tensor), state.name)
 
     def name(self, state: StateTensor) -> str:
-        """Give the model's name of a tensor that the model has, else the name it has where it was found."""
+        """Return the name of a tensor in the model; for one that the model does not hold, its own name."""
         return self._by_identity.get(id(state.tensor), state.name)
 
 
 def state_after(before: ModuleState, after_call: ModuleState, changed_ids: set[int], names: StateNames) -> StateAfter:
-    """Tell what a call changed: values in place, and parameters and buffers that became other tensors."""
+    """Return what a call changed: values written in place, and parameters and buffers that were replaced.
+
+    `changed_ids` are the ids of tensors of `before` whose values changed.
+    """
     known = frozenset(names.name(state) for state in before.tensors)
     changed: dict[str, StateTensor] = {}
     if after_call is before and not changed_ids:
@@ -53,21 +56,22 @@ def state_after(before: ModuleState, after_call: ModuleState, changed_ids: set[i
 
 
 def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:
-    """Yield a mismatch for everything that only one lane changed, or that both changed to other values."""
+    """Yield a mismatch for each state tensor that only one run changed, or that both changed differently."""
     for name, state in expected.changed.items():
         counterpart = obtained.changed.get(name)
         if counterpart is not None:
-            yield from _as_state(comparison.compare_tensors(state.tensor, counterpart.tensor, state.words))
+            yield from _as_state(comparison.compare_tensors(state.tensor, counterpart.tensor, state.label))
         elif name in obtained.known:
-            yield Mismatch("state", state.words, "was changed by eager, not by the graph")
+            yield Mismatch("state", state.label, "was changed by eager, not by the graph")
         else:
-            yield Mismatch("state", state.words, "was changed by eager, and the graph has no such state")
+            yield Mismatch("state", state.label, "was changed by eager, and the graph has no such state")
     for name, state in obtained.changed.items():
         if name not in expected.changed:
-            yield Mismatch("state", state.words, "was changed by the graph, not by eager")
+            yield Mismatch("state", state.label, "was changed by the graph, not by eager")
 
 
 def _as_state(mismatches: Iterator[Mismatch]) -> Iterator[Mismatch]:
     for mismatch in mismatches:
-        words = "has other values after the graph's call" if mismatch.kind == "value" else mismatch.words
-        yield Mismatch("state", mismatch.where, words, mismatch.statistics)
+        is_value = mismatch.kind == "value"
+        description = "has other values after the graph's call" if is_value else mismatch.description
+        yield Mismatch("state", mismatch.where, description, mismatch.statistics)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.transform.model_watch import ModelWatch
+from pytest_fxgraph.transform.model_snapshot import ModelSnapshot
 
 
 def _write(model: Any) -> None:
@@ -35,12 +35,12 @@ def _write(model: Any) -> None:
 def test_each_change_is_named_and_undone(change, words):
     model = nn.Module()
     model.lin, model.bn, model.act = nn.Linear(1, 1), nn.BatchNorm1d(1), nn.ReLU()
-    watch = ModelWatch(model)
-    assert watch.changes() == []
+    snapshot = ModelSnapshot(model)
+    assert snapshot.changes() == []
 
     change(model)
-    found = watch.changes()
-    watch.restore()
+    found = snapshot.changes()
+    snapshot.restore()
 
     assert any(words in sentence for sentence in found)
-    assert watch.changes() == []
+    assert snapshot.changes() == []

@@ -1,4 +1,4 @@
-"""Did a transform change the model it was given? Shapes, values, names, flags and settings, module by module."""
+"""Did a transform change the model it was given? Tensors, flags, settings and hooks, module by module."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import nn
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.module_state import ModuleState, modules_by_path
 
-# What these hold is told by name: parameters, buffers, modules.
-_TOLD_OTHERWISE = ("_parameters", "_buffers", "_modules")
+# Their contents are compared one by one.
+_COMPARED_BY_NAME = ("_parameters", "_buffers", "_modules")
 
 
-class ModelWatch:
-    """Remembers a model, names what changed in it, and puts it back."""
+class ModelSnapshot:
+    """The state of a model at one time: names what changed since, and restores it."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -26,37 +26,37 @@ class ModelWatch:
         self._settings = dict(_settings(model))
 
     def changes(self) -> list[str]:
-        """Name what changed: "parameter conv.weight has other values", "bn.eps was 1e-05 and is 0.1"."""
+        """List the changes in words: "parameter conv.weight has other values", "bn.eps was 1e-05 and is 0.1"."""
         now = {state.name: state.tensor for state in ModuleState(self._model).tensors}
-        changed, other_flags = self._guard.changed(), self._guard.frozen_or_thawed()
+        changed, other_requires_grad = self._guard.changed(), self._guard.changed_requires_grad()
         found: list[str] = []
         for state in self._state.tensors:
             if state.name not in now:
-                found.append(f"{state.words} is gone")
+                found.append(f"{state.label} is gone")
             elif now[state.name] is not state.tensor:
-                found.append(f"{state.words} is another tensor")
+                found.append(f"{state.label} is another tensor")
             elif id(state.tensor) in changed:
-                found.append(f"{state.words} has other values")
-            elif id(state.tensor) in other_flags:
-                found.append(f"{state.words} has requires_grad={state.tensor.requires_grad} now")
+                found.append(f"{state.label} has other values")
+            elif id(state.tensor) in other_requires_grad:
+                found.append(f"{state.label} has requires_grad={state.tensor.requires_grad} now")
         known = {state.name for state in self._state.tensors}
         found += [f"{name} is new" for name in now if name not in known]
         return found + self._changed_settings() + self._changed_attributes()
 
     def restore(self) -> None:
-        """Put the model back as it was."""
+        """Restore the model."""
         self._guard.restore()
 
     def _changed_attributes(self) -> list[str]:
-        """Name what else modules hold: hooks, a patched forward, caches."""
+        """Describe what else changed in modules: hooks, a patched forward, caches."""
         paths: dict[int, str] = {}
         for path, module in modules_by_path(self._model):
             paths.setdefault(id(module), path)
         found = []
-        for module, name in self._guard.other_attributes():
+        for module, name in self._guard.changed_attributes():
             value = module.__dict__.get(name)
             is_setting = not name.startswith("_") and (isinstance(value, torch.Tensor) or _is_plain(value))
-            if name not in _TOLD_OTHERWISE and not is_setting:
+            if name not in _COMPARED_BY_NAME and not is_setting:
                 path = paths.get(id(module), "")
                 found.append(f"{path}.{name} holds something else" if path else f"{name} holds something else")
         return found
@@ -71,7 +71,7 @@ class ModelWatch:
 
 
 def _settings(model: Any) -> Iterator[tuple[str, str]]:
-    """Give the class and the plain settings of every module, as texts: NaN must equal NaN here."""
+    """Yield the class and the plain settings of every module, as texts: NaN must equal NaN here."""
     if not isinstance(model, nn.Module):
         return
     for path, module in model.named_modules(remove_duplicate=False):

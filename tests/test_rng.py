@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import numpy
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.rng import RngState, seed_all
+from pytest_fxgraph.rng import RngState, generators_kept, seed_all
 
 
 @pytest.mark.parametrize(
@@ -23,13 +24,13 @@ def test_a_draw_is_noticed_and_undone(draw, name):
     before = RngState.now()
     first = draw()
 
-    moved = before.moved_to(RngState.now())
+    differing = before.differences(RngState.now())
     before.restore()
 
-    assert moved == (name,)
+    assert differing == (name,)
     assert draw() == first
     before.restore()
-    assert before.moved_to(RngState.now()) == ()
+    assert before.differences(RngState.now()) == ()
 
 
 def test_seeding_makes_all_generators_draw_alike():
@@ -41,3 +42,14 @@ def test_seeding_makes_all_generators_draw_alike():
     before.restore()
 
     assert drawn[0] == drawn[1]
+
+
+def test_generators_are_restored_after_an_error_too():
+    before = RngState.now()
+
+    with contextlib.suppress(ValueError), generators_kept():
+        torch.rand(1)
+        random.random()
+        raise ValueError
+
+    assert before.differences(RngState.now()) == ()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from pytest_fxgraph.equivalence.error_statistics import measure
-from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.mismatch_report import Circumstances, mismatch_error
+from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
 FIGURES = measure(torch.zeros(2), torch.ones(2), Tolerance(0.0, 0.0))
@@ -16,8 +15,8 @@ def many(count: int) -> list[Mismatch]:
     return [Mismatch("value", f"output[{index}]", "has other values", FIGURES) for index in range(count)]
 
 
-def test_the_letter_has_six_lines_and_the_section_all():
-    error = mismatch_error(many(50), Circumstances(mode="train", sample=1, samples=3, seed=7), ("note one", "note two"))
+def test_the_message_has_six_lines_and_the_section_all():
+    error = mismatch_error(many(50), CheckContext(mode="train", sample=1, samples=3, seed=7), ("note one", "note two"))
 
     lines = str(error).splitlines()
     assert lines[0] == "eager and graph differ (mode train, sample 2 of 3, seed 7): output[0] has other values"
@@ -31,11 +30,11 @@ def test_the_letter_has_six_lines_and_the_section_all():
 def test_what_explains_the_rest_comes_first():
     found = [Mismatch("stride", "output", "is turned"), Mismatch("dtype", "output", "is wide")]
 
-    assert "differ: output is wide" in str(mismatch_error(found, Circumstances()))
+    assert "differ: output is wide" in str(mismatch_error(found, CheckContext()))
 
 
 def test_lines_and_sections_are_bounded():
-    error = mismatch_error([Mismatch("value", "output", "x" * 1000), *many(1000)], Circumstances())
+    error = mismatch_error([Mismatch("value", "output", "x" * 1000), *many(1000)], CheckContext())
 
     assert max(map(len, str(error).splitlines())) <= 200
     assert "and 801 more" in error.section

@@ -1,6 +1,8 @@
-"""A module whose parameters have no shapes yet is compared on a copy that was called once."""
+"""Model and graph run in the same mode, and lazy modules are compared on a copy that was called once."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 import torch
@@ -8,7 +10,44 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.preparation import TrainingFlags, follow_mode, set_mode
 from pytest_fxgraph.transform.fixture import TransformCheck
+
+
+class Half(nn.Module):
+    """Keeps one part in eval mode for good."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Dropout()
+        self.free = nn.Dropout()
+
+    def train(self, mode: bool = True) -> nn.Module:
+        super().train(mode)
+        self.frozen.eval()
+        return self
+
+
+def test_a_graph_takes_the_models_flags_by_path_and_the_mode_for_parts_of_its_own():
+    model = Half()
+    graph = nn.Module()
+    graph.frozen, graph.free, graph.fused = copy.deepcopy(model.frozen), model.free, nn.Dropout().eval()
+
+    set_mode(model, "train")
+    follow_mode(graph, model, "train")
+
+    assert (graph.frozen.training, graph.free.training, graph.fused.training) == (False, True, True)
+
+
+def test_flags_are_put_back_as_they_were_each():
+    model = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
+    flags = TrainingFlags(model, lambda x: x)
+
+    model.eval()
+    flags.restore()
+
+    assert [part.training for part in model.modules()] == [True, True, False]
+
 
 LAZY = {
     "linear": lambda: nn.LazyLinear(3),
@@ -21,7 +60,7 @@ def matrix() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("make", LAZY.values(), ids=LAZY)
-def test_it_is_compared_in_both_modes_and_stays_as_it_is(make):
+def test_a_lazy_model_is_compared_in_both_modes_and_stays_as_it_is(make):
     model, before = make(), torch.get_rng_state()
 
     graph = Equivalence()(model, matrix(), modes=("eval", "train"), grads=True)
@@ -33,7 +72,7 @@ def test_it_is_compared_in_both_modes_and_stays_as_it_is(make):
     assert graph(matrix()).shape == result.after(matrix()).shape
 
 
-def test_a_given_graph_shares_what_has_no_shape_so_the_model_is_to_be_called_first():
+def test_a_lazy_model_with_a_given_graph_is_to_be_called_first():
     model = nn.Sequential(nn.LazyLinear(3))
     graph = fxcore.symbolic_trace(model)
 
@@ -44,7 +83,7 @@ def test_a_given_graph_shares_what_has_no_shape_so_the_model_is_to_be_called_fir
     Equivalence()(model, matrix(), graph=graph)
 
 
-def test_a_wrong_transform_of_it_is_found():
+def test_a_wrong_transform_of_a_lazy_model_is_found():
     def bypassed(graph_module: fxcore.GraphModule) -> fxcore.GraphModule:
         *_, relu, _ = graph_module.graph.nodes
         relu.replace_all_uses_with(relu.args[0])

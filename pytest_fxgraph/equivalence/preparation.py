@@ -1,0 +1,90 @@
+"""Before model and graph are compared: the training mode they run in, and the first call of lazy modules."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
+from pytest_fxgraph.equivalence.state.module_state import modules_by_path
+from pytest_fxgraph.rng import seed_all
+
+MODES = ("eval", "train")
+
+
+def checked_modes(modes: object) -> tuple[str, ...]:
+    """Return the modes to run in, from one name or several; raises ValueError if one is unknown or none is given."""
+    wanted = (modes,) if isinstance(modes, str) else tuple(modes) if isinstance(modes, (tuple, list)) else ()
+    if not wanted or any(mode not in MODES for mode in wanted):
+        raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}, got {modes!r}")
+    return wanted
+
+
+def set_mode(model: object, mode: str) -> None:
+    """Call the model's train(), which may keep parts frozen, unless every module is in that mode already."""
+    if isinstance(model, nn.Module) and not _is_in_mode(model, mode):
+        model.train(mode == "train")
+
+
+def _is_in_mode(model: nn.Module, mode: str) -> bool:
+    """Tell whether switching would do nothing, for it takes as long as a small forward."""
+    modules = [module for _, module in modules_by_path(model)]
+    return all(module.training is (mode == "train") and type(module).train is nn.Module.train for module in modules)
+
+
+def follow_mode(graph: object, model: object, mode: str) -> None:
+    """Give every module of the graph the flag of the same module, or module path, in the model; else that of `mode`."""
+    of_model = modules_by_path(model)
+    by_path = {path: module.training for path, module in of_model}
+    by_identity = {id(module): module.training for _, module in of_model}
+    for path, module in modules_by_path(graph):
+        training = by_identity.get(id(module), by_path.get(path, mode == "train"))
+        if module.training is not training:
+            module.training = training
+
+
+class TrainingFlags:
+    """The `training` flag of every module below some roots, as it was."""
+
+    def __init__(self, *roots: object) -> None:
+        modules = {id(part): part for root in roots for _, part in modules_by_path(root)}
+        self._flags = [(module, module.training) for module in modules.values()]
+
+    def restore(self) -> None:
+        """Set the flags back."""
+        for module, training in self._flags:
+            if module.training is not training:
+                module.training = training
+
+
+def initialized(model: Any, arguments: Arguments, seed: int) -> Any:
+    """Return the model, or, if it has lazy modules without shapes, a copy of it that was called once.
+
+    The first call of a lazy module changes it, and both runs must start alike. The caller restores the generators.
+    """
+    if not any(isinstance(module, LazyModuleMixin) for _, module in modules_by_path(model)):
+        return model
+    made = copy.deepcopy(model, _copied_buffers(model))
+    training = TrainingFlags(made)
+    made.eval()  # what train mode does to buffers must not be done by this call
+    copied = copy_arguments(arguments).arguments
+    seed_all(seed)
+    with torch.no_grad():
+        made(*copied.args, **copied.kwargs)
+    training.restore()
+    return made
+
+
+def _copied_buffers(model: nn.Module) -> dict[int, Any]:
+    """Copy the buffers without shapes, which deepcopy() does not know how to copy."""
+    buffers = [buffer for _, module in modules_by_path(model) for buffer in module._buffers.values()]
+    return {
+        # torch's stub knows no parameters of this class.
+        id(buffer): nn.UninitializedBuffer(device=buffer.device, dtype=buffer.dtype)  # type: ignore[call-arg]
+        for buffer in buffers
+        if isinstance(buffer, nn.UninitializedBuffer)
+    }

@@ -1,0 +1,63 @@
+"""The memory behind a tensor: whose it is, whether all of it is there, and copies of it."""
+
+from __future__ import annotations
+
+import torch
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """Return a number that identifies the storage of a tensor while the tensor lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor has exactly one storage, and elements in it."""
+    return tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
+
+
+def has_all_memory(tensor: torch.Tensor) -> bool:
+    """Tell whether a storage is as large as its tensor needs; reading one that was freed would end the process."""
+    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
+        return True
+    steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    needed = int(tensor.storage_offset() + steps + 1) * tensor.element_size()
+    return type(tensor.data) is not torch.Tensor or tensor.untyped_storage().nbytes() >= needed
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor is an ordinary strided view of its storage: no subclass, nothing lazy, no other layout."""
+    return type(tensor) is torch.Tensor and tensor.layout is torch.strided and not (
+        tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg()
+    )  # fmt: skip
+
+
+def copy_storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """Return a copy of a tensor's whole storage."""
+    storage = tensor.untyped_storage()
+    # torch leaves this constructor without types.
+    fresh: torch.UntypedStorage = torch.UntypedStorage(storage.nbytes(), device=storage.device)  # type: ignore[no-untyped-call]
+    return fresh.copy_(storage)
+
+
+def view_like(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
+    """Return a view of `storage` with the tensor's dtype, shape, strides and offset."""
+    fresh = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return fresh.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def flat_view(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor:
+    """Return all elements of a storage as a tensor of one dimension."""
+    fresh = torch.empty(0, dtype=dtype, device=storage.device)
+    return fresh.set_(storage, 0, (storage.nbytes() // fresh.element_size(),), (1,))
+
+
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a tensor with its strides and `requires_grad`; the copy has no gradient history and shares no storage."""
+    if is_plain(tensor):
+        return view_like(tensor, copy_storage(tensor)).requires_grad_(tensor.requires_grad)
+    fresh = tensor.detach().clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(fresh, tensor.requires_grad)
+    if tensor.is_conj() and not fresh.is_conj():
+        fresh = fresh.conj().resolve_conj().conj()
+    return fresh.requires_grad_(tensor.requires_grad)
