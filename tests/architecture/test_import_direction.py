@@ -68,7 +68,13 @@ ORDER = (
     *("fxcore.passes", "fxcore.experimental", "fxcore.interop"),
     *("pytest_fxgraph.errors", "pytest_fxgraph.settings", "pytest_fxgraph.strategies", "pytest_fxgraph.document"),
     *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.ops"),
-    *("pytest_fxgraph.hookspecs", "pytest_fxgraph.capture", "pytest_fxgraph.rewrite", "pytest_fxgraph.golden"),
+    *(
+        "pytest_fxgraph.hookspecs",
+        "pytest_fxgraph.rng",
+        "pytest_fxgraph.capture",
+        "pytest_fxgraph.rewrite",
+        "pytest_fxgraph.golden",
+    ),
     *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
 )
