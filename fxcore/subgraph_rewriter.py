@@ -14,7 +14,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.lazy_forward import give_up_code
 from fxcore.matching.attribute_transfer import copy_all_attributes, copy_used_attributes, names_for_constants
-from fxcore.matching.bulk_edit import expect_edits, has_listeners
+from fxcore.matching.deferred_edits import expect_edits, has_listeners
 from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.replacement import CallbackReplacement, LiteralReplacement, Replacement, graph_of
@@ -209,7 +209,7 @@ def _plans(
             entry = known[graph] = replacer.prepare(graph), names
             copy_used_attributes(gm, graph, names, replacer.captured_paths)
         prepared, names = entry
-        if len(inputs) != len(prepared.inputs) or prepared.unfounded:
+        if len(inputs) != len(prepared.inputs) or prepared.unmatched:
             replacer.check_inputs(match, prepared, inputs)
         yield match, prepared, inputs, names
 
