@@ -65,6 +65,8 @@ class PartialMatch:
         while pending:
             expected, obtained = pending.pop()
             if not isinstance(expected, Node):
+                if expected is obtained and type(expected) in PLAIN:
+                    continue
                 pairs = self._compare_constants(expected, obtained)
             elif expected in nodes_map:
                 pairs = () if self._is_bound_to(expected, obtained) else None
@@ -103,8 +105,6 @@ class PartialMatch:
         return [node for node, ours in self._stands_for.items() if ours._op != "placeholder" and ours._op != "output"]
 
     def _compare_constants(self, expected: Any, obtained: Any) -> list[Pair] | tuple[()] | None:
-        if expected is obtained and type(expected) in PLAIN:
-            return ()
         parts = pair_parts(expected, obtained)
         if parts is not None:
             return parts

@@ -285,7 +285,12 @@ class MatchExplanation:
 def explain_matching(
     matcher: SubgraphMatcher, graph: Graph, node_name_match: str = "", *, limit: int = 3
 ) -> MatchExplanation:
-    """Look for the matcher's pattern, and say of at most `limit` places that are no matches why they are none."""
+    """Look for the matcher's pattern, and say of at most `limit` places that are no matches why they are none.
+
+    `node_name_match` is that of `SubgraphMatcher.match`. The nearest places come first: those where most operations
+    of the pattern are there, then those with the fewest reasons. Raises GraphArgumentError (an AssertionError) if a
+    module has to be looked up in a graph without an owning_module.
+    """
     matches = matcher.match(graph, node_name_match)
     claimed = _claimed_by(matches) if matcher.remove_overlapping_matches else {}
     look = _Look(matcher, graph, node_name_match)

@@ -45,7 +45,7 @@ class SubgraphMatcher:
         is given by position, by keyword, or left to its default.
 
         Raises NodeTargetError (a ValueError) for an empty pattern, and GraphArgumentError (an AssertionError) for one
-        that computes what it does not return.
+        that computes what it does not return, or for an unknown `match_modules`.
         """
         self.pattern = pattern
         self.match_output = match_output
@@ -86,8 +86,11 @@ class SubgraphMatcher:
         """Return the places where the pattern is found, in the order of the graph.
 
         Values that the pattern computes but does not return are read within the match only, and the match could be
-        replaced by a single node without making a cycle. Where the pattern's last nodes have `node_name_match` in
-        their name, what they call does not matter.
+        replaced by a single node without making a cycle. Nodes of the graph with `node_name_match` in their name can
+        stand for the pattern's last nodes whatever they call.
+
+        Raises GraphArgumentError (an AssertionError) if an attribute or module has to be looked up and a graph has no
+        owning_module that has it.
         """
         with gc_paused():
             return list(_PatternSearch(self, graph, node_name_match).matches())
@@ -122,13 +125,14 @@ class SubgraphMatcher:
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
         """Tell whether nobody outside of a match reads what the pattern does not return."""
-        for expected, obtained in nodes_map.items():
-            readers = self._readers_inside.get(expected)
+        for node, readers in self._readers_inside.items():
             # Each reader in the pattern stands for one reader here: any more are outside.
-            if readers is not None and len(obtained.users) != readers:
+            if len(nodes_map[node].users) != readers:
                 return False
+        for node in self.pattern_placeholder_nodes:
             # A list that stands for an input may hold what the match is about to replace.
-            if not isinstance(obtained, Node) and not _is_independent(obtained, nodes_map):
+            value = nodes_map.get(node)
+            if not isinstance(value, Node) and not _is_independent(value, nodes_map):
                 return False
         return True
 
