@@ -14,7 +14,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.lazy_forward import discard_lazy_code
 from fxcore.matching.attribute_transfer import copy_all_attributes, copy_used_attributes, names_for_constants
-from fxcore.matching.bulk_edit import expect_edits, has_listeners
+from fxcore.matching.deferred_edits import expect_edits, has_listeners
 from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.replacement import CallbackReplacement, LiteralReplacement, Replacement, graph_of
@@ -61,7 +61,7 @@ def replace_pattern(
 
     Parameters of `pattern` stand for any value or constant; `replacement` takes the same parameters and returns as
     much. Matches that overlap an earlier one are left, as are places where others read what the pattern computes but
-    does not return. Other keywords are those of `replace_pattern_with_filters`.
+    does not return. Keywords and errors are those of `replace_pattern_with_filters`.
     """
     options = _Matching(ignore_literals, match_modules, capture_literals, bind_arguments)
     return _rewrite(gm, pattern, replacement, options, lambda anchor, nodes_map, made: Match(anchor, nodes_map))
@@ -92,6 +92,10 @@ def replace_pattern_with_filters(
     replacement. With `capture_literals`, constants that parameters of the pattern stand for are handed to
     `replacement`, a function, as Python values. With `bind_arguments`, it does not matter whether an argument is
     given by position, by keyword, or left to its default.
+
+    Raises GraphArgumentError (an AssertionError) for a pattern without an operation or with dead code, for an unknown
+    `match_modules`, and for a replacement that takes or returns another number of values; NodeTargetError (a
+    ValueError) for an empty pattern.
     """
     options = _Matching(
         ignore_literals, match_modules, capture_literals, bind_arguments, node_name_match, match_filters or []
@@ -209,7 +213,7 @@ def _plans(
             entry = known[graph] = replacer.prepare(graph), names
             copy_used_attributes(gm, graph, names, replacer.captured_paths)
         prepared, names = entry
-        if len(inputs) != len(prepared.inputs) or prepared.unfounded:
+        if len(inputs) != len(prepared.inputs) or prepared.unmatched:
             replacer.check_inputs(match, prepared, inputs)
         yield match, prepared, inputs, names
 

@@ -58,14 +58,14 @@ class RewriteMessage:
 
     def _lines_of(self, place: NearPlace) -> list[str]:
         head = f"  at {self._place(place.node)}: {place.agreed} of {place.total} operations are there, but"
-        reasons = [f"    {self._reason(obstacle, place.node)}" for obstacle in place.obstacles[:_REASONS]]
-        more = len(place.obstacles) - _REASONS
+        reasons = [f"    {self._reason(failure, place.node)}" for failure in place.failures[:_REASONS]]
+        more = len(place.failures) - _REASONS
         return [head, *reasons, *([f"    and {more} more reasons"] if more > 0 else [])]
 
-    def _reason(self, obstacle: MatchFailure, anchor: fxcore.Node) -> str:
-        node = obstacle.obtained
+    def _reason(self, failure: MatchFailure, anchor: fxcore.Node) -> str:
+        node = failure.obtained
         where = f"{self._place(node)}: " if node is not None and node is not anchor else ""
-        return where + obstacle.words
+        return where + failure.message
 
     def _place(self, node: object) -> str:
         if not isinstance(node, fxcore.Node):

@@ -87,6 +87,8 @@ def split_const_subgraphs(
     """Return `module` with everything computed once that depends on its parameters and buffers alone.
 
     Nodes that do more than compute a value stay, and so do those for which `skip_folding_node_fn` answers True.
+    `device_for_folded_attrs` is where results that are no tensors are kept. The results are computed at the first
+    call, or by `run_folding`.
     """
     traced = module if isinstance(module, GraphModule) else symbolic_trace(module)
     constant = _constant_nodes(traced, skip_folding_node_fn)
@@ -179,29 +181,29 @@ def _inline_module(gm: GraphModule, inline_mod_name: str, run_dce: bool = True) 
     if not isinstance(inlined, GraphModule):
         raise GraphArgumentError(f"Expected GraphModule, got {type(inlined)}: only graphs can be inlined")
     call = _call_of(gm, inline_mod_name)
-    stand_ins: dict[Node, Any] = {}
+    copies: dict[Node, Any] = {}
     arguments = iter(call.args)
     for node in inlined.graph.nodes:
         if node.op == "placeholder":
-            stand_ins[node] = call.kwargs[node.name] if node.name in call.kwargs else next(arguments)
+            copies[node] = call.kwargs[node.name] if node.name in call.kwargs else next(arguments)
         elif node.op == "output":
-            _replace_call(call, map_values(node.args[0], stand_ins.__getitem__), stand_ins)
+            _replace_call(call, map_values(node.args[0], copies.__getitem__), copies)
         else:
             with gm.graph.inserting_before(call):
-                stand_ins[node] = gm.graph.node_copy(node, stand_ins.__getitem__)
+                copies[node] = gm.graph.node_copy(node, copies.__getitem__)
     # By hand: the module may be impure, and then dead code elimination would keep its call.
     gm.graph.erase_node(call)
     if run_dce:
         gm.graph.eliminate_dead_code()
-    return stand_ins
+    return copies
 
 
-def _replace_call(call: Node, results: Any, stand_ins: dict[Node, Any]) -> None:
+def _replace_call(call: Node, results: Any, copies: dict[Node, Any]) -> None:
     """Let readers of `call` read `results`; the items of a tuple directly."""
     if isinstance(results, (list, tuple)):
         for user in list(call.users):
             if user.target is operator.getitem and isinstance(user.args[1], int):
-                stand_ins[user] = results[user.args[1]]
-                user.replace_all_uses_with(stand_ins[user])
+                copies[user] = results[user.args[1]]
+                user.replace_all_uses_with(copies[user])
                 user.graph.erase_node(user)
     call.replace_all_uses_with(results)

@@ -34,7 +34,10 @@ def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[st
 
 
 def replace_node_module(node: Node, modules: dict[str, nn.Module], new_module: nn.Module) -> None:
-    """Install `new_module` where `node` finds the module that it calls, in `modules` and in the parent module there."""
+    """Install `new_module` where `node` finds the module that it calls, in `modules` and in the parent module there.
+
+    Raises GraphArgumentError (an AssertionError) if `node` calls no module.
+    """
     if not isinstance(node.target, str):
         raise GraphArgumentError(f"Expected str target, got {type(node.target)}: {node.name} calls no module")
     parent, _, name = node.target.rpartition(".")

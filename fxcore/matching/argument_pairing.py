@@ -23,11 +23,12 @@ def pair_as_written(expected: Node, obtained: Node) -> list[Pair] | None:
     Calls of an operator overload are paired by its schema where they are written differently. None if they do not
     pair up.
     """
-    if len(expected._args) == len(obtained._args) and list(expected._kwargs) == list(obtained._kwargs):
+    if len(expected._args) == len(obtained._args):
         pairs = list(zip(expected._args, obtained._args, strict=True))
-        if expected._kwargs:
-            pairs += zip(expected._kwargs.values(), obtained._kwargs.values(), strict=True)
-        return pairs
+        if not expected._kwargs and not obtained._kwargs:
+            return pairs
+        if list(expected._kwargs) == list(obtained._kwargs):
+            return [*pairs, *zip(expected._kwargs.values(), obtained._kwargs.values(), strict=True)]
     if expected._op == "call_function" and isinstance(expected._target, OpOverload):
         schema = expected._target._schema
         return list(zip(_by_schema(schema, expected), _by_schema(schema, obtained), strict=True))

@@ -75,11 +75,11 @@ def renamed(path: str, names: Mapping[str, str]) -> str:
     return names[above] + path[len(above) :]
 
 
-def copy_used_attributes(gm: GraphModule, graph: Graph, names: Mapping[str, str], left: Container[str]) -> None:
-    """Give `gm` what `graph` uses, but for the paths in `left`, and `gm` does not have; out of what owns `graph`."""
+def copy_used_attributes(gm: GraphModule, graph: Graph, names: Mapping[str, str], skipped: Container[str]) -> None:
+    """Copy what `graph` uses and `gm` does not have from the owner of `graph` to `gm`, but for `skipped` paths."""
     source = graph.owning_module
     for path in dict.fromkeys(paths_in(graph)):
-        if path in left:
+        if path in skipped:
             continue
         new_path = renamed(path, names)
         if source is not None and has_attribute(source, path) and not has_attribute(gm, new_path):

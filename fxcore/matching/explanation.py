@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from fxcore.errors import FxError
 from fxcore.graph import Graph
 from fxcore.matching.argument_pairing import Pair, pair_as_written, pair_by_parameter
-from fxcore.matching.comparison import is_convex, nodes_in
-from fxcore.matching.literals import constants_equal, slice_parts
+from fxcore.matching.candidates import Anchor
+from fxcore.matching.comparison import are_same_constants, is_convex, pair_parts
+from fxcore.matching.literals import constants_equal
 from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.module_equality import differing_settings, stand_for_one_each, value_of
-from fxcore.matching.search import Anchor
 from fxcore.node import Node
 from fxcore.node_data.printing import format_argument
 from fxcore.node_data.targets import readable_target
-
-# An operator, a module or an attribute that is another one; arguments that do not pair up; another constant; a value
-# that comes from elsewhere; a node that an earlier match took; a reader outside; a way around; nothing there at all.
-KINDS = ("operator", "module", "attribute", "arguments", "literal", "wiring", "claimed", "user", "cycle", "missing")
 
 _LONGEST = 60
 
@@ -31,10 +27,13 @@ _LONGEST = 60
 class MatchFailure:
     """One reason why a place is no match."""
 
-    kind: str  # one of KINDS
+    # "operator", "module" or "attribute": another one; "arguments": they do not pair up; "literal": another constant;
+    # "wiring": a value from elsewhere; "claimed": part of an earlier match; "user": a reader outside; "cycle": a way
+    # around; "missing": nothing is there at all.
+    kind: str
     expected: Node  # the node of the pattern
     obtained: Node | None  # the node of the graph that it was held against
-    words: str  # a sentence without a full stop
+    message: str  # a sentence without a full stop
 
 
 def describe_call(node: Node) -> str:
@@ -46,7 +45,7 @@ def describe_call(node: Node) -> str:
         return f"the method {target}"
     if node.op in ("call_module", "get_attr"):
         what = "module" if node.op == "call_module" else "attribute"
-        return f"the {what} {target!r}{_kind_words(node)}"
+        return f"the {what} {target!r}{_class_suffix(node)}"
     if node.op == "output":
         return "the return"
     try:
@@ -55,7 +54,7 @@ def describe_call(node: Node) -> str:
         return repr(target)
 
 
-def _kind_words(node: Node) -> str:
+def _class_suffix(node: Node) -> str:
     try:
         return f" ({type(value_of(node)).__name__})"
     except FxError:
@@ -67,7 +66,7 @@ def plain_name(node: Node) -> str:
     if node.op == "call_method":
         return str(node.target).strip("_").lower()
     if node.op == "call_module":
-        return _kind_words(node).strip(" ()").lower()
+        return _class_suffix(node).strip(" ()").lower()
     return str(getattr(node.target, "__name__", "")).strip("_").lower() if node.op == "call_function" else ""
 
 
@@ -84,8 +83,8 @@ def another_operation(expected: Node, obtained: Node) -> MatchFailure:
 
 
 def _module_hint(expected: Node, obtained: Node) -> str:
-    words = _kind_words(expected)
-    if not words or words != _kind_words(obtained):
+    suffix = _class_suffix(expected)
+    if not suffix or suffix != _class_suffix(obtained):
         return ""
     differing = differing_settings(value_of(expected), value_of(obtained))
     told = f", whose {_bounded('; '.join(differing))}" if differing else ""
@@ -95,21 +94,21 @@ def _module_hint(expected: Node, obtained: Node) -> str:
 def other_arguments(expected: Node, obtained: Node) -> MatchFailure:
     """Say that the arguments of two calls of one thing do not pair up."""
     hint = "; bind_arguments=True pairs them by parameter" if pair_by_parameter(expected, obtained) is not None else ""
-    words = (
+    message = (
         f"{describe_call(expected)} is called with {_arguments_text(expected)} in the pattern, with "
         f"{_arguments_text(obtained)} here{hint}"
     )
-    return MatchFailure("arguments", expected, obtained, words)
+    return MatchFailure("arguments", expected, obtained, message)
 
 
 def other_literal(reader: Node, obtained_reader: Node, expected: Any, obtained: Any) -> MatchFailure:
     """Say that an argument is another constant, or a constant in one and a value in the other."""
     is_constant = not isinstance(expected, Node) and not isinstance(obtained, Node)
     hint = "; ignore_literals=True takes any constant" if is_constant else ""
-    words = (
+    message = (
         f"an argument of {describe_call(reader)} is {_text(expected)} in the pattern, and {_text(obtained)} here{hint}"
     )
-    return MatchFailure("literal" if is_constant else "wiring", reader, obtained_reader, words)
+    return MatchFailure("literal" if is_constant else "wiring", reader, obtained_reader, message)
 
 
 def _arguments_text(node: Node) -> str:
@@ -129,27 +128,13 @@ def _bounded(text: str) -> str:
 
 
 # Past this many reasons nobody reads on, and the place is no near one.
-_MOST_OBSTACLES = 8
+_MOST_FAILURES = 8
 
 
-class ComparedPattern(Protocol):
-    """What a comparison asks of the matcher."""
-
-    pattern_anchors: list[Node]
-    pattern_returning_nodes: list[Node]
-    ignore_literals: bool
-    compares_modules_by_path: bool
-    pair_arguments: Callable[[Node, Node], list[Pair] | None]
-
-    def _nodes_are_equal(self, pn: Node, gn: Node, node_name_match: str = "") -> bool: ...
-
-    def _is_contained(self, nodes_map: dict[Node, Any]) -> bool: ...
-
-
-class NearMatch:
+class _NearMatch:
     """One place held against a pattern."""
 
-    def __init__(self, matcher: ComparedPattern, claimed: Mapping[Node, Node], wanted_name: str) -> None:
+    def __init__(self, matcher: SubgraphMatcher, claimed: Mapping[Node, Node], wanted_name: str) -> None:
         """Compare with the matcher's pattern; `claimed` maps nodes that earlier matches took to those matches' last."""
         self._matcher = matcher
         self._claimed = claimed
@@ -157,13 +142,13 @@ class NearMatch:
         self._stands_for: dict[Node, Node] = {}
         self._seen: set[Node] = set()
         self.nodes_map: dict[Node, Any] = {}
-        self.obstacles: list[MatchFailure] = []
+        self.failures: list[MatchFailure] = []
         self.agreed = 0  # operations of the pattern that are there
 
     def compare(self, expected: Node, obtained: Node) -> None:
-        """Hold a node with all that it reads against a node of the pattern; obstacles are written down."""
+        """Hold a node with all that it reads against a node of the pattern; failures are written down."""
         pending: list[tuple[Any, Any, Node, Node]] = [(expected, obtained, expected, obtained)]
-        while pending and len(self.obstacles) < _MOST_OBSTACLES:
+        while pending and len(self.failures) < _MOST_FAILURES:
             ours, theirs, reader, obtained_reader = pending.pop()
             if isinstance(ours, Node) and isinstance(theirs, Node):
                 pairs = self._compare_nodes(ours, theirs, reader, obtained_reader)
@@ -174,21 +159,23 @@ class NearMatch:
 
     def finish(self) -> None:
         """Once all last nodes were compared and agreed, look at what surrounds the place."""
-        if self.obstacles:
+        if self.failures:
             return
         self._look_for_readers_outside()
         nodes = [node for node, ours in self._stands_for.items() if ours.op not in ("placeholder", "output")]
         last = self._matcher.pattern_anchors[-1]
         found = self.nodes_map.get(last)
         place = found if isinstance(found, Node) else None
-        if not self.obstacles and not is_convex(nodes):
-            words = "what it computes is read outside, and the result of that is read here again: it cannot become one"
-            self.obstacles.append(MatchFailure("cycle", last, place, words))
+        if not self.failures and not is_convex(nodes):
+            message = (
+                "what it computes is read outside, and the result of that is read here again: it cannot become one"
+            )
+            self.failures.append(MatchFailure("cycle", last, place, message))
         if not self._matcher.compares_modules_by_path and not stand_for_one_each(self.nodes_map):
-            words = "the pattern calls one module more than once, and here these are several modules"
-            self.obstacles.append(MatchFailure("module", last, place, words))
-        if not self.obstacles and not self._matcher._is_contained(self.nodes_map):
-            self.obstacles.append(MatchFailure("user", last, place, "the matcher does not take it for self-contained"))
+            message = "the pattern calls one module more than once, and here these are several modules"
+            self.failures.append(MatchFailure("module", last, place, message))
+        if not self.failures and not self._matcher._is_contained(self.nodes_map):
+            self.failures.append(MatchFailure("user", last, place, "the matcher does not take it for self-contained"))
 
     def _compare_nodes(self, expected: Node, obtained: Node, reader: Node, obtained_reader: Node) -> list[Pair]:
         if expected in self._seen or obtained in self._stands_for:
@@ -199,18 +186,18 @@ class NearMatch:
             self._bind(expected, obtained)
             return []
         if not self._are_alike(expected, obtained):
-            self.obstacles.append(another_operation(expected, obtained))
+            self.failures.append(another_operation(expected, obtained))
             # What lies above tells how near the place is, where the two are called alike.
             is_call = expected.op.startswith("call") and obtained.op.startswith("call")
             return pair_as_written(expected, obtained) or [] if is_call else []
         self.agreed += 1
         self._bind(expected, obtained)
         if obtained in self._claimed:
-            words = f"{obtained.name} is part of the match at {self._claimed[obtained].name}, which comes first"
-            self.obstacles.append(MatchFailure("claimed", expected, obtained, words))
+            message = f"{obtained.name} is part of the match at {self._claimed[obtained].name}, which comes first"
+            self.failures.append(MatchFailure("claimed", expected, obtained, message))
         pairs = self._matcher.pair_arguments(expected, obtained)
         if pairs is None:
-            self.obstacles.append(other_arguments(expected, obtained))
+            self.failures.append(other_arguments(expected, obtained))
         return pairs or []
 
     def _are_alike(self, expected: Node, obtained: Node) -> bool:
@@ -223,41 +210,36 @@ class NearMatch:
 
     def _compare_known(self, expected: Node, obtained: Node, reader: Node, obtained_reader: Node) -> None:
         if expected in self._seen and expected not in self.nodes_map:
-            return  # its obstacle is written down already
+            return  # its failure is written down already
         bound = self.nodes_map.get(expected)
         if bound is obtained:
             return
         if isinstance(bound, Node):
-            words = f"the pattern reads {expected.name} twice, and here these are two values, {bound} and {obtained}"
+            message = f"the pattern reads {expected.name} twice, and here these are two values, {bound} and {obtained}"
         elif expected in self.nodes_map:
-            words = f"{expected.name} stands for the constant {bound!r} already, and here for {obtained}"
+            message = f"{expected.name} stands for the constant {bound!r} already, and here for {obtained}"
         else:
             other = self._stands_for[obtained]
-            words = f"{obtained.name} would stand for both {other.name} and {expected.name} of the pattern"
-        self.obstacles.append(MatchFailure("wiring", reader, obtained_reader, words))
+            message = f"{obtained.name} would stand for both {other.name} and {expected.name} of the pattern"
+        self.failures.append(MatchFailure("wiring", reader, obtained_reader, message))
 
     def _compare_arguments(self, expected: Any, obtained: Any, reader: Node, obtained_reader: Node) -> list[Pair]:
         if isinstance(expected, Node) and expected.op == "placeholder" and not isinstance(obtained, Node):
             self._bind_literal(expected, obtained, reader, obtained_reader)
             return []
-        parts = _parts_of(expected, obtained)
+        parts = pair_parts(expected, obtained)
         if parts is not None:
             return parts
-        if isinstance(expected, Node) or isinstance(obtained, Node) or not self._same_constants(expected, obtained):
-            self.obstacles.append(other_literal(reader, obtained_reader, expected, obtained))
+        if not are_same_constants(expected, obtained, self._matcher.ignore_literals):
+            self.failures.append(other_literal(reader, obtained_reader, expected, obtained))
         return []
-
-    def _same_constants(self, expected: Any, obtained: Any) -> bool:
-        if constants_equal(expected, obtained):
-            return True
-        return self._matcher.ignore_literals and not nodes_in(expected) and not nodes_in(obtained)
 
     def _bind_literal(self, expected: Node, obtained: Any, reader: Node, obtained_reader: Node) -> None:
         if expected in self.nodes_map:
             bound = self.nodes_map[expected]
             if isinstance(bound, Node) or not constants_equal(bound, obtained):
-                words = f"{expected.name} stands for {bound} already, and here for the constant {obtained!r}"
-                self.obstacles.append(MatchFailure("wiring", reader, obtained_reader, words))
+                message = f"{expected.name} stands for {bound} already, and here for the constant {obtained!r}"
+                self.failures.append(MatchFailure("wiring", reader, obtained_reader, message))
             return
         self._seen.add(expected)
         self.nodes_map[expected] = obtained
@@ -270,22 +252,11 @@ class NearMatch:
             outside = [user for user in node.users if user not in inside]
             if outside:
                 names = ", ".join(user.name for user in outside[:3]) + (" and others" if len(outside) > 3 else "")
-                words = (
+                message = (
                     f"{node.name}, which is {describe_call(ours)} of the pattern, is also read by {names} outside of "
                     "the match; return it from the pattern and the replacement too"
                 )
-                self.obstacles.append(MatchFailure("user", ours, node, words))
-
-
-def _parts_of(expected: Any, obtained: Any) -> list[Pair] | None:
-    """Pair the parts of two containers; None where they are none, or not of one form."""
-    if isinstance(expected, (list, tuple)) and isinstance(obtained, (list, tuple)) and len(expected) == len(obtained):
-        return list(zip(expected, obtained, strict=True))
-    if isinstance(expected, slice) and isinstance(obtained, slice):
-        return list(zip(slice_parts(expected), slice_parts(obtained), strict=True))
-    if isinstance(expected, dict) and isinstance(obtained, dict) and expected.keys() == obtained.keys():
-        return [(value, obtained[key]) for key, value in expected.items()]
-    return None
+                self.failures.append(MatchFailure("user", ours, node, message))
 
 
 # Places that are looked at; a graph with more that resemble the pattern shows its point with these.
@@ -299,7 +270,7 @@ class NearPlace:
     node: Node  # what would stand for the pattern's last operation
     agreed: int  # operations of the pattern that are there
     total: int  # operations of the pattern
-    obstacles: tuple[MatchFailure, ...]
+    failures: tuple[MatchFailure, ...]
 
 
 @dataclass(frozen=True)
@@ -314,14 +285,19 @@ class MatchExplanation:
 def explain_matching(
     matcher: SubgraphMatcher, graph: Graph, node_name_match: str = "", *, limit: int = 3
 ) -> MatchExplanation:
-    """Look for the matcher's pattern, and say of at most `limit` places that are no matches why they are none."""
+    """Look for the matcher's pattern, and say of at most `limit` places that are no matches why they are none.
+
+    `node_name_match` is that of `SubgraphMatcher.match`. The nearest places come first: those where most operations
+    of the pattern are there, then those with the fewest reasons. Raises GraphArgumentError (an AssertionError) if a
+    module has to be looked up in a graph without an owning_module.
+    """
     matches = matcher.match(graph, node_name_match)
     claimed = _claimed_by(matches) if matcher.remove_overlapping_matches else {}
     look = _Look(matcher, graph, node_name_match)
     anchors = {match.nodes_map[match.anchors[0]] for match in matches}
     candidates = [node for node in look.candidates() if node not in anchors]
     places = [place for place in (look.place_at(node, claimed) for node in candidates) if place is not None]
-    places.sort(key=lambda place: (-place.agreed, len(place.obstacles)))
+    places.sort(key=lambda place: (-place.agreed, len(place.failures)))
     return MatchExplanation(tuple(matches), look.absent(), tuple(places[:limit]))
 
 
@@ -354,42 +330,44 @@ class _Look:
 
     def candidates(self) -> list[Node]:
         """Return the nodes that may have been meant by the pattern's first last operation, the likeliest first."""
-        sinks = self._matcher.sinks
-        return list(islice(self._resembling(sinks[0]), _MOST_PLACES)) if sinks else []
+        anchors = self._matcher.anchors
+        return list(islice(self._resembling(anchors[0]), _MOST_PLACES)) if anchors else []
 
-    def _resembling(self, sink: Anchor) -> dict[Node, None]:
-        found = dict.fromkeys(self._alike.get(sink.node, ()))
-        for inner in sink.above():
+    def _resembling(self, anchor: Anchor) -> dict[Node, None]:
+        found = dict.fromkeys(self._alike.get(anchor.node, ()))
+        for inner in anchor.above():
             if self._alike.get(inner):
                 # Down the way that the pattern goes, whatever stands on it in the graph.
-                found.update(dict.fromkeys(sink.below(inner, self._alike[inner], _is_anything)))
-        name = plain_name(sink.node)
+                found.update(dict.fromkeys(anchor.below(inner, self._alike[inner], _is_anything)))
+        name = plain_name(anchor.node)
         found.update(dict.fromkeys(node for node in self._nodes if name and plain_name(node) == name))
         return found
 
     def place_at(self, node: Node, claimed: Mapping[Node, Node]) -> NearPlace | None:
         """Hold the pattern against a place; None where it is a match, or nothing of the pattern is there."""
-        near = NearMatch(self._matcher, claimed, self._wanted_name)
-        first, *others = self._matcher.sinks
+        near = _NearMatch(self._matcher, claimed, self._wanted_name)
+        first, *others = self._matcher.anchors
         near.compare(first.node, node)
-        for sink in others:
-            self._compare_other(near, sink)
+        for anchor in others:
+            self._compare_other(near, anchor)
         near.finish()
-        if not near.obstacles or not (near.agreed or plain_name(node) == plain_name(first.node)):
+        if not near.failures or not (near.agreed or plain_name(node) == plain_name(first.node)):
             return None
-        return NearPlace(node, near.agreed, len(self._operations), tuple(near.obstacles))
+        return NearPlace(node, near.agreed, len(self._operations), tuple(near.failures))
 
-    def _compare_other(self, near: NearMatch, sink: Anchor) -> None:
+    def _compare_other(self, near: _NearMatch, anchor: Anchor) -> None:
         """Go on with a further last operation, below what was found so far."""
-        starts = [(inner, near.nodes_map[inner]) for inner in sink.above() if inner in near.nodes_map]
+        starts = [(inner, near.nodes_map[inner]) for inner in anchor.above() if inner in near.nodes_map]
         nodes = [(inner, node) for inner, node in starts if isinstance(node, Node)]
-        below = [reader for inner, node in nodes for reader in sink.below(inner, [node], _is_anything)]
-        fitting = [reader for reader in below or self._alike.get(sink.node, []) if reader in self._alike[sink.node]]
+        below = [reader for inner, node in nodes for reader in anchor.below(inner, [node], _is_anything)]
+        fitting = [reader for reader in below or self._alike.get(anchor.node, []) if reader in self._alike[anchor.node]]
         if fitting:
-            near.compare(sink.node, fitting[0])
+            near.compare(anchor.node, fitting[0])
         else:
-            words = f"nothing that reads the same values is {describe_call(sink.node)}, which the pattern returns too"
-            near.obstacles.append(MatchFailure("missing", sink.node, None, words))
+            message = (
+                f"nothing that reads the same values is {describe_call(anchor.node)}, which the pattern returns too"
+            )
+            near.failures.append(MatchFailure("missing", anchor.node, None, message))
 
 
 def _is_anything(expected: Node, node: Node) -> bool:

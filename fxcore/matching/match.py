@@ -12,7 +12,7 @@ from fxcore.node import Node
 class InternalMatch:
     """One place where a pattern was found."""
 
-    # The nodes of the pattern from which matching climbed.
+    # The last nodes of the pattern, from which it was compared upwards.
     anchors: list[Node]
     # From nodes of the pattern to nodes of the graph, or to the constant that stands for an input.
     nodes_map: dict[Node, Any] = field(default_factory=dict)

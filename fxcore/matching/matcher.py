@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,12 +12,11 @@ from fxcore.errors import GraphArgumentError, NodeTargetError
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.matching.argument_pairing import Pair, pair_as_written, pair_by_parameter
-from fxcore.matching.comparison import nodes_in
-from fxcore.matching.compiled_pattern import CompiledPattern
+from fxcore.matching.candidates import Anchor, Candidates, OperatorLookup
+from fxcore.matching.comparison import PartialMatch, is_convex, nodes_in
 from fxcore.matching.literals import constants_equal
 from fxcore.matching.match import InternalMatch
-from fxcore.matching.module_equality import module_comparison, value_of
-from fxcore.matching.search import Anchor, PatternSearch
+from fxcore.matching.module_equality import module_comparison, stand_for_one_each, value_of
 from fxcore.node import Node
 
 __all__ = ["InternalMatch", "SubgraphMatcher"]
@@ -45,7 +45,7 @@ class SubgraphMatcher:
         is given by position, by keyword, or left to its default.
 
         Raises NodeTargetError (a ValueError) for an empty pattern, and GraphArgumentError (an AssertionError) for one
-        that computes what it does not return.
+        that computes what it does not return, or for an unknown `match_modules`.
         """
         self.pattern = pattern
         self.match_output = match_output
@@ -66,16 +66,13 @@ class SubgraphMatcher:
         self.pattern_placeholder_nodes = [node for node in nodes if node._op == "placeholder"]
         self.pattern_returning_nodes: list[Node] = list(nodes[-1]._input_nodes)
         self.pattern_anchors: list[Node] = self._find_anchors(nodes)
-        self.sinks = [Anchor(node) for node in self.pattern_anchors]
-        self.compiled = self._compile()
-
-    def _compile(self) -> CompiledPattern | None:
-        """Lay the pattern out in steps, unless it is compared in a way that steps do not know."""
-        is_usual = self.has_usual_equality() and type(self)._is_contained is SubgraphMatcher._is_contained
-        has_other_sinks = any(node._op in ("placeholder", "output") for node in self.pattern_anchors)
-        if not is_usual or has_other_sinks or self.match_placeholder or self.pair_arguments is not pair_as_written:
-            return None
-        return CompiledPattern(self.pattern_anchors, self._nodes_are_equal, by_path=self.compares_modules_by_path)
+        self.anchors = [Anchor(node) for node in self.pattern_anchors]
+        # How many operations read each value that only they may read.
+        self._readers_inside = {
+            node: len(node.users)
+            for node in nodes
+            if node._op not in ("placeholder", "output") and node not in self.pattern_returning_nodes
+        }
 
     def _find_anchors(self, nodes: list[Node]) -> list[Node]:
         if self.match_output:
@@ -89,11 +86,14 @@ class SubgraphMatcher:
         """Return the places where the pattern is found, in the order of the graph.
 
         Values that the pattern computes but does not return are read within the match only, and the match could be
-        replaced by a single node without making a cycle. Where the pattern's last nodes have `node_name_match` in
-        their name, what they call does not matter.
+        replaced by a single node without making a cycle. Nodes of the graph with `node_name_match` in their name can
+        stand for the pattern's last nodes whatever they call.
+
+        Raises GraphArgumentError (an AssertionError) if an attribute or module has to be looked up and a graph has no
+        owning_module that has it.
         """
         with gc_paused():
-            return list(PatternSearch(self, graph, node_name_match).matches())
+            return list(_PatternSearch(self, graph, node_name_match).matches())
 
     def has_usual_equality(self) -> bool:
         """Tell whether nodes are alike only if the graph's index of operators says so; a subclass may differ."""
@@ -125,15 +125,22 @@ class SubgraphMatcher:
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
         """Tell whether nobody outside of a match reads what the pattern does not return."""
-        inside = {node for ours, node in nodes_map.items() if isinstance(node, Node) and ours._op != "placeholder"}
-        for ours, node in nodes_map.items():
-            if ours._op == "placeholder":
-                # A list that stands for an input may hold what the match is about to replace.
-                if not isinstance(node, Node) and any(value in inside for value in nodes_in(node)):
-                    return False
-            elif ours not in self.pattern_returning_nodes and not all(user in inside for user in node.users):
+        for node, readers in self._readers_inside.items():
+            # Each reader in the pattern stands for one reader here: any more are outside.
+            if len(nodes_map[node].users) != readers:
+                return False
+        for node in self.pattern_placeholder_nodes:
+            # A list that stands for an input may hold what the match is about to replace.
+            value = nodes_map.get(node)
+            if not isinstance(value, Node) and not _is_independent(value, nodes_map):
                 return False
         return True
+
+
+def _is_independent(argument: Any, nodes_map: dict[Node, Any]) -> bool:
+    """Tell whether no operation of a match is in an argument that stands for an input of the pattern."""
+    nodes = nodes_in(argument)
+    return not any(node in nodes for expected, node in nodes_map.items() if expected._op != "placeholder")
 
 
 def _refuse_dead_code(nodes: list[Node]) -> None:
@@ -143,3 +150,160 @@ def _refuse_dead_code(nodes: list[Node]) -> None:
                 "SubgraphMatcher cannot be initialized with an pattern with dead code: "
                 f"{node._name!r} ({node._op}) is read by nobody; return it, or leave it out"
             )
+
+
+class _PatternSearch:
+    """One look for a pattern in a graph."""
+
+    def __init__(self, matcher: SubgraphMatcher, graph: Graph, node_name_match: str) -> None:
+        self._matcher = matcher
+        self._graph = graph
+        self._wanted_name = node_name_match
+        self._claimed: set[Node] = set()
+        self._lookup = OperatorLookup(
+            graph,
+            matcher._nodes_are_equal,
+            by_path=matcher.compares_modules_by_path,
+            placeholders=matcher.match_placeholder,
+        )
+        self._may_use_index = matcher.has_usual_equality()
+        self._found = PartialMatch(
+            matcher._nodes_are_equal, matcher.pair_arguments, matcher.ignore_literals, self._claimed
+        )
+        # On the way down to an anchor, which may be matched by its name.
+        self._are_alike_below = self._are_alike_or_named if node_name_match else matcher._nodes_are_equal
+        # A single value that is handed out comes last, and cannot come back. Asking took 5 % of replacing.
+        self._cannot_be_cyclic = (
+            len(matcher.anchors) == 1
+            and matcher.pattern_anchors == matcher.pattern_returning_nodes
+            and type(matcher)._is_contained is SubgraphMatcher._is_contained
+        )
+        self._starts: dict[int, _Start] = {}
+        self._reached: dict[tuple[int, Node, Node | None], Candidates] = {}
+        self._found_by_scan: dict[Node, list[Node]] = {}
+
+    def matches(self) -> Iterator[InternalMatch]:
+        """Yield the matches in order."""
+        if self._matcher.anchors and self._has_every_operator():
+            yield from self._extend(0)
+
+    def _has_every_operator(self) -> bool:
+        """Tell whether the graph has each operator of the pattern at all."""
+        if not self._may_use_index:
+            return True
+        for anchor in self._matcher.anchors:
+            nodes = anchor.above() if self._wanted_name else [anchor.node, *anchor.above()]
+            if not all(self._is_wildcard(node) or self._lookup.find(node) for node in nodes):
+                return False
+        return True
+
+    def _is_wildcard(self, node: Node) -> bool:
+        return node._op == "placeholder" and not self._matcher.match_placeholder
+
+    def _extend(self, depth: int) -> Iterator[InternalMatch]:
+        """Yield the matches that go on from what was found for the first `depth` anchors."""
+        found, claimed = self._found, self._claimed
+        anchor = self._matcher.anchors[depth].node
+        is_last = depth + 1 == len(self._matcher.anchors)
+        size = len(found.nodes_map)
+        for node in self._candidates(depth):
+            if not found.extend(anchor, node):
+                continue
+            if is_last:
+                match = self._accepted()
+                if match is not None:
+                    yield match
+            else:
+                yield from self._extend(depth + 1)
+            found.cut_back(size)
+            if depth and claimed and not claimed.isdisjoint(found.operations()):
+                return
+
+    def _accepted(self) -> InternalMatch | None:
+        """Return the match that was found; None if it cannot be replaced."""
+        matcher, found = self._matcher, self._found
+        if not matcher._is_contained(found.nodes_map):
+            return None
+        operations = found.operations()
+        if not (self._cannot_be_cyclic or is_convex(operations)):
+            return None
+        nodes_map = found.nodes_map.copy()
+        if not matcher.compares_modules_by_path and not stand_for_one_each(nodes_map):
+            return None
+        if matcher.remove_overlapping_matches:
+            self._claimed.update(operations)
+        return InternalMatch(
+            matcher.pattern_anchors,
+            nodes_map,
+            [nodes_map.get(node) for node in matcher.pattern_placeholder_nodes],
+            [nodes_map[node] for node in matcher.pattern_returning_nodes],
+        )
+
+    def _candidates(self, depth: int) -> Iterable[Node]:
+        """Return what can be an anchor of the pattern, in order, given what was found for the anchors before it."""
+        anchor = self._matcher.anchors[depth]
+        start, found, known = self._shortest_start(depth)
+        if known is not None and len(found) <= _FEW:
+            return anchor.below(start, (known,), self._are_alike_below)
+        # Another anchor may have been found from the same value before: a wide value's readers are looked at once.
+        key = depth, start, known
+        if key not in self._reached:
+            nodes = found if known is None else [known]
+            self._reached[key] = Candidates(anchor.below(start, nodes, self._are_alike_below), self._claimed)
+        return self._reached[key]
+
+    def _shortest_start(self, depth: int) -> tuple[Node, Collection[Node], Node | None]:
+        """Return the node of the pattern, above an anchor, that stands for the fewest nodes of the graph; and those.
+
+        If it is mapped to a value already, that value comes third, and the nodes are its readers.
+        """
+        if depth not in self._starts:
+            self._starts[depth] = self._start_without_known(self._matcher.anchors[depth])
+        start, nodes, above = self._starts[depth]
+        found: Collection[Node] = nodes
+        known = None
+        # A value that is known comes first, unless next to nothing is to be tried without: its readers are looked at
+        # once, for however many anchors before, and the others would be tried again for each of these.
+        fewest = len(found) if len(found) <= _FEW else sys.maxsize
+        for expected in above:
+            value = self._found.nodes_map.get(expected)
+            if isinstance(value, Node) and len(value.users) < fewest:
+                start, found, known = expected, value.users, value
+                fewest = len(found)
+        return start, found, known
+
+    def _start_without_known(self, anchor: Anchor) -> _Start:
+        start, found = anchor.node, self._all_like(anchor.node)
+        if not self._may_use_index:
+            return _Start(start, found, [])
+        known = {node for node in anchor.above() if self._found.nodes_map.get(node) is not None}
+        for expected in anchor.above():
+            if expected not in known and not self._is_wildcard(expected):
+                nodes = self._lookup.find(expected)
+                if len(nodes) < len(found):
+                    start, found = expected, nodes
+        return _Start(start, found, anchor.last_of(known))
+
+    def _all_like(self, anchor: Node) -> Sequence[Node]:
+        if self._may_use_index and not self._wanted_name:
+            return self._lookup.find(anchor)
+        if anchor not in self._found_by_scan:
+            nodes = [node for node in self._graph.nodes if self._are_alike_below(anchor, node)]
+            self._found_by_scan[anchor] = nodes
+        return self._found_by_scan[anchor]
+
+    def _are_alike_or_named(self, expected: Node, node: Node) -> bool:
+        is_anchor = expected in self._matcher.pattern_anchors
+        return self._matcher._nodes_are_equal(expected, node, self._wanted_name if is_anchor else "")
+
+
+class _Start(NamedTuple):
+    """From where candidates for an anchor are looked for, if no value that is mapped already has fewer readers."""
+
+    node: Node
+    found: Sequence[Node]  # everything in the graph that can be it
+    known: list[Node]  # nodes of the pattern, nearest to the anchor, that are mapped already
+
+
+# So few readers of a value are looked at anew for each anchor before.
+_FEW = 8

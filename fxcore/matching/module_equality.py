@@ -17,12 +17,15 @@ _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
 def module_comparison(name: str) -> Callable[[Node, Node], bool]:
-    """Return how two call_module nodes are compared under `match_modules=name`: "path", "class" or "config"."""
+    """Return how two call_module nodes are compared under `match_modules=name`: "path", "class" or "config".
+
+    Raises GraphArgumentError (an AssertionError) for any other name.
+    """
     try:
-        return _LIKENESSES[name]
+        return _COMPARISONS[name]
     except KeyError:
         raise GraphArgumentError(
-            f"match_modules={name!r} is none of {', '.join(map(repr, _LIKENESSES))}: modules can be matched by their "
+            f"match_modules={name!r} is none of {', '.join(map(repr, _COMPARISONS))}: modules can be matched by their "
             "path, by their class, or by class and hyper-parameters"
         ) from None
 
@@ -32,14 +35,14 @@ def _have_same_path(expected: Node, obtained: Node) -> bool:
 
 
 def _have_same_class(expected: Node, obtained: Node) -> bool:
-    return type(_module_of(expected)) is type(_module_of(obtained))
+    return type(value_of(expected)) is type(value_of(obtained))
 
 
 def _have_same_config(expected: Node, obtained: Node) -> bool:
-    return have_same_config(_module_of(expected), _module_of(obtained))
+    return have_same_config(value_of(expected), value_of(obtained))
 
 
-_LIKENESSES = {"path": _have_same_path, "class": _have_same_class, "config": _have_same_config}
+_COMPARISONS = {"path": _have_same_path, "class": _have_same_class, "config": _have_same_config}
 
 
 def stand_for_one_each(nodes_map: dict[Node, Any]) -> bool:
@@ -99,12 +102,11 @@ def _state_shapes(module: nn.Module) -> dict[str, Any]:
     return {name: value if value is None else (value.shape, value.dtype) for name, value in state.items()}
 
 
-def _module_of(node: Node) -> Any:
-    return value_of(node)
-
-
 def value_of(node: Node) -> Any:
-    """Return what the target of a call_module or get_attr node names in the module that owns its graph."""
+    """Return what the target of a call_module or get_attr node names in the module that owns its graph.
+
+    Raises GraphArgumentError (an AssertionError) if there is no such module, or nothing at that path.
+    """
     owner, path = node.graph.owning_module, str(node._target)
     if owner is None or not has_attribute(owner, path):
         raise GraphArgumentError(

@@ -69,7 +69,7 @@ class ReplacingGraph:
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         # With what stands for nothing in the pattern, since it is not used there.
         pairs = zip(self.inputs, pattern_inputs, strict=False) if len(self.inputs) == len(pattern_inputs) else ()
-        self.unfounded = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
+        self.unmatched = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
         self.inputs_computed_with = [node for node in self.inputs if _is_computed_with(node)]
         self.body = [node for node in nodes if node.op not in ("placeholder", "output")]
         output = nodes[-1].args[0] if nodes and nodes[-1].op == "output" else None
@@ -83,11 +83,11 @@ class MatchReplacer:
     def __init__(self, graph: Graph, pattern: Graph, *, at_once: bool, modules_are_captured: bool) -> None:
         """Replace in `graph`.
 
-        With `at_once`, the graph is whole after every replacement, and its listeners hear of every edit; else it is
-        whole after `finish`, and must have none. With `modules_are_captured`,
-        the paths that `pattern` uses mean, in a replacement, the modules that were matched.
+        With `at_once`, the graph is whole after every replacement, and its hooks are called for every edit; else it is
+        whole after `finish`, and must have no hooks. With `modules_are_captured`, the paths that `pattern` uses mean,
+        in a replacement, the modules that were matched.
         """
-        self._splice = DeferredEdits(graph, has_listeners=at_once)
+        self._edits = DeferredEdits(graph, has_listeners=at_once)
         self.at_once = at_once
         nodes = list(pattern.nodes)
         self._inputs = [node for node in nodes if node.op == "placeholder"]
@@ -113,7 +113,7 @@ class MatchReplacer:
                 f"Placeholder count mismatch: {len(inputs)} vs {len(placeholders)}: the replacement must have the "
                 f"parameters of the pattern, ({', '.join([node.name for node in self._inputs])}), used or not"
             )
-        for node, placeholder in replacement.unfounded:
+        for node, placeholder in replacement.unmatched:
             if node not in match.nodes_map:
                 raise GraphArgumentError(
                     f"the replacement uses its parameter {placeholder.name!r}, but the pattern's, {node.name!r}, "
@@ -128,10 +128,10 @@ class MatchReplacer:
         `inputs` are the values that the replacement's placeholders stand for. None if there is no place for it any
         more, since earlier replacements made an input depend on what the match computes; nothing is changed then.
         """
-        splice, nodes_map = self._splice, match.nodes_map
+        edits, nodes_map = self._edits, match.nodes_map
         self._refresh(match)
         if inputs is not match.placeholder_nodes:  # which are as they are by now
-            inputs = [splice.resolve(value) for value in inputs]
+            inputs = [edits.resolve(value) for value in inputs]
         val_map: dict[Node, Any] = dict(zip(replacement.inputs, inputs, strict=True))
         matched = [nodes_map[node] for node in self._operations]
         readers: _Readers = {}
@@ -140,34 +140,34 @@ class MatchReplacer:
             value = nodes_map[node]
             # A constant may stand for an input that the pattern returns; nobody reads it.
             if isinstance(value, Node):
-                readers[value] = found = splice.readers(value)
+                readers[value] = found = edits.readers(value)
                 everybody += found
         needed = [val_map[node] for node in replacement.inputs_computed_with]
         if replacement.returns_inputs:
             needed += self._late_successors(match, replacement, val_map, readers)
-        place = splice.make_place(needed, list(readers) or matched, everybody)
+        place = edits.make_place(needed, list(readers) or matched, everybody)
         if place is None:
             return None
         if self._replaces_inputs:
-            splice.finish()
-        copies = splice.insert(place, replacement.body, val_map)
+            edits.finish()
+        copies = edits.insert(place, replacement.body, val_map)
         if self._path_users or names:
             captured = {node.target: nodes_map[node].target for node in self._path_users}
             rename_paths(copies, {**names, **captured})
-        splice.discard(matched)
+        edits.discard(matched)
         for node, successor in replacement.successors:
             value = nodes_map[node]
             if isinstance(value, Node):
                 new = val_map[successor] if isinstance(successor, Node) else successor
                 # The copy itself may read a value that it replaces, and goes on reading it.
                 affected = self._readers_but(copies, value) if self._replaces_inputs else readers[value]
-                splice.replace(value, new, affected)
+                edits.replace(value, new, affected)
         if self.at_once or self._replaces_inputs:
-            splice.finish()
+            edits.finish()
         return copies
 
     def _readers_but(self, copies: list[Node], value: Node) -> list[Node]:
-        return [reader for reader in self._splice.readers(value) if reader not in copies]
+        return [reader for reader in self._edits.readers(value) if reader not in copies]
 
     def _late_successors(
         self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], readers: _Readers
@@ -184,17 +184,17 @@ class MatchReplacer:
 
     def finish(self) -> None:
         """Make the graph whole."""
-        self._splice.finish()
+        self._edits.finish()
 
     def _refresh(self, match: InternalMatch) -> None:
         """Let a match tell of what stands by now in the place of values that were replaced since it was found."""
-        nodes_map, splice = match.nodes_map, self._splice
-        replaced = splice.replaced
+        nodes_map, edits = match.nodes_map, self._edits
+        replaced = edits.replaced
         for index, node in self._numbered_inputs:
             if node in nodes_map:
                 value = nodes_map[node]
                 if type(value) is not Node or value in replaced:
-                    value = nodes_map[node] = splice.resolve(value)
+                    value = nodes_map[node] = edits.resolve(value)
                 match.placeholder_nodes[index] = value
 
 

@@ -16,7 +16,7 @@ from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.partition_plan import Partition, PartitionPlan
 
 
-class PartitionFiller:
+class SubmoduleBuilder:
     """Fills the graphs of a plan's partitions: inputs, calls, and the switches of global state that they need."""
 
     def __init__(
@@ -28,7 +28,7 @@ class PartitionFiller:
         self._keep_node_names = keep_node_names
         self._keep_input_names = keep_input_names
 
-    def fill(self, qualname_map: dict[str, str] | None) -> None:
+    def build(self, qualname_map: dict[str, str] | None) -> None:
         """Fill every partition's graph, up to its output; note where submodules went in `qualname_map`."""
         self._repeat_switches()
         for name in self._plan.sorted_names:
@@ -68,15 +68,15 @@ class PartitionFiller:
         values = [source for source in sources if not self._is_module(source)]
         for number, source in enumerate(values):
             name = source.name if self._keep_input_names else f"arg_{number}"
-            self._stand_in(source, partition, partition.graph.placeholder(name, type_expr=source.type))
+            self._map_source(source, partition, partition.graph.placeholder(name, type_expr=source.type))
         for source in sources:
             if self._is_module(source):
                 path = str(source.target)
                 partition.targets[path] = get_attribute(self._root, path)
-                self._stand_in(source, partition, partition.graph.get_attr(path))
+                self._map_source(source, partition, partition.graph.get_attr(path))
         partition.inputs = {source.name: None for source in values}
 
-    def _stand_in(self, source: Node, partition: Partition, node: Node) -> None:
+    def _map_source(self, source: Node, partition: Partition, node: Node) -> None:
         node.meta = source.meta.copy()
         partition.environment[source] = node
 
@@ -143,10 +143,10 @@ def split_module(
     Raises GraphError (a RuntimeError) if partitions depend on one another in a circle.
     """
     plan = PartitionPlan(m.graph, split_callback, partition_affix)
-    filler = PartitionFiller(
+    builder = SubmoduleBuilder(
         plan, m, keep_node_names=keep_original_node_name, keep_input_names=keep_original_input_name
     )
-    filler.fill(qualname_map)
+    builder.build(qualname_map)
     outer = _Outer(m, plan, keep_node_names=bool(keep_original_node_name), tuple_return=tuple_return)
     inputs = [node for node in m.graph.nodes if node.op in ("placeholder", "get_attr")]
     if keep_original_order and plan.partitions:

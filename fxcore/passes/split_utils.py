@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Subgraph(Protocol):
-    """A run of nodes for one backend."""
+    """A run of nodes for one backend: a class of the caller's."""
 
     is_acc: bool
     nodes: list[Node]

@@ -1,4 +1,4 @@
-"""Parameters of patterns inside slices and lists, and how far matching climbs."""
+"""Parameters of patterns inside slices and lists, how far up patterns go, and how a mapping grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import torch
 import torch.fx
 
 import fxcore
-from fxcore.matching.comparison import is_convex
+from fxcore.matching.argument_pairing import pair_as_written
+from fxcore.matching.comparison import PartialMatch, is_convex
+from fxcore.matching.matcher import SubgraphMatcher
 
 
 def nodes_of(program):
@@ -89,7 +91,7 @@ def test_two_parameters_do_not_stand_for_one_value_as_in_torch():
 
 
 def test_a_pattern_deeper_than_pythons_stack_is_found():
-    """torch.fx, which climbs by recursion, raises RecursionError here, after some seconds."""
+    """torch.fx, which goes up by recursion, raises RecursionError here, after some seconds."""
 
     def deep(x):
         for _ in range(1100):
@@ -113,3 +115,72 @@ def test_a_list_that_holds_what_would_be_replaced_is_no_input():
 
     assert found == 0
     assert torch.equal(traced(torch.ones(1)), program(torch.ones(1)))
+
+
+def anchors_and_match(pattern):
+    matcher = SubgraphMatcher(fxcore.symbolic_trace(pattern).graph)
+    return matcher.pattern_anchors, PartialMatch(matcher._nodes_are_equal, pair_as_written, ignores_literals=False)
+
+
+def test_nothing_is_mapped_where_something_differs():
+    (anchor,), found = anchors_and_match(lambda x: torch.relu(torch.add(x, 1)))
+
+    assert not found.extend(anchor, nodes_of(lambda x: torch.relu(torch.add(x, 2)))["relu"])
+    assert found.nodes_map == {}
+    assert found.operations() == []
+
+
+def test_a_mapping_goes_up_from_each_anchor_with_first_arguments_first():
+    (anchor,), found = anchors_and_match(lambda x, y: torch.cat([torch.relu(x), torch.add(y, 1), x], 0))
+
+    assert found.extend(anchor, nodes_of(lambda x, y: torch.cat([torch.relu(x), torch.add(y, 1), x], 0))["cat"])
+    assert [node.name for node in found.nodes_map] == ["cat", "relu", "x", "add", "y"]
+
+
+def test_what_was_mapped_can_be_cut_back():
+    (first, second), found = anchors_and_match(lambda x: (torch.relu(x), torch.neg(x)))
+    nodes = nodes_of(lambda x: (torch.relu(x), torch.neg(x)))
+    x, relu, neg = nodes["x"], nodes["relu"], nodes["neg"]
+
+    assert found.extend(first, relu)
+    assert found.extend(second, neg)
+    assert list(found.nodes_map.values()) == [relu, x, neg]
+    found.cut_back(2)
+
+    assert found.operations() == [relu]
+    assert second not in found.nodes_map
+    assert found.extend(second, neg)
+
+
+def test_overloads_that_are_written_in_another_way_are_found_by_their_schema():
+    aten = torch.ops.aten.add.Tensor
+    pattern, graph = fxcore.Graph(), fxcore.Graph()
+    a, b = pattern.placeholder("a"), pattern.placeholder("b")
+    pattern.output(pattern.call_function(aten, (a, b)))
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    graph.output(graph.call_function(aten, (x,), {"other": y, "alpha": 1}))
+
+    assert len(SubgraphMatcher(pattern).match(graph)) == 1
+
+
+def test_a_list_that_stands_for_an_input_must_not_hold_what_is_matched():
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    relu = graph.call_function(torch.relu, (x,))
+    graph.output(graph.call_function(torch.cat, ([relu, x], relu)))
+
+    pattern = fxcore.symbolic_trace(lambda parts, x: torch.cat(parts, torch.relu(x))).graph
+
+    assert SubgraphMatcher(pattern).match(graph) == []
+
+
+@pytest.mark.parametrize(("obtained", "count"), [([1, 2], 1), ([3, 4], 1), ([1, 2, 3], 0), (5, 1)])
+def test_ignored_literals_are_any_constant_but_a_list_of_another_length(obtained, count):
+    def graph_with(argument):
+        graph = fxcore.Graph()
+        graph.output(graph.call_function(torch.permute, (graph.placeholder("x"), argument)))
+        return graph
+
+    matcher = SubgraphMatcher(graph_with([1, 2]), ignore_literals=True)
+
+    assert len(matcher.match(graph_with(obtained))) == count

@@ -27,9 +27,9 @@ def explain(pattern, program, **options):
 
 def reasons(pattern, program, **options):
     return [
-        (place.node.name, obstacle.kind, obstacle.words)
+        (place.node.name, failure.kind, failure.message)
         for place in explain(pattern, program, **options).near
-        for obstacle in place.obstacles
+        for failure in place.failures
     ]
 
 

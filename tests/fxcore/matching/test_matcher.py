@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 import torch.fx
 from torch.fx.passes.utils.matcher_utils import SubgraphMatcher as TorchMatcher
 
 import fxcore
+from fixtures.random_calls import part_of, random_module
 from fxcore.matching.matcher import SubgraphMatcher
 
 
@@ -127,7 +130,7 @@ def test_dead_code_in_a_pattern_is_refused_by_name():
         SubgraphMatcher(fxcore.symbolic_trace(pattern).graph)
 
 
-def test_a_rare_operator_below_a_common_one_is_found_by_climbing_from_it():
+def test_a_rare_operator_below_a_common_one_is_found_by_going_down_from_it():
     def program(x):
         for step in range(200):
             x = torch.relu(torch.exp(x) if step == 150 else torch.neg(x))
@@ -147,3 +150,43 @@ def test_a_rare_operator_below_a_common_one_is_found_by_climbing_from_it():
 
     assert len(matcher.match(fxcore.symbolic_trace(program).graph)) == 1
     assert len(compared) < 10
+
+
+class Reference(SubgraphMatcher):
+    """Asks of a match, in the slowest way, what it must fulfil; and so looks nothing up in an index."""
+
+    def _nodes_are_equal(self, pn, gn, node_name_match=""):
+        return super()._nodes_are_equal(pn, gn, node_name_match)
+
+    def _is_contained(self, nodes_map):
+        inside = {node for ours, node in nodes_map.items() if ours.op != "placeholder"}
+        return all(
+            inside.issuperset(node.users) or ours in self.pattern_returning_nodes
+            for ours, node in nodes_map.items()
+            if ours.op != "placeholder"
+        )
+
+
+def places(matcher, graph):
+    return [
+        ({ours.name: str(node) for ours, node in match.nodes_map.items()}, match.placeholder_nodes, match.anchors[0])
+        for match in matcher.match(graph)
+    ]
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+@pytest.mark.parametrize("ignore_literals", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_matches_found_by_the_index_are_those_of_a_look_at_every_node(seed, ignore_literals, overlapping):
+    chooser = random.Random(seed)
+    graph = random_module(chooser, 25).graph
+    found = 0
+    for _ in range(4):
+        pattern = part_of(chooser, graph)
+        options = {"ignore_literals": ignore_literals, "remove_overlapping_matches": not overlapping}
+
+        expected = places(Reference(pattern, **options), graph)
+
+        assert places(SubgraphMatcher(pattern, **options), graph) == expected
+        found += len(expected)
+    assert found or not overlapping
