@@ -9,8 +9,9 @@ from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
 from pytest_fxgraph.report.context import surroundings
-from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks, place_ranges
+from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.printable import printable
 
 _MOST_OPERATORS = 4
@@ -136,7 +137,7 @@ def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
     found = folded_blocks(changes)
     for block in found:
         if block.blocks:
-            lines.append(f"  block x{len(block.blocks)}: {place_ranges(block.blocks)}")
+            lines.append(f"  block x{len(block.blocks)}: {format_paths(block.blocks)}")
         indent = "    " if block.blocks else "  "
         for group in block.changes[:left]:
             lines.extend(f"{indent}{line}" for line in _change_lines(group, is_in_block=bool(block.blocks)))
@@ -149,7 +150,7 @@ def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
 
 
 def _change_lines(group: FoldedChange, *, is_in_block: bool) -> list[str]:
-    remarks = [describe_place(group.change), "" if is_in_block else group.other_places()]
+    remarks = [describe_place(group.change), "" if is_in_block else group.describe_other_places()]
     return [describe_change(group.change), *(f"    {clipped(remark)}" for remark in remarks if remark)]
 
 
