@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.command.golden_source import read_bytes
-from pytest_fxgraph.command.output import DIFFERENT, SAME, TROUBLE, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, print_lines
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
@@ -173,7 +173,7 @@ def _accept(pending: list[Pending]) -> int:
             print_lines([f"accepted {one.golden.as_posix()}"])
         except GateError as error:
             print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
-            status = TROUBLE
+            status = FAILED
     return status
 
 
