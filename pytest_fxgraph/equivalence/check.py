@@ -18,7 +18,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
 from pytest_fxgraph.equivalence.mismatch_report import Circumstances, mismatch_error
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.state.changes import StateNames, compare_state
@@ -160,7 +160,8 @@ class EquivalenceCheck:
         if self.reproduction is None:
             return ()
         headline = str(mismatch_error(mismatches, circumstances)).partition("\n")[0]
-        words = self.reproduction.write(headline, model, runs.graph, runs.call, settings, expected, mismatches)
+        rule = self.comparison.rule
+        words = self.reproduction.write(headline, model, runs.graph, runs.call, settings, rule, expected, mismatches)
         return () if words is None else (words,)
 
     def mismatches(self, expected: RunResult, obtained: RunResult, before: Arguments) -> list[Mismatch]:

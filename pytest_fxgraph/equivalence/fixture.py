@@ -14,7 +14,7 @@ from pytest_fxgraph.capture.tracing import trace as trace_model
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, Runs
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
-from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.lazy_modules import initialised

@@ -17,7 +17,7 @@ from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, Runs
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
-from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.rng import RngState
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.state.guard import StateGuard
