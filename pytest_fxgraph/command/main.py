@@ -44,7 +44,10 @@ The exit status is that of diff: 0 where nothing differs, 1 where something does
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
+    """Run the command and return its exit status: 0, 1 if something differs, 2 after an error.
+
+    Raises SystemExit for wrong arguments, as argparse does.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_at_a_character(sys.stdout, sys.stderr)
     parser = _parser()
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _never_fail_at_a_character(*streams: TextIO) -> None:
-    """Have characters that a terminal's encoding lacks written as escapes."""
+    """Make streams write characters that their encoding lacks as escapes."""
     for stream in streams:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -17,7 +17,7 @@ _COLOUR_CODES = {"bold": 1, "light": 2, "red": 31, "green": 32, "cyan": 36}
 
 
 def add_color(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says when to use colour."""
+    """Add the option `--color` to a parser."""
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),
@@ -42,7 +42,7 @@ def _coloured(text: str, style: str) -> str:
 
 
 def wants_colour(color: str) -> bool:
-    """Decide as pytest does: the option, then NO_COLOR, then FORCE_COLOR, then whether somebody is looking."""
+    """Decide as pytest does: by the option, then NO_COLOR, then FORCE_COLOR, then whether stdout is a terminal."""
     if color != "auto":
         return color == "always"
     if os.environ.get("NO_COLOR"):
