@@ -29,7 +29,7 @@ def node_line(node: NodeRecord) -> str:
 def surroundings(
     change: Change, expected: GraphDocument, obtained: GraphDocument, beside: Collection[Change] = ()
 ) -> list[str]:
-    """Return lines with the nodes around a change; `-` marks what was expected, `+` what was obtained, `>` what it is about.
+    """Return the nodes around a change as lines; `-` marks expected ones, `+` obtained ones, `>` the one it is about.
 
     Nodes that were added or removed with it are marked too, if `beside` lists their changes.
     """
