@@ -77,13 +77,14 @@ def assert_equivalent(
     rtol: float | None = None,
     atol: float | None = None,
     grads: bool = False,
+    seed: int = 0,
 ) -> None:
     """Run a model and a graph on the same inputs and compare all that can be seen; an AssertionError names the rest.
 
     Both run in the mode, train or eval, that they are in, and are left as they were.
     """
     __tracebackhide__ = True
-    check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads)
+    check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads, seed=seed)
 
 
 def assert_ops(

@@ -14,7 +14,7 @@ from pytest_fxgraph.golden.activation import enable_golden_session
 
 if TYPE_CHECKING:
     from pytest_fxgraph.equivalence.fixture import Equivalence
-    from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+    from pytest_fxgraph.equivalence.repro import ReproductionFolder
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
     from pytest_fxgraph.golden.fixture import GoldenFixture
     from pytest_fxgraph.ops import OpsQuery
@@ -137,7 +137,7 @@ def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
     folder = item.config.getoption("fx_repro")
     if not folder:
         return None
-    from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+    from pytest_fxgraph.equivalence.repro import ReproductionFolder
 
     return ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid)
 

@@ -17,7 +17,7 @@ from pytest_fxgraph.golden.activation import CENSUS, enable_golden_session, is_w
 from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, start_attempt
 from pytest_fxgraph.golden.collection import CollectionRecord, ItemResults, mark_case_collisions
 from pytest_fxgraph.golden.paths import golden_root
-from pytest_fxgraph.golden.terminal import SectionDisplay
+from pytest_fxgraph.golden.terminal import TerminalSections
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
 
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_CENSUS] = census
         config.pluginmanager.register(census, CENSUS)
     if not is_worker(config):
-        config.pluginmanager.register(SectionDisplay(config), "fxgraph-section-display")
+        config.pluginmanager.register(TerminalSections(config), "fxgraph-terminal-sections")
         if census is not None:
             config.pluginmanager.register(ItemResults(census), "fxgraph-item-endings")
         if needs_golden_session(config):

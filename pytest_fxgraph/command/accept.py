@@ -1,4 +1,4 @@
-"""Received files that wait to be accepted, and how each differs from its golden."""
+"""`fxgraph accept`: received files replace their goldens, all of one cause at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.command.golden_source import read_bytes
-from pytest_fxgraph.command.output import DIFFERENT, SAME, TROUBLE, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, print_lines
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
 from pytest_fxgraph.golden.files import (
+    Received,
     golden_digest,
     golden_of_received,
     goldens_below,
@@ -31,21 +32,26 @@ from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, chosen_c
 from pytest_fxgraph.report.printable import printable
 from pytest_fxgraph.report.text import headline
 
+_SHOWN = 5
+
 
 @dataclass(frozen=True)
-class Pending:
-    """One received file."""
+class ReceivedGolden:
+    """A received file, which can replace its golden."""
 
     path: Path
 
     @property
     def golden(self) -> Path:
-        """Name the golden that it would replace."""
+        """Return the path of the golden that it would replace."""
         return golden_of_received(self.path)
 
     def difference(self) -> Difference | None:
-        """Compare with the golden at level structure; None where there is no golden that could be read."""
-        received = decode(self._text(), str(self.path))
+        """Compare with the golden at level structure; return None if there is no golden that can be read.
+
+        Raises GoldenError if the received file itself cannot be read.
+        """
+        received = decode(self._read().text, str(self.path))
         try:
             golden = decode(read_bytes(self.golden), str(self.golden))
         except GoldenError:
@@ -53,25 +59,25 @@ class Pending:
         return compare_documents(golden, received)
 
     def cause(self) -> Cause:
-        """Say why it is there, in a form that can be compared with those of others."""
+        """Return why it differs from its golden, in a form that can be compared with the causes of others."""
         name = self.golden.as_posix()
         difference = self.difference()
         if difference is None:
-            words = "the golden cannot be read" if self.golden.exists() else "there is no golden yet"
-            return Cause(name, words, (words,))
-        if difference.is_empty:
-            words = "no difference at level structure: names, order or code"
-            return Cause(name, words, (words,))
-        return Cause(name, headline(difference), cause_parts(difference, name))
+            reason = "the golden cannot be read" if self.golden.exists() else "there is no golden yet"
+        elif difference.is_empty:
+            reason = "no difference at level structure: names, order or code"
+        else:
+            return Cause(name, headline(difference), cause_parts(difference, name))
+        return Cause(name, reason, (reason,))
 
     def accept(self) -> None:
-        """Put it in the place of its golden; refused if the golden is no longer the one it was compared with."""
-        store = GoldenStore(self.golden.parent)
-        received = read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
+        """Put it in the place of its golden. Raises GoldenError if the golden is not the one it was compared with."""
+        received = self._read()
         decode(received.text, str(self.path))  # nothing that could not be read becomes a golden
-        there = store.digest(self.golden.name)
-        # One that is the golden already was accepted by a command that was killed before it could clear up.
-        if there not in (received.compared_with, golden_digest(received.text.encode("utf-8", "surrogatepass"))):
+        store = GoldenStore(self.golden.parent)
+        found = store.digest(self.golden.name)
+        # A command that was killed before it deleted the received file may have accepted it already.
+        if found not in (received.compared_with, golden_digest(received.text.encode("utf-8", "surrogatepass"))):
             raise GoldenError(
                 f"cannot accept {self.path}: {self.golden} is no longer the golden that it was compared with; "
                 "run the test again with pytest --fx-received"
@@ -79,19 +85,22 @@ class Pending:
         store.write(self.golden.name, received.text)
         self.path.unlink()
 
-    def _text(self) -> str:
-        return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path)).text
+    def _read(self) -> Received:
+        return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
 
 
-def pending_below(folder: Path) -> list[Pending]:
-    """Find the received files of a golden folder."""
-    return [Pending(folder / path) for path in goldens_below(folder) if is_received(path)]
+def received_below(folder: Path) -> list[ReceivedGolden]:
+    """Return the received files of a golden folder."""
+    return [ReceivedGolden(folder / path) for path in goldens_below(folder) if is_received(path)]
 
 
-def pending_that_match(patterns: Iterable[str], folder: Path) -> list[Pending]:
-    """Find the received files of goldens that patterns name: paths, globs, or folders; a `*` matches slashes too."""
-    known = pending_below(folder)
-    found: dict[Path, Pending] = {}
+def received_that_match(patterns: Iterable[str], folder: Path) -> list[ReceivedGolden]:
+    """Return the received files of goldens that patterns name: paths, globs or folders; a `*` matches slashes too.
+
+    Raises GoldenFormatError if nothing matches one of the patterns.
+    """
+    known = received_below(folder)
+    found: dict[Path, ReceivedGolden] = {}
     for pattern in patterns:
         matching = list(_matching(os.path.normpath(pattern), known))
         if not matching:
@@ -99,21 +108,18 @@ def pending_that_match(patterns: Iterable[str], folder: Path) -> list[Pending]:
                 f"cannot accept {pattern!r}: nothing was received for such a golden; run its tests with "
                 "pytest --fx-received, and look at what there is with `fxgraph accept`"
             )
-        found.update({pending.path: pending for pending in matching})
+        found.update({received.path: received for received in matching})
     return [found[path] for path in sorted(found)]
 
 
-def _matching(pattern: str, known: list[Pending]) -> Iterator[Pending]:
+def _matching(pattern: str, known: list[ReceivedGolden]) -> Iterator[ReceivedGolden]:
     for path in map(Path, {pattern, *glob.glob(pattern, recursive=True)}):
         received = path if is_received(path) else received_path(path)
         if path.is_dir():
-            yield from pending_below(path)
+            yield from received_below(path)
         elif received.is_file():
-            yield Pending(received)
-    yield from (one for one in known if fnmatch.fnmatchcase(one.golden.as_posix(), pattern.replace(os.sep, "/")))
-
-
-_SHOWN = 5
+            yield ReceivedGolden(received)
+    yield from (each for each in known if fnmatch.fnmatchcase(each.golden.as_posix(), pattern.replace(os.sep, "/")))
 
 
 def add_accept(commands: Any) -> None:
@@ -143,11 +149,11 @@ def add_accept(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     folder: Path = options.golden_dir
     if options.patterns:
-        return _accept(pending_that_match(options.patterns, folder))
-    pending = pending_below(folder)
+        return _accept(received_that_match(options.patterns, folder))
+    received = received_below(folder)
     if options.refresh:
-        return _accept([one for one in pending if _is_refreshing(one)])
-    clusters = clustered(one.cause() for one in pending)
+        return _accept([each for each in received if _matches_at_structure(each)])
+    clusters = clustered(each.cause() for each in received)
     if options.cluster is None:
         print_lines(_listing(clusters, folder))
         return DIFFERENT if clusters else SAME
@@ -156,24 +162,24 @@ def _run(options: argparse.Namespace) -> int:
         raise GateError(
             f"cannot accept cluster {options.cluster!r}: there is none; `fxgraph accept` lists those there are"
         )
-    return _accept([one for one in pending if one.golden.as_posix() in chosen.goldens])
+    return _accept([each for each in received if each.golden.as_posix() in chosen.goldens])
 
 
-def _is_refreshing(pending: Pending) -> bool:
-    difference = pending.difference()
+def _matches_at_structure(received: ReceivedGolden) -> bool:
+    difference = received.difference()
     return difference is not None and difference.is_empty
 
 
-def _accept(pending: list[Pending]) -> int:
-    """Accept what can be accepted, and tell the rest."""
+def _accept(received: list[ReceivedGolden]) -> int:
+    """Accept what can be accepted, print why the rest cannot, and return the exit status."""
     status = SAME
-    for one in pending:
+    for each in received:
         try:
-            one.accept()
-            print_lines([f"accepted {one.golden.as_posix()}"])
+            each.accept()
+            print_lines([f"accepted {each.golden.as_posix()}"])
         except GateError as error:
             print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
-            status = TROUBLE
+            status = FAILED
     return status
 
 

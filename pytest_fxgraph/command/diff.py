@@ -1,4 +1,4 @@
-"""`fxgraph diff`: what differs between two goldens, or between two folders of them."""
+"""`fxgraph diff`: print what differs between two goldens, or between two folders of them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def diff(expected: str, obtained: str, *, level: str) -> Iterator[str]:
-    """Give the lines that say what differs; none where everything matches at the level."""
+    """Yield the lines that say what differs; none if everything matches at the level.
+
+    Raises LevelError for an unknown level, GoldenError if a golden cannot be read or a file meets a folder.
+    """
     comparison_at(level)
-    ours, theirs = golden_place(expected), golden_place(obtained)
-    if ours.is_folder is not theirs.is_folder:
-        folder, file = (ours, theirs) if ours.is_folder else (theirs, ours)
+    before, after = golden_place(expected), golden_place(obtained)
+    if before.is_folder is not after.is_folder:
+        folder, file = (before, after) if before.is_folder else (after, before)
         raise GoldenError(
             f"cannot compare the folder {folder.name} with the file {file.name}; give two files or two folders"
         )
-    yield from _diff_folders(ours, theirs, level) if ours.is_folder else _diff_places(ours, theirs, level)
+    yield from _diff_folders(before, after, level) if before.is_folder else _diff_places(before, after, level)
 
 
 def _diff_folders(expected: GoldenPlace, obtained: GoldenPlace, level: str) -> Iterator[str]:
@@ -55,12 +58,11 @@ def _diff_folders(expected: GoldenPlace, obtained: GoldenPlace, level: str) -> I
 
 def _diff_places(expected: GoldenPlace, obtained: GoldenPlace, level: str) -> Iterator[str]:
     """Compare two files, of which git may name one as the null device."""
-    ours, theirs = next(iter(expected.files.values()), None), next(iter(obtained.files.values()), None)
-    if ours is not None and theirs is not None:
-        yield from _diff_files(ours, theirs, level)
-    elif ours is not theirs:
-        there = ours or theirs
-        yield f"only in {there.name if there else ''}: there is nothing in {os.devnull} to compare it with"
+    before, after = next(iter(expected.files.values()), None), next(iter(obtained.files.values()), None)
+    if before is not None and after is not None:
+        yield from _diff_files(before, after, level)
+    elif found := before or after:
+        yield f"only in {found.name}: there is nothing in {os.devnull} to compare it with"
 
 
 def _diff_files(expected: GoldenFile, obtained: GoldenFile, level: str) -> Iterator[str]:

@@ -23,7 +23,10 @@ def looks_like_a_revision(text: str) -> bool:
 
 
 def object_of(text: str) -> tuple[str, bool]:
-    """Return the id of what `revision:path` names, and whether it is a folder; refuse what git does not know."""
+    """Return the id of what `revision:path` names, and whether it is a folder.
+
+    Raises GoldenMissingError if git does not know it, GoldenError if it is neither file nor folder or git cannot run.
+    """
     found = _git("rev-parse", "--verify", "--quiet", text)
     if found is None:
         raise GoldenMissingError(
@@ -38,7 +41,7 @@ def object_of(text: str) -> tuple[str, bool]:
 
 
 def content_of(object_id: str, name: str) -> bytes:
-    """Return the content of a file."""
+    """Return the content of a file in git. Raises GoldenError, which names it by `name`, if git does not return it."""
     # Not `git show`, which would pass it through a textconv of ours.
     content = _git("cat-file", "blob", object_id)
     if content is None:
@@ -58,7 +61,7 @@ def files_of(tree_id: str) -> dict[str, str]:
 
 
 def _git(*arguments: str) -> bytes | None:
-    """Return what git says; None where it knows no answer."""
+    """Return what git prints; None if it fails."""
     try:
         result = subprocess.run(["git", *arguments], capture_output=True, check=False)
     except OSError as error:
@@ -75,7 +78,7 @@ class GoldenFile:
     read: Callable[[], bytes]
 
     def document(self) -> GraphDocument:
-        """Read the golden; what cannot be read is a GoldenError that names it."""
+        """Read the golden. Raises GoldenError, which names it, if it cannot be read."""
         return decode(self.read(), self.name)
 
 
@@ -89,7 +92,7 @@ class GoldenPlace:
 
 
 def golden_place(text: str) -> GoldenPlace:
-    """Find the goldens at a path or at `revision:path`."""
+    """Return the goldens at a path or at `revision:path`. Raises GoldenMissingError if there is nothing."""
     if text == os.devnull:  # git names it where a file is new or gone
         return GoldenPlace(text, False, {})
     path = Path(text)
@@ -124,7 +127,7 @@ def _file_on_disk(path: Path) -> GoldenFile:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file that may lie anywhere; one that cannot be read is a GoldenError that names it."""
+    """Read a file anywhere, cut after one byte more than is allowed. Raises GoldenError if it cannot be read."""
     try:
         with path.open("rb") as file:
             # One byte more than is allowed is enough to be refused.

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from pytest_fxgraph.command.accept import add_accept
 from pytest_fxgraph.command.diff import add_diff
-from pytest_fxgraph.command.output import TROUBLE
+from pytest_fxgraph.command.output import FAILED
 from pytest_fxgraph.command.show import add_show
 from pytest_fxgraph.command.unused import add_unused
 from pytest_fxgraph.errors import GateError
@@ -39,12 +39,15 @@ examples:
   fxgraph unused shard1.json shard2.json
       the goldens that no test asked for in any of these runs
 
-The exit status is that of diff: 0 where nothing differs, 1 where something does, 2 in trouble.
+The exit status is that of diff: 0 where nothing differs, 1 where something does, 2 after an error.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
+    """Run the command and return its exit status: 0, 1 if something differs, 2 after an error.
+
+    Raises SystemExit for wrong arguments, as argparse does.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_at_a_character(sys.stdout, sys.stderr)
     parser = _parser()
@@ -56,15 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except GateError as error:
         print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
-        return TROUBLE
+        return FAILED
     except BrokenPipeError:
         # Whoever read this has seen enough; Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return TROUBLE
+        return FAILED
 
 
 def _never_fail_at_a_character(*streams: TextIO) -> None:
-    """Have characters that a terminal's encoding lacks written as escapes."""
+    """Make streams write characters that their encoding lacks as escapes."""
     for stream in streams:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""`fxgraph show`: a golden as people read it."""
+"""`fxgraph show`: print goldens as people read them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def show(names: list[str], *, code: bool = False, folds: bool = True) -> Iterator[str]:
-    """Give the lines that show goldens, one after the other, those of a folder by their paths in it."""
+    """Yield the lines of goldens, one after the other; names are files, folders or `revision:path`.
+
+    Raises GoldenError if one cannot be read.
+    """
     places = [golden_place(name) for name in names]
     is_one = sum(len(place.files) for place in places) == 1
     for place in places:

@@ -1,4 +1,4 @@
-"""`fxgraph unused`: goldens that no test asked for, judged over the reports of all shards of a run."""
+"""`fxgraph unused`: print goldens that no test asked for, over the reports of all shards of a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _record_of_disk(folder: Path) -> RunRecord:
-    """Write down what can be known without a run: which goldens there are, and which test files are not."""
+    """Return what can be known without a run: which goldens exist, and which of their test files do not."""
     if not folder.is_dir():
         raise GoldenMissingError(
             f"cannot look for goldens in {folder}: there is no such folder; name it with --golden-dir"

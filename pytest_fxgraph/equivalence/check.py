@@ -17,7 +17,7 @@ from pytest_fxgraph.equivalence.gradients import compare_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
@@ -167,8 +167,9 @@ class EquivalenceCheck:
         if self.reproduction is None:
             return ()
         headline = str(mismatch_error(mismatches, context)).partition("\n")[0]
+        rule = self.comparison.rule
         note = self.reproduction.write(
-            headline, model, graph_call.graph, graph_call.call, settings, expected, mismatches
+            headline, model, graph_call.graph, graph_call.call, settings, rule, expected, mismatches
         )
         return () if note is None else (note,)
 

@@ -15,7 +15,7 @@ from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
-from pytest_fxgraph.equivalence.repro.folder import ReproductionFolder
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule

@@ -40,6 +40,13 @@ class RunResult:
 
 
 @dataclass(frozen=True)
+class RecordedRun:
+    """Takes the place of a model that cannot be run again, because it cannot be pickled."""
+
+    result: RunResult
+
+
+@dataclass(frozen=True)
 class RunFailure:
     """A call that raised."""
 
@@ -59,11 +66,13 @@ class RunSettings:
     trust_versions: bool = False  # saves reading all parameters; the next run must read them
 
 
-def run_model(call: Callable[..., Any], root: object, settings: RunSettings) -> RunResult | RunFailure:
+def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
     """Call a model or graph, whose state `root` holds, on its own copy of the inputs, and restore the state.
 
     Whatever the call raises is returned as a RunFailure. Raises InputsError if the inputs cannot be copied.
     """
+    if isinstance(call, RecordedRun):
+        return call.result
     copied = copy_arguments(settings.arguments, with_gradients=settings.grads)
     seed_all(settings.seed)
     step = "forward"

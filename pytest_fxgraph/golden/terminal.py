@@ -1,7 +1,7 @@
-"""How report sections of ours look on the terminal: in colour where pytest uses colour, and always there.
+"""How our report sections look on the terminal: in colour where pytest uses colour, and always shown.
 
-Reports keep the plain text, which is what other plugins, files and processes get; it is dressed up for as long as
-pytest prints its summary.
+Reports keep the plain text, which is what other plugins, files and processes get. It is coloured only while pytest
+prints its summary.
 """
 
 from __future__ import annotations
@@ -14,38 +14,42 @@ import pytest
 OURS = ("fx golden ", "fx equivalence")
 
 
-class SectionDisplay:
-    """Dresses sections up. Lives in the process that has the terminal."""
+class TerminalSections:
+    """Prints our report sections in colour. Registered in the process that has the terminal."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, object, object]:
-        """Dress up what pytest is about to print, and put it back afterwards."""
-        dressed: list[tuple[Any, list[tuple[str, str]], int]] = []
+        """Colour our sections while pytest prints its summary, and put the plain ones back afterwards."""
+        changed: list[tuple[Any, list[tuple[str, str]], int]] = []
         for report in _failed(terminalreporter):
             sections = list(report.sections)
             if any(name.startswith(OURS) for name, _ in sections):
-                report.sections = [(name, self._dressed(name, content)) for name, content in sections]
-                dressed.append((report, sections, self._show_what_is_hidden(report)))
+                report.sections = [(name, self._coloured(name, content)) for name, content in sections]
+                changed.append((report, sections, self._add_hidden_sections(report)))
         try:
             return (yield)
         finally:
-            for report, sections, added in dressed:
+            for report, sections, added in changed:
                 report.sections = sections
                 if added:
                     del report.longrepr.sections[-added:]
 
-    def _dressed(self, name: str, content: str) -> str:
-        if not (name.startswith(OURS) and self._config.get_terminal_writer().hasmarkup):
+    def _coloured(self, name: str, content: str) -> str:
+        writer = self._config.get_terminal_writer()
+        if not (name.startswith(OURS) and writer.hasmarkup):
             return content
-        from pytest_fxgraph.report.colour import coloured_text  # here: most runs have nothing to colour
+        from pytest_fxgraph.report.colour import coloured_spans  # here: most runs have nothing to colour
 
-        return coloured_text(content)
+        return "\n".join(
+            "".join(writer.markup(text, **{style: True}) if style else text for text, style in coloured_spans(line))
+            for line in content.split("\n")
+        )
 
-    def _show_what_is_hidden(self, report: Any) -> int:
-        """Have sections that --show-capture leaves out printed with the error: they are no captured output."""
+    def _add_hidden_sections(self, report: Any) -> int:
+        """Add the sections that --show-capture leaves out to the error, as they are no captured output; count them."""
         shown = str(self._config.getoption("showcapture", "all"))
         if shown == "all" or not hasattr(report.longrepr, "addsection"):
             return 0

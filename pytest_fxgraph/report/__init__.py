@@ -1,1 +1,1 @@
-"""What became of comparisons, and the words in which people read it."""
+"""The outcomes of comparisons, and the texts and files in which people read them."""

@@ -1,4 +1,4 @@
-"""One change in words."""
+"""One change as text."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pytest_fxgraph.compare.difference import Change
 LONGEST_TEXT = 160
 LONGEST_NAME = 80
 
-_SUBJECT_WORDS = {"node": "", "module": "", "state": "", "code": "generated code, ", "note": "", "count": ""}
+_SUBJECT_NAMES = {"node": "", "module": "", "state": "", "code": "generated code, ", "note": "", "count": ""}
 
 
 def describe_subject(change: Change) -> str:
-    """Name what a change is about: `relu_1`, `input x`, `the output`, `features.conv1`."""
+    """Return the name of what a change is about: `relu_1`, `input x`, `the output`, `features.conv1`."""
     if change.subject == "output":
         return "the output" if "/" not in change.where else f"the output of {change.where.rpartition('/')[0]}"
     if change.subject == "input":
         return f"input {change.where}"
-    return _SUBJECT_WORDS.get(change.subject, "") + clipped(change.where, LONGEST_NAME)
+    return _SUBJECT_NAMES.get(change.subject, "") + clipped(change.where, LONGEST_NAME)
 
 
 def describe_change(change: Change) -> str:
-    """Say what changed, from what to what."""
+    """Return in one line what changed, from what to what."""
     about = describe_subject(change)
     if change.action == "added":
         return f"{about} added{_given(': ', change.obtained)}"
@@ -39,7 +39,7 @@ def describe_change(change: Change) -> str:
 
 
 def describe_field(change: Change) -> str:
-    """Name the field of a change as a reader knows it: `stride`, `dim`, `args[1]`."""
+    """Return the field of a change as a reader knows it, empty if it need not be named: `stride`, `dim`, `args[1]`."""
     if change.field in ("target", "count") or (change.field == "value" and change.subject != "node"):
         return ""
     if change.field == "args[0]" and change.subject == "output":
@@ -51,22 +51,22 @@ def describe_field(change: Change) -> str:
 
 
 def transition(change: Change) -> str:
-    """Write from what to what."""
+    """Return from what to what a change goes, both cut to LONGEST_TEXT characters."""
     return f"{clipped(change.expected) or 'nothing'} -> {clipped(change.obtained) or 'nothing'}"
 
 
 def describe_place(change: Change) -> str:
-    """Say where in the model a change is: module and line of source, as far as they are known."""
-    words = [f"in {change.scope}"] if change.scope and change.scope != change.where else []
+    """Return where in the model a change is: module and line of source, as far as they are known."""
+    parts = [f"in {change.scope}"] if change.scope and change.scope != change.where else []
     if change.node and change.node != change.where:
-        words.append(f"node {change.node}")
+        parts.append(f"node {change.node}")
     if change.source:
-        words.append(change.source)
-    return "; ".join(words)
+        parts.append(change.source)
+    return "; ".join(parts)
 
 
 def clipped(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Cut a long text in the middle, and put it on one line."""
+    """Return a text on one line, cut in the middle if it is longer than `longest` characters."""
     text = text.replace("\n", " ")
     if len(text) <= longest:
         return text
@@ -75,7 +75,7 @@ def clipped(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def operator_balance(changes: list[Change]) -> Counter[str]:
-    """Count operators that came and went over all changes of operators."""
+    """Count added operators under `+ name` and removed ones under `- name`, over changes of class operators."""
     balance: Counter[str] = Counter()
     for change in changes:
         if change.action == "added":

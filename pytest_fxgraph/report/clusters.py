@@ -31,7 +31,7 @@ class Cause:
 
 
 def clustered(causes: Iterable[Cause]) -> list[Cluster]:
-    """Group goldens by cause, the cause of most of them first."""
+    """Group goldens by cause, the cause of most goldens first."""
     groups: dict[str, list[Cause]] = {}
     for cause in causes:
         groups.setdefault(_key(cause.parts), []).append(cause)
@@ -42,7 +42,7 @@ def clustered(causes: Iterable[Cause]) -> list[Cluster]:
 
 
 def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
-    """Find a cluster by its key, else by its place in the list, counted from 1."""
+    """Return the cluster of a key, else of a number in the list, counted from 1; None if there is none."""
     for cluster in clusters:
         if cluster.key == choice.lower():
             return cluster
@@ -51,9 +51,9 @@ def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
 
 
 def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
-    """Give what two differences have in common if they have one cause: what changed into what, however often.
+    """Return what is equal for two differences of one cause: what changed into what, however often.
 
-    A difference that is not listed in full shares its cause with nobody, for the rest of it is not known.
+    A difference that is not listed in full is equal to no other, as the rest of it is not known.
     """
     if difference.truncated or difference.omitted:
         return ("not listed in full", golden)

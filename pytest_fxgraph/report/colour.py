@@ -1,22 +1,23 @@
-"""Colour for the lines in which people read goldens and differences.
+"""Which parts of the lines in which people read goldens and differences are coloured, and how.
 
-Lines are made without colour, travel and are stored without, and get it where they are shown, if at all.
+Lines are made, sent and stored without colour; they get it where they are shown, if at all.
 """
 
 from __future__ import annotations
 
 import re
 
-_RESET = "\x1b[0m"
-_BOLD, _FAINT, _RED, _GREEN, _CYAN = (f"\x1b[{code}m" for code in (1, 2, 31, 32, 36))
+# A text and its style: one of pytest's words for it, or empty.
+Span = tuple[str, str]
+
 # The first that matches says how a line is coloured.
 _LINES = (
-    (re.compile(r"  - "), _RED),
-    (re.compile(r"  \+ "), _GREEN),
-    (re.compile(r"  > "), _BOLD),
-    (re.compile(r"\w+ \(\d+\)\Z|modules\Z|state\Z|notes\Z|== |expected "), _BOLD),
-    (re.compile(r" *block x\d+(?::|\Z)"), _CYAN),
-    (re.compile(r" *in \S+\Z|around |    +(?:in |same change at )"), _FAINT),
+    (re.compile(r"  - "), "red"),
+    (re.compile(r"  \+ "), "green"),
+    (re.compile(r"  > "), "bold"),
+    (re.compile(r"\w+ \(\d+\)\Z|modules\Z|state\Z|notes\Z|== |expected "), "bold"),
+    (re.compile(r" *block x\d+(?::|\Z)"), "cyan"),
+    (re.compile(r" *in \S+\Z|around |    +(?:in |same change at )"), "light"),
 )
 # From what to what, in the line that says what changed; arrows within quotes are none.
 _TRANSITION = re.compile(
@@ -25,18 +26,13 @@ _TRANSITION = re.compile(
 _VALUE = re.compile(r"(.*?)(  # [^\"]*)\Z")
 
 
-def coloured(line: str) -> str:
-    """Colour one line by what it is."""
-    for pattern, colour in _LINES:
+def coloured_spans(line: str) -> list[Span]:
+    """Split a line into its differently coloured parts; the style is "", "bold", "light", "red", "green" or "cyan"."""
+    for pattern, style in _LINES:
         if pattern.match(line):
-            return f"{colour}{line}{_RESET}"
+            return [(line, style)]
     if change := _TRANSITION.match(line):
-        return f"{change[1]}{_RED}{change[2]}{_RESET} -> {_GREEN}{change[3]}{_RESET}{change[4]}"
+        return [(change[1], ""), (change[2], "red"), (" -> ", ""), (change[3], "green"), (change[4], "")]
     if value := _VALUE.match(line):
-        return f"{value[1]}{_FAINT}{value[2]}{_RESET}"
-    return line
-
-
-def coloured_text(text: str) -> str:
-    """Colour a text line by line."""
-    return "\n".join(map(coloured, text.split("\n")))
+        return [(value[1], ""), (value[2], "light")]
+    return [(line, "")]

@@ -12,7 +12,7 @@ _NODES_AROUND = 3
 
 
 def node_line(node: NodeRecord) -> str:
-    """Write a node on one line."""
+    """Return a node as one line."""
     arguments = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
     value = f"  # {node.value}" if node.value is not None else ""
     if node.op == "placeholder":
@@ -29,21 +29,21 @@ def node_line(node: NodeRecord) -> str:
 def surroundings(
     change: Change, expected: GraphDocument, obtained: GraphDocument, beside: Collection[Change] = ()
 ) -> list[str]:
-    """Show the nodes around a change; `-` marks what was expected, `+` what was obtained, `>` what it is about.
+    """Return the nodes around a change as lines; `-` marks expected ones, `+` obtained ones, `>` the one it is about.
 
-    Nodes that were added or removed with it are marked too, if `beside` lists them.
+    Nodes that were added or removed with it are marked too, if `beside` lists their changes.
     """
     alike = {other.where for other in beside if other.action == change.action and other.subject == "node"}
-    ours, theirs = _node_of(change, expected, before=True), _node_of(change, obtained, before=False)
+    before, after = _node_of(change, expected, before=True), _node_of(change, obtained, before=False)
     if change.action == "removed":
-        return [] if ours is None else _window(expected, ours, "-", alike)
-    if theirs is None:
+        return [] if before is None else _window(expected, before, "-", alike)
+    if after is None:
         return []
     if change.action == "added":
-        return _window(obtained, theirs, "+", alike)
-    if ours is None or node_line(expected.nodes[ours]) == node_line(obtained.nodes[theirs]):
-        return _window(obtained, theirs, ">")
-    return _window(obtained, theirs, "+", instead_of=expected.nodes[ours])
+        return _window(obtained, after, "+", alike)
+    if before is None or node_line(expected.nodes[before]) == node_line(obtained.nodes[after]):
+        return _window(obtained, after, ">")
+    return _window(obtained, after, "+", instead_of=expected.nodes[before])
 
 
 def _node_of(change: Change, document: GraphDocument, *, before: bool) -> int | None:

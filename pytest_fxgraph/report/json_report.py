@@ -1,4 +1,4 @@
-"""The report of a run as JSON: what became of each golden, and what `fxgraph unused` needs."""
+"""The report of a run as JSON: the outcome of each golden, and what `fxgraph unused` needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEDY = "give a file that pytest --fx-report wrote"
 
 @dataclass(frozen=True)
 class RunReport:
-    """Everything about one run that is worth keeping."""
+    """The results of one run."""
 
     summary: str  # in one line; empty where no golden was compared
     record: RunRecord
@@ -28,7 +28,7 @@ class RunReport:
 
 
 def json_text(report: RunReport) -> str:
-    """Write a report; the texts of goldens stay out of it, they are on disk."""
+    """Return a report as JSON, without the texts of goldens, which are on disk."""
     data = {
         "format": FORMAT,
         "summary": report.summary,
@@ -41,7 +41,7 @@ def json_text(report: RunReport) -> str:
 
 
 def read_record(path: Path) -> RunRecord:
-    """Read what a report says about its run; anything but a report of this format is a ReportError."""
+    """Read the record of its run from a report. Raises ReportError for anything but a report of this format."""
     try:
         data = json.loads(path.read_bytes())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What became of one comparison with a golden, as plain data that travels between processes."""
+"""The outcome of one comparison with a golden, as plain data that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UPDATES = ("none", "new", "changed")
 
 @dataclass(frozen=True)
 class Outcome:
-    """One golden, compared once by one test."""
+    """One golden, compared once by one test. Raises ValueError for an unknown status or update."""
 
     nodeid: str
     golden: str  # path relative to rootdir, with forward slashes
@@ -34,12 +34,12 @@ class Outcome:
             raise ValueError(f"an outcome's update cannot be {self.update!r}; it is one of {', '.join(UPDATES)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the outcome as values that JSON and pytest-xdist carry."""
+        """Return the outcome as values that JSON and pytest-xdist can send."""
         return {**asdict(self), "lines": list(self.lines)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Read what `to_dict` gave; fields that this release does not know are left out."""
+        """Read what `to_dict` returned; fields that this release does not know are left out."""
         known = {field.name for field in fields(cls)}
         values = {key: value for key, value in data.items() if key in known}
         return cls(**{**values, "lines": tuple(data.get("lines", ()))})

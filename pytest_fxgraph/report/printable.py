@@ -9,7 +9,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e
 
 
 def printable(text: str) -> str:
-    """Write characters that a terminal would obey instead of show as escapes, `\\x1b`; lines and tabs stay."""
+    """Return a text with control characters as escapes, such as `\\x1b`; line ends and tabs stay."""
     return _UNPRINTABLE.sub(_escape, text)
 
 

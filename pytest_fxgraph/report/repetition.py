@@ -1,130 +1,141 @@
-"""Where a sequence repeats itself, block after block; found in time that grows with its length."""
+"""Blocks of a list that repeat, one after the other, with a number in their module path that counts up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-# What changes from one block to the next, in a form that is equal for equal changes; None where the two are not alike.
-# Asked with the place where the repetition begins, the place of the block, and how long it is.
-Steps = Callable[[int, int, int], Hashable | None]
-# Whether a block may begin at a place, if blocks are so long.
-MayStart = Callable[[int, int], bool]
+from pytest_fxgraph.report.numbered_paths import numbered_prefixes, pattern_of, steps_between
 
-_MOST_CANDIDATES = 16
-_WORK_PER_ITEM = 20
+_MOST_LAYERS = 8  # in one block: a model may have five layers of local attention, then one of global attention
 _FEWEST_SAVED = 4
-_MODULUS = (1 << 61) - 1
-_BASE = 1_000_003
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A node, module or tensor, as far as it matters for repetition."""
+
+    path: str  # where in the model it is; empty if that is not known
+    token: Hashable  # equal for entries that are alike
+    name: str = ""  # a further path, which counts up together with `path`; of an input, its name
+    reads: tuple[int, ...] = ()  # positions of the entries that it reads
+    is_input: bool = False
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """A block that stands there several times in a row."""
+    """A block that is repeated several times in a row."""
 
     start: int
     length: int  # of one block
-    count: int
+    blocks: tuple[str, ...]  # the module path of each block
 
     @property
     def end(self) -> int:
-        """Give the place after the last block."""
-        return self.start + self.length * self.count
-
-    @property
-    def saved(self) -> int:
-        """Count what need not be shown."""
-        return self.length * (self.count - 1)
-
-    def starts(self) -> range:
-        """Give the place at which each block begins."""
-        return range(self.start, self.end, self.length)
+        """Return the position after the last block."""
+        return self.start + self.length * len(self.blocks)
 
 
-def repetitions(tokens: Sequence[Hashable], steps: Steps, may_start: MayStart) -> list[Repetition]:
-    """Find the blocks that repeat, from the left, of several that begin at one place one that saves much.
+def repetitions(entries: Sequence[Entry]) -> list[Repetition]:
+    """Find blocks that are alike but for a number in their module path; they are in order and do not overlap.
 
-    Blocks are alike if their tokens are equal and `steps` has an answer, which has to be the same from each block to
-    the next. What would save fewer than four lines is left as it is; once a great deal was tried in vain, the rest
-    is, too.
+    Blocks are alike if their tokens are equal, all paths stay or count up by the same number, and each entry reads what
+    is as far before it as in the other blocks, or what is the same for all. Blocks that save fewer than four entries
+    are left out.
     """
-    search = _Search(tokens, steps, may_start)
+    search = _Search(entries)
     found: list[Repetition] = []
-    place = 0
-    while place < len(tokens):
-        best = search.best_at(place)
-        if best is None:
-            place += 1
-        else:
-            found.append(best)
-            place = best.end
+    for position in range(len(entries)):
+        if not found or position >= found[-1].end:
+            found += search.found_at(position)
     return found
 
 
 class _Search:
-    def __init__(self, tokens: Sequence[Hashable], steps: Steps, may_start: MayStart) -> None:
-        numbers: dict[Hashable, int] = {}
-        self._numbers = [numbers.setdefault(token, len(numbers) + 1) for token in tokens]
-        self._steps = steps
-        self._may_start = may_start
-        self._following = _following(self._numbers)
-        self._sums, self._powers = _prefix_sums(self._numbers)
-        self._work_left = _WORK_PER_ITEM * len(tokens)
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        # Numbers, so that most blocks that differ are told apart by comparing two lists. Inputs are in no block.
+        known: dict[Hashable, int] = {}
+        self._tokens = [
+            -position if entry.is_input else known.setdefault(_comparable(entry), len(known) + 1)
+            for position, entry in enumerate(entries)
+        ]
+        # By position, for each numbered module that begins there: it and its siblings, and its place among them.
+        self._begin: list[list[tuple[list[tuple[int, str]], int]]] = []
+        siblings_by_stem: dict[str, list[tuple[int, str]]] = {}
+        before: list[str] = []
+        for position, entry in enumerate(entries):
+            self._begin.append([])
+            prefixes = list(numbered_prefixes(entry.path))
+            for prefix in prefixes:
+                siblings = siblings_by_stem.setdefault(prefix.rstrip("0123456789"), [])
+                if prefix not in before and (not siblings or siblings[-1][1] != prefix):
+                    self._begin[position].append((siblings, len(siblings)))
+                    siblings.append((position, prefix))
+            before = prefixes
 
-    def best_at(self, start: int) -> Repetition | None:
-        """Try the distances to the next items that are like the first one."""
-        best: Repetition | None = None
-        following = self._following[start]
-        for _ in range(_MOST_CANDIDATES):
-            length = following - start
-            if following < 0 or start + 2 * length > len(self._numbers) or self._work_left <= 0:
-                break
-            if self._may_start(start, length) and self._are_equal(start, following, length):
-                found = Repetition(start, length, self._count(start, length))
-                # A longer block has to save much more: it may be several short ones, and what sets them apart.
-                fewest = _FEWEST_SAVED if best is None else 2 * best.saved
-                if found.saved >= fewest:
-                    best = found
-            following = self._following[following]
-        return best
+    def found_at(self, start: int) -> list[Repetition]:
+        """Return the repetition that begins here, if there is one; a longer block has to save twice as much."""
+        found: list[Repetition] = []
+        fewest = _FEWEST_SAVED
+        for siblings, index in reversed(self._begin[start]):
+            for layers in range(1, min(_MOST_LAYERS + 1, len(siblings) - index)):
+                length = siblings[index + layers][0] - start
+                count = self._count(start, length, fewest)
+                # The last block may have more in it than the others.
+                count -= self._is_within(siblings[index + layers * count - 1][1], start + length * count)
+                if length * (count - 1) >= fewest:
+                    blocks = [path for _, path in siblings[index : index + layers * count : layers]]
+                    found = [Repetition(start, length, tuple(blocks))]
+                    fewest = 2 * length * (count - 1)
+        return found
 
-    def _count(self, start: int, length: int) -> int:
-        """Count the blocks that follow each other in the same steps."""
-        count = 1
-        first_steps: Hashable | None = None
-        while start + (count + 1) * length <= len(self._numbers):
-            block = start + (count - 1) * length
-            if not self._are_equal(block, block + length, length):
-                break
-            self._work_left -= length
-            steps = self._steps(start, block, length)
-            if steps is None or (first_steps is not None and steps != first_steps):
-                break
-            first_steps = steps
+    def _is_within(self, module: str, position: int) -> bool:
+        """Tell whether an entry belongs to a module."""
+        return position < len(self._entries) and f"{self._entries[position].path}.".startswith(f"{module}.")
+
+    def _count(self, start: int, length: int, fewest_saved: int) -> int:
+        """Count the blocks that each differ from the one before in the same steps; 1 if they cannot save so much."""
+        tokens = self._tokens[start : start + length]
+        most = 1
+        while self._tokens[start + most * length : start + (most + 1) * length] == tokens:
+            most += 1
+        if length * (most - 1) < fewest_saved or (steps := self._steps(start, start, length)) is None:
+            return 1
+        count = 2
+        while count < most and self._steps(start, start + (count - 1) * length, length) == steps:
             count += 1
         return count
 
-    def _are_equal(self, start: int, other: int, length: int) -> bool:
-        """Compare two runs of tokens by sums of theirs, which says yes wrongly once in a lifetime."""
-        return self._sum(start, length) == self._sum(other, length)
+    def _steps(self, start: int, block: int, length: int) -> Hashable | None:
+        """Return how the block after this one differs from it; None if they are not alike."""
+        steps: list[object] = []
+        counted: set[int] = set()
+        for position in range(block, block + length):
+            one, other = self._entries[position], self._entries[position + length]
+            for step in (steps_between(one.path, other.path), steps_between(one.name, other.name)):
+                steps.append(step)
+                counted.update(filter(None, step or ()))
+            for read, other_read in zip(one.reads, other.reads, strict=True):
+                steps.append(self._step_of_read(start, length, read, other_read))
+                if steps[-1] is None:
+                    return None
+        # All that is in layer 2 follows on what is in layer 1.
+        return tuple(steps) if len(counted) <= 1 else None
 
-    def _sum(self, start: int, length: int) -> int:
-        return (self._sums[start + length] - self._sums[start] * self._powers[length]) % _MODULUS
+    def _step_of_read(self, start: int, length: int, read: int, other: int) -> object:
+        """Return how what an entry reads follows on what its counterpart reads; None if in no regular way."""
+        if other - read == length:
+            return "as far before"
+        if other >= start:
+            return None
+        if read == other:
+            return "the same"
+        # torch.export makes each layer's parameters inputs of the graph.
+        inputs = [entry for entry in (self._entries[read], self._entries[other]) if entry.is_input]
+        is_like = len(inputs) == 2 and _comparable(inputs[0]) == _comparable(inputs[1])
+        return steps_between(inputs[0].name, inputs[1].name) if is_like else None
 
 
-def _following(numbers: Sequence[int]) -> list[int]:
-    """Give for each place the next one with the same number; -1 where there is none."""
-    following = [-1] * len(numbers)
-    latest: dict[int, int] = {}
-    for place in range(len(numbers) - 1, -1, -1):
-        following[place] = latest.get(numbers[place], -1)
-        latest[numbers[place]] = place
-    return following
-
-
-def _prefix_sums(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-    sums, powers = [0], [1]
-    for number in numbers:
-        sums.append((sums[-1] * _BASE + number) % _MODULUS)
-        powers.append(powers[-1] * _BASE % _MODULUS)
-    return sums, powers
+def _comparable(entry: Entry) -> Hashable:
+    return entry.token, pattern_of(entry.path), pattern_of(entry.name)

@@ -1,4 +1,4 @@
-"""What one run saw of tests and goldens: all that it takes to say, here or elsewhere, which goldens nobody asks for."""
+"""The tests and goldens of one run: all that is needed to find, here or elsewhere, the goldens that are not used."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class RunRecord:
     gone: tuple[str, ...] = ()  # those of the test files that are not there
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as values that JSON carries."""
+        """Return the record as values that JSON can hold."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunRecord:
-        """Read what `to_dict` gave; what has another form is a ValueError."""
+        """Read what `to_dict` returned. Raises KeyError or ValueError for data of another form."""
         return cls(
             _truth(data["had_path_arguments"]),
             _truth(data["finished"]),

@@ -1,4 +1,4 @@
-"""A difference in words: a few lines for the assertion, everything for the report section."""
+"""A difference as text: a few lines for the assertion, everything for the report section."""
 
 from __future__ import annotations
 
@@ -9,32 +9,37 @@ from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
 from pytest_fxgraph.report.context import surroundings
-from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks, place_ranges
+from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.printable import printable
 
+MOST_LINES = 200
 _MOST_OPERATORS = 4
+_MOST_PER_CLASS = 40
+_MOST_SURROUNDINGS = 3
+_MOST_SEARCHED = 20  # each is searched for in the whole graph
 
 
 def headline(difference: Difference) -> str:
-    """Say in one line what differs, the cause before what follows from it."""
+    """Return in one line what differs, the cause before what follows from it."""
     leading = leading_changes(difference)
     if not leading:
         return "no difference"
-    words, said = _words_for(leading)
-    more = len(difference.changes) + difference.omitted - said
-    return f"{words}, and {more} more" if more > 0 else words
+    text, described = _describe_leading(leading)
+    more = len(difference.changes) + difference.omitted - described
+    return f"{text}, and {more} more" if more > 0 else text
 
 
 def leading_changes(difference: Difference) -> list[Change]:
-    """Give the changes that are most likely the cause of the others: all of one sort, in order."""
+    """Return the changes that are most likely the cause of the others: all of one sort, in order."""
     ranks = [_rank(change) for change in difference.changes]
     first = min(ranks, default=0)
     return [change for change, rank in zip(difference.changes, ranks, strict=True) if rank == first]
 
 
 def _rank(change: Change) -> int:
-    """Sort changes by how likely they are the cause; a value that differs hardly ever is."""
+    """Return how likely a change is the cause, 0 for the likeliest; a value that differs hardly ever is."""
     if change.field == "value" and change.subject in ("node", "input", "output"):
         return 7 if change.subject != "input" else 6
     if change.kind == "signature":
@@ -42,50 +47,40 @@ def _rank(change: Change) -> int:
     return {"operators": 1, "arguments": 2, "wiring": 3, "state": 4, "order": 5, "cosmetic": 8}.get(change.kind, 6)
 
 
-def _words_for(leading: list[Change]) -> tuple[str, int]:
-    """Word changes of one sort; say also how many of them the words cover."""
+def _describe_leading(leading: list[Change]) -> tuple[str, int]:
+    """Describe changes of one sort; return also how many of them the text covers."""
     if leading[0].kind == "operators" and leading[0].subject == "count":
         shown = leading[:_MOST_OPERATORS]
         return ", ".join(map(describe_change, shown)), len(shown)
     if leading[0].kind == "operators" and all(_is_presence(change) for change in leading):
-        return _operators_words(leading)
+        return _describe_operators(leading)
     if leading[0].field == "name":
         names = sum(change.field == "name" for change in leading)
         return f"{names} node{'s' if names > 1 else ''} renamed", names
     alike = len(folded(leading)[0].others)
-    words = describe_change(leading[0])
-    return (f"{words} (and at {alike} more place{'s' if alike > 1 else ''})" if alike else words), 1 + alike
+    text = describe_change(leading[0])
+    return (f"{text} (and at {alike} more place{'s' if alike > 1 else ''})" if alike else text), 1 + alike
 
 
 def _is_presence(change: Change) -> bool:
     return change.action in ("added", "removed") or change.field in ("target", "kind")
 
 
-def _operators_words(leading: list[Change]) -> tuple[str, int]:
-    """Count what came and what went; a single exchange is worded as one."""
+def _describe_operators(leading: list[Change]) -> tuple[str, int]:
+    """Count operators that were added and removed; a single one that was replaced is described as that."""
     if len(leading) == 1 and leading[0].action == "changed":
         return describe_change(leading[0]), 1
     balance = sorted(operator_balance(leading).items(), key=lambda item: (item[0][0] != "+", -item[1], item[0]))
-    words = [
-        f"{sign_and_name[0]}{count} {clipped(sign_and_name[2:], LONGEST_NAME)}" for sign_and_name, count in balance
-    ]
-    if len(words) > _MOST_OPERATORS:
-        words = [*words[: _MOST_OPERATORS - 1], f"{len(words) - _MOST_OPERATORS + 1} other operators"]
-    return ", ".join(words), len(leading)
-
-
-__all__ = ["full_section", "graph_section", "headline", "short_lines"]
-
-MOST_LINES = 200
-_MOST_PER_CLASS = 40
-_MOST_SURROUNDINGS = 3
-_MOST_LOOKED_AT = 20  # each is searched for in the whole graph
+    texts = [f"{key[0]}{count} {clipped(key[2:], LONGEST_NAME)}" for key, count in balance]
+    if len(texts) > _MOST_OPERATORS:
+        texts = [*texts[: _MOST_OPERATORS - 1], f"{len(texts) - _MOST_OPERATORS + 1} other operators"]
+    return ", ".join(texts), len(leading)
 
 
 def short_lines(difference: Difference, *, golden: str = "", command: str = "") -> list[str]:
-    """Word a difference in at most six lines: the headline, the first difference, how to accept.
+    """Describe a difference in at most six lines: the headline, the first difference, how to accept.
 
-    Without `golden` two graphs were compared, and without `command` nothing can be accepted.
+    `golden` is the golden's path, empty if two graphs were compared; `command` accepts the new graph, if one can.
     """
     lines = [f"{f'{golden} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
     for change in leading_changes(difference)[:1]:
@@ -104,7 +99,10 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "") 
 def full_section(
     difference: Difference, expected: GraphDocument, obtained: GraphDocument, *, golden: str, command: str = ""
 ) -> str:
-    """Word a difference in full: every change by class, the most harmful first, with the nodes around the cause."""
+    """Describe a difference in full: every change by class, the most harmful first, with the nodes around the cause.
+
+    At most MOST_LINES lines; `golden` and `command` are as in short_lines.
+    """
     body: list[str] = []
     for kind in reversed(CLASSES):
         body.extend(_class_lines(kind, [change for change in difference.changes if change.kind == kind]))
@@ -119,7 +117,7 @@ def full_section(
 
 
 def graph_section(document: GraphDocument, *, golden: str) -> str:
-    """Show a graph that nobody has looked at yet, as far as there is room."""
+    """Return the lines of a graph that has no golden yet, at most MOST_LINES of them."""
     lines = list(document_lines(document))
     room = MOST_LINES - 2
     if len(lines) > room:
@@ -136,7 +134,7 @@ def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
     found = folded_blocks(changes)
     for block in found:
         if block.blocks:
-            lines.append(f"  block x{len(block.blocks)}: {place_ranges(block.blocks)}")
+            lines.append(f"  block x{len(block.blocks)}: {format_paths(block.blocks)}")
         indent = "    " if block.blocks else "  "
         for group in block.changes[:left]:
             lines.extend(f"{indent}{line}" for line in _change_lines(group, is_in_block=bool(block.blocks)))
@@ -149,7 +147,7 @@ def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
 
 
 def _change_lines(group: FoldedChange, *, is_in_block: bool) -> list[str]:
-    remarks = [describe_place(group.change), "" if is_in_block else group.other_places()]
+    remarks = [describe_place(group.change), "" if is_in_block else group.describe_other_places()]
     return [describe_change(group.change), *(f"    {clipped(remark)}" for remark in remarks if remark)]
 
 
@@ -168,7 +166,7 @@ def _surroundings_lines(difference: Difference, expected: GraphDocument, obtaine
     lines: list[str] = []
     leading = leading_changes(difference)
     shown = 0
-    for change in (group.change for group in folded(leading)[:_MOST_LOOKED_AT]):
+    for change in (group.change for group in folded(leading)[:_MOST_SEARCHED]):
         around = surroundings(change, expected, obtained, leading)
         # A neighbour of what was shown before was marked there.
         if not {f"  {line}" for line in around if line[0] != " "} <= set(lines):
@@ -184,8 +182,8 @@ def _counted_by_class(difference: Difference) -> str:
     counts = Counter(change.kind for change in difference.changes)
     if len(difference.changes) + difference.omitted < 2:
         return ""
-    words = [f"{counts[kind]} {kind}" for kind in reversed(CLASSES) if counts[kind]]
-    return ", ".join(words) + (f", and {difference.omitted} not listed" if difference.omitted else "")
+    counted = [f"{counts[kind]} {kind}" for kind in reversed(CLASSES) if counts[kind]]
+    return ", ".join(counted) + (f", and {difference.omitted} not listed" if difference.omitted else "")
 
 
 def _nodes(count: int) -> str:

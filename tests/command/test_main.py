@@ -184,7 +184,7 @@ def test_help_teaches_by_example(capsys):
     out = capsys.readouterr().out
     assert exit_info.value.code == 0
     assert "fxgraph diff --level exact golden_before/ golden_after/" in out
-    assert "0 where nothing differs, 1 where something does, 2 in trouble" in out
+    assert "0 where nothing differs, 1 where something does, 2 after an error" in out
 
 
 def test_the_command_imports_neither_torch_nor_fxcore(goldens):

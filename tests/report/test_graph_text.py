@@ -1,4 +1,4 @@
-""""""
+"""A graph as people read it, with blocks that repeat shown once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from pytest_fxgraph.report.graph_text import document_lines, node_path, repeated
 from pytest_fxgraph.report.repetition import Repetition
 
 
+def places(found: list[Repetition]) -> list[tuple[int, int, int]]:
+    """Say where each repetition begins, how long a block is, and how many there are."""
+    return [(block.start, block.length, len(block.blocks)) for block in found]
+
+
 def modules(*paths: str) -> list[ModuleRecord]:
     return [ModuleRecord(path, "torch.nn.ReLU") for path in paths]
 
@@ -20,19 +25,19 @@ def modules(*paths: str) -> list[ModuleRecord]:
 def test_layers_of_two_modules_each_are_blocks_of_two():
     paths = [f"layers.{layer}.{name}" for layer in range(5) for name in ("norm", "act")]
 
-    assert repeated_modules(modules("stem", *paths, "head")) == [Repetition(1, 2, 5)]
+    assert places(repeated_modules(modules("stem", *paths, "head"))) == [(1, 2, 5)]
 
 
 def test_blocks_begin_with_a_layer_even_if_what_comes_before_looks_like_its_end():
     paths = [f"layers.{layer}.{name}" for layer in range(6) for name in ("norm", "act", "drop")]
 
-    assert repeated_modules(modules(*paths[2:])) == [Repetition(1, 3, 5)]
+    assert places(repeated_modules(modules(*paths[2:]))) == [(1, 3, 5)]
 
 
 def test_layers_that_skip_a_number_in_between_are_two_runs():
     paths = [f"layers.{layer}.act" for layer in (0, 1, 2, 3, 4, 9, 10, 11, 12, 13)]
 
-    assert repeated_modules(modules(*paths)) == [Repetition(0, 1, 5), Repetition(5, 1, 5)]
+    assert places(repeated_modules(modules(*paths))) == [(0, 1, 5), (5, 1, 5)]
 
 
 @pytest.mark.parametrize("field", ["kind", "value", "requires_grad", "persistent", "content"])
@@ -41,33 +46,33 @@ def test_state_that_differs_in_anything_is_in_no_block_with_the_others(field):
     plain = {"kind": "buffer", "value": "float32[1]"}
     records = [StateRecord(f"l.{n}.w", **{**plain, **({field: other[field]} if n == 5 else {})}) for n in range(11)]
 
-    assert repeated_state(records) == [Repetition(0, 1, 5), Repetition(6, 1, 5)]
+    assert places(repeated_state(records)) == [(0, 1, 5), (6, 1, 5)]
 
 
 def test_parameters_that_torch_export_made_inputs_count_along_with_their_layers():
     inputs = [f"%p_layers_{n}_weight = input p_layers_{n}_weight : float32[4]" for n in range(6)]
-    layers = [f"%m_{n} = aten.mul(%{f'm_{n - 1}' if n else 'x'}, %p_layers_{n}_weight)" for n in range(6)]
+    layers = [f"%m_{n} = aten.mul(%{f'm_{n - 1}' if n else 'x'}, %p_layers_{n}_weight) @ layers.{n}" for n in range(6)]
 
     found = repeated_nodes(document("\n".join([*inputs, "%x = input x : float32[4]", *layers, "return %m_5"])))
 
-    assert found == [Repetition(7, 1, 6)]
+    assert places(found) == [(7, 1, 6)]
 
 
 def test_a_layer_that_reads_the_parameter_of_another_is_in_no_block():
     inputs = [f"%p_{n} = input p_{n} : float32[4]" for n in range(12)]
     read = [0, 1, 2, 3, 4, 4, 6, 7, 8, 9, 10, 11]
-    layers = [f"%m_{n} = aten.mul(%{f'm_{n - 1}' if n else 'x'}, %p_{read[n]})" for n in range(12)]
+    layers = [f"%m_{n} = aten.mul(%{f'm_{n - 1}' if n else 'x'}, %p_{read[n]}) @ layers.{n}" for n in range(12)]
 
     found = repeated_nodes(document("\n".join([*inputs, "%x = input x", *layers, "return %m_11"])))
 
-    assert [(block.start - 13, block.count) for block in found] == [(0, 5), (6, 6)]
+    assert [(start - 13, count) for start, _, count in places(found)] == [(0, 5), (6, 6)]
 
 
 def test_layers_of_two_sorts_in_turn_are_blocks_of_two_layers():
     kinds = ["torch.nn.ReLU", "torch.nn.GELU"] * 4
     records = [ModuleRecord(f"layers.{n}.act", kind) for n, kind in enumerate(kinds)]
 
-    assert repeated_modules(records) == [Repetition(0, 2, 4)]
+    assert places(repeated_modules(records)) == [(0, 2, 4)]
 
 
 def test_the_path_of_a_node_is_where_it_was_made_or_what_it_leads_to():
@@ -146,11 +151,59 @@ def test_what_all_blocks_read_does_not_keep_them_apart():
     lines = ["%x = input x", "%mask = input mask", "%h = torch.abs(%x)"]
     for layer in range(6):
         before = f"b_{layer - 1}" if layer else "h"
-        lines += [f"%a_{layer} = torch.add(%{before}, %mask)", f"%b_{layer} = torch.mul(%a_{layer}, %mask)"]
+        lines += [
+            f"%a_{layer} = torch.add(%{before}, %mask) @ layers.{layer}",
+            f"%b_{layer} = torch.mul(%a_{layer}, %mask) @ layers.{layer}",
+        ]
 
     shown = lines_of(document("\n".join([*lines, "return %b_5"])))
 
-    assert shown[3:6] == ["block x6", "    %a_0 = torch.add(%h, %mask)", "    %b_0 = torch.mul(%a_0, %mask)"]
+    assert shown[3:7] == [
+        "block x6: layers.0 .. layers.5",
+        "  in layers.0",
+        "    %a_0 = torch.add(%h, %mask)",
+        "    %b_0 = torch.mul(%a_0, %mask)",
+    ]
+
+
+def test_what_the_model_itself_computes_between_two_layers_belongs_to_the_block():
+    lines = ["%x = input x"]
+    for layer in range(6):
+        before = f"add_{layer - 1}" if layer else "x"
+        lines += [f"%n_{layer} = torch.neg(%{before}) @ layers.{layer}", f"%add_{layer} = f(%{before}, %n_{layer})"]
+
+    shown = lines_of(document("\n".join([*lines, "return %add_5"])))
+
+    assert shown[1:] == [
+        "block x6: layers.0 .. layers.5",
+        "  in layers.0",
+        "    %n_0 = torch.neg(%x)",
+        "    %add_0 = f(%x, %n_0)",
+        "  return %add_5",
+    ]
+
+
+def test_nodes_that_no_module_made_are_all_shown():
+    lines = [f"%n_{n} = torch.neg(%{f'n_{n - 1}' if n else 'x'})" for n in range(20)]
+
+    shown = lines_of(document("\n".join(["%x = input x", *lines, "return %n_19"])))
+
+    assert sum("torch.neg" in line for line in shown) == 20
+
+
+def test_constants_that_tracing_numbered_do_not_keep_layers_apart():
+    lines = ["%x = input x"]
+    for layer in range(6):
+        before = f"add_{layer - 1}" if layer else "x"
+        lines.append(f"%n_{layer} = torch.neg(%{before}) @ layers.{layer}")
+        lines.append(f"%c_{layer} = get _tensor_constant{3 * layer}")
+        lines.append(f"%add_{layer} = f(%n_{layer}, %c_{layer}) @ layers.{layer}")
+    same = tuple(StateRecord(f"_tensor_constant{3 * n}", "constant", "float32[]", content="1.5") for n in range(6))
+    other = (*same[:-1], replace(same[-1], content="2.5"))
+    text = "\n".join([*lines, "return %add_5"])
+
+    assert places(repeated_nodes(document(text, state=same))) == [(1, 3, 6)]
+    assert places(repeated_nodes(document(text, state=other))) == [(1, 3, 5)]
 
 
 def test_constants_of_other_values_are_no_repetition():

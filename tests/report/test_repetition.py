@@ -1,70 +1,94 @@
+"""Blocks that repeat are found by the numbers in their module paths."""
+
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_fxgraph.report.repetition import Repetition, repetitions
+from pytest_fxgraph.report.repetition import Entry, Repetition, repetitions
 
 
-def found_in(tokens, steps=lambda start, block, length: 0, may_start=lambda start, length: True):
-    return repetitions(tokens, steps, may_start)
+def layers(*tokens: str, first: int = 0) -> list[Entry]:
+    """Make an entry for each letter of each layer."""
+    return [Entry(f"layers.{number}", letter) for number, layer in enumerate(tokens, first) for letter in layer]
 
 
-def test_a_block_that_stands_there_several_times_is_found_once():
-    assert found_in("xabcabcabcy") == [Repetition(1, 3, 3)]
+def blocks(*numbers: int) -> tuple[str, ...]:
+    return tuple(f"layers.{number}" for number in numbers)
+
+
+def test_a_block_that_is_there_several_times_is_found_once():
+    entries = [Entry("", "x"), *layers("abc", "abc", "abc"), Entry("", "y")]
+
+    assert repetitions(entries) == [Repetition(1, 3, blocks(0, 1, 2))]
 
 
 def test_a_longer_block_that_saves_much_more_is_taken():
-    assert found_in("aabc" * 4) == [Repetition(0, 4, 4)]
+    assert repetitions(layers("a", "a", "b", "c", "a", "a", "b", "c")) == [Repetition(0, 4, blocks(0, 4))]
+    assert repetitions(layers(*["ab"] * 5, "c", *["ab"] * 5, "c")) == [
+        Repetition(0, 2, blocks(0, 1, 2, 3, 4)),
+        Repetition(11, 2, blocks(6, 7, 8, 9, 10)),
+    ]
 
 
 def test_two_runs_of_blocks_are_found_one_after_the_other():
-    assert found_in("abab" * 3 + "-" + "cde" * 3) == [Repetition(0, 2, 6), Repetition(13, 3, 3)]
+    assert repetitions(layers(*["ab"] * 6, "-", *["cde"] * 3)) == [
+        Repetition(0, 2, blocks(0, 1, 2, 3, 4, 5)),
+        Repetition(13, 3, blocks(7, 8, 9)),
+    ]
 
 
-def test_what_would_save_few_lines_is_left():
-    assert found_in("abab") == found_in("aaaa") == found_in("abc") == found_in("") == []
-    assert found_in("aaaaa") == [Repetition(0, 1, 5)]
+def test_blocks_that_save_few_lines_are_left_out():
+    assert repetitions(layers("ab", "ab")) == repetitions(layers("a", "a", "a", "a")) == repetitions([]) == []
+    assert repetitions(layers("a", "a", "a", "a", "a")) == [Repetition(0, 1, blocks(0, 1, 2, 3, 4))]
 
 
-def test_items_whose_steps_have_no_answer_end_a_run():
-    assert found_in("ab" * 6, lambda start, block, length: None if block + length >= 8 else 0) == [Repetition(0, 2, 4)]
+def test_blocks_within_blocks_are_found_where_the_outer_ones_differ():
+    entries = [Entry(f"stages.{stage}.blocks.{block}", token) for stage in (0, 1) for block in range(2 + stage)
+               for token in "abcd"]  # fmt: skip
+
+    assert [found.blocks for found in repetitions(entries)] == [
+        ("stages.0.blocks.0", "stages.0.blocks.1"),
+        ("stages.1.blocks.0", "stages.1.blocks.1", "stages.1.blocks.2"),
+    ]
 
 
-def test_steps_have_to_be_the_same_from_block_to_block():
-    numbers = [0, 1, 2, 3, 4, 9, 20, 31, 42, 53]
-
-    def steps(start, block, length):
-        return tuple(numbers[place + length] - numbers[place] for place in range(block, block + length))
-
-    assert found_in("a" * 10, steps) == [Repetition(0, 1, 5), Repetition(5, 1, 5)]
+def test_a_layer_that_only_begins_like_the_others_is_in_no_block_with_them():
+    assert repetitions(layers("ab", "ab", "ab", "abc")) == [Repetition(0, 2, blocks(0, 1, 2))]
 
 
-def test_blocks_begin_where_they_may():
-    assert found_in("yzabcxyzabcxyzabcx", may_start=lambda start, length: start % 6 == 2) == [Repetition(2, 6, 2)]
+def test_paths_of_one_block_count_up_by_the_same_number():
+    even = [Entry(f"layers.{n}", "a", name=f"others.{2 * n}") for n in range(6)]
+    alike = [Entry(f"layers.{n}", "a", name=f"others.{n + 3}") for n in range(6)]
+    shared = [Entry(f"layers.{n}", "a", name="others.0") for n in range(6)]
+
+    assert repetitions(even) == []
+    assert repetitions(alike) == repetitions(shared) == [Repetition(0, 1, blocks(0, 1, 2, 3, 4, 5))]
 
 
-@settings(max_examples=100)
-@given(st.lists(st.integers(0, 2), max_size=40))
+@pytest.mark.parametrize("reads", [(5,), (7,), (10,)])
+def test_a_block_that_reads_something_else_ends_the_run(reads):
+    entries = [Entry("", "x"), *(Entry(f"layers.{n}", "a", reads=(n,)) for n in range(12))]
+    entries[9] = replace(entries[9], reads=reads)
+
+    assert repetitions(entries)[0] == Repetition(1, 1, blocks(*range(8)))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.text("ab", min_size=1, max_size=3), max_size=20))
 def test_blocks_are_equal_in_order_and_apart(tokens):
-    found = found_in(tokens)
+    entries = layers(*tokens)
+    letters = "".join(tokens)
+
+    found = repetitions(entries)
 
     assert all(one.end <= other.start for one, other in pairwise(found))
     for block in found:
-        first = tokens[block.start : block.start + block.length]
-        assert tokens[block.start : block.end] == first * block.count
-        assert block.count > 1
-
-
-def test_work_is_bounded_where_every_try_is_in_vain():
-    calls = [0]
-
-    def never(start, block, length):
-        calls[0] += length
-        return
-
-    found_in("ab" * 5000, never)
-
-    assert calls[0] <= 21 * 10_000
+        count = len(block.blocks)
+        assert letters[block.start : block.end] == letters[block.start : block.start + block.length] * count
+        assert count > 1
+        assert [entries[block.start + n * block.length].path for n in range(count)] == list(block.blocks)

@@ -53,9 +53,8 @@ def test_the_script_shows_the_mismatch_without_the_tests(project):
     result.stdout.fnmatch_lines(["E*to reproduce it without the tests: python *found*repro.py"])
     run = ran(script)
     assert run.returncode == 1, run.stderr
-    assert "output: Tensor-likes are not close!" in run.stdout
+    assert "output has other values in the graph than in eager" in run.stdout
     assert "import fxcore" not in script.read_text()
-    assert "pytest_fxgraph" not in script.read_text()
 
 
 def test_the_script_ends_well_once_the_graph_is_right(project):
@@ -74,8 +73,8 @@ def test_modes_gradients_and_samples_are_reproduced(project, options):
     run = ran(script)
 
     assert run.returncode == 1, run.stderr
-    assert "output: " in run.stdout
-    assert ("gradient of linear.weight: " in run.stdout) == ("grads" in options)
+    assert "output has other values" in run.stdout
+    assert ("gradient of linear.weight has other values" in run.stdout) == ("grads" in options)
 
 
 def test_a_model_that_cannot_be_pickled_is_reproduced_by_what_it_returned(project):
@@ -85,7 +84,7 @@ def test_a_model_that_cannot_be_pickled_is_reproduced_by_what_it_returned(projec
 
     assert "the model itself could not be pickled" in script.read_text()
     assert run.returncode == 1, run.stderr
-    assert "output: Tensor-likes are not close!" in run.stdout
+    assert "output has other values in the graph than in eager" in run.stdout
 
 
 def test_nothing_is_written_unless_asked_for(project):
@@ -108,22 +107,40 @@ def test_a_place_that_cannot_be_written_to_is_told_beside_the_mismatch(project):
 
 
 MISMATCHES = {
-    "aliasing": ("x.view(-1)", "x.view(-1).clone()", "", "memory shared by output: ['input 0'] in eager, []"),
-    "aliasing of state": ("self.linear.weight", "self.linear.weight.clone()", "", "memory shared by output: ['linear."),
-    "stride": ("(y * 2).t().contiguous()", "(y * 2).t()", "", "output: stride (2, 1) in eager, (1, 3) in the graph"),
-    "random numbers": ("torch.rand_like(y) * 0", "torch.zeros_like(y)", "", "the next number of torch: "),
-    "an input written to": ("x.add_(1).sum()", "(x + 1).sum()", "", "input 0: Tensor-likes are not close!"),
-    "a buffer": ("self.seen.add_(x.sum()).sum()", "(self.seen + x.sum()).sum()", "", "state seen: "),
-    "a buffer that the graph lacks": ("self.seen.add_(1).sum() * 0 + x", "x + 0", "", "state seen: changed by eager"),
-    "gradients of an input": ("y + x.sum()", "y + x.detach().sum()", ", grads=True", "gradient of input 0: "),
-    "gradients of a parameter": ("y * 2", "y + y.detach()", ", grads=True", "gradient of linear.weight: "),
-    "gradients where an input is written to": (
-        "x.add_(1) * self.linear.bias.sum()", "x.add_(1) * self.linear.bias.detach().sum()", ", grads=True",
-        "gradient of linear.bias: ",
+    "aliasing": ("x.view(-1)", "x.view(-1).clone()", "output shares storage with input 0 in eager, with nothing"),
+    "aliasing of state": (
+        "self.linear.weight",
+        "self.linear.weight.clone()",
+        "output shares storage with linear.weight",
     ),
-    "a structure": ("{'a': y, 'b': [x * 1]}", "{'a': y, 'b': [x * 2]}", "", "output['b'][0]: "),
-    "a missing part": ("{'a': y, 'b': x * 1}", "{'a': y}", "", "output['b']: missing in the graph"),
-}  # fmt: skip
+    "stride": ("(y * 2).t().contiguous()", "(y * 2).t()", "output has stride (2, 1) in eager, (1, 3) in the graph"),
+    "random numbers": ("torch.rand_like(y) * 0", "torch.zeros_like(y)", "torch's CPU generator drew otherwise"),
+    "an input written to": (
+        "x.add_(1).sum()",
+        "(x + 1).sum()",
+        "input 0 was changed in place by eager, not by the graph",
+    ),
+    "a buffer": (
+        "self.seen.add_(x.sum()).sum()",
+        "(self.seen + x.sum()).sum()",
+        "buffer seen was changed by eager, not",
+    ),
+    "a buffer that the graph lacks": (
+        "self.seen.add_(1).sum() * 0 + x",
+        "x + 0",
+        "buffer seen was changed by eager, and the graph has no such state",
+    ),
+    "gradients of an input": ("y + x.sum()", "y + x.detach().sum()", "gradient of input 0 has other values"),
+    "gradients of a parameter": ("y * 2", "y + y.detach()", "gradient of linear.weight has other values"),
+    "gradients where an input is written to": (
+        "x.add_(1) * self.linear.bias.sum()",
+        "x.add_(1) * self.linear.bias.detach().sum()",
+        "gradient of linear.bias exists in eager and not in the graph",
+    ),
+    "a structure": ("{'a': y, 'b': [x * 1]}", "{'a': y, 'b': [x * 2]}", "output['b'][0] has other values"),
+    "a missing part": ("{'a': y, 'b': x * 1}", "{'a': y}", "the graph lacks ['b']"),
+    "dtype": ("y * 1", "(y * 1).double()", "output has dtype torch.float32 in eager, torch.float64 in the graph"),
+}
 OTHERWISE = """
 import torch
 from torch import nn
@@ -168,7 +185,8 @@ NOT_PICKLED = ("aliasing of state", "random numbers", "a buffer", "gradients of 
     [*((kind, "Net()") for kind in MISMATCHES), *((kind, "net()") for kind in NOT_PICKLED)],
 )
 def test_every_kind_of_mismatch_is_shown_by_its_script(project, kind, model):
-    body, other, options, words = MISMATCHES[kind]
+    body, other, words = MISMATCHES[kind]
+    options = ", grads=True" if kind.startswith("gradients") else ""
     project.write("model.py", OTHERWISE.format(body=body, other=other))
     project.test(GRAPH_OF_ANOTHER.format(model=model, options=options, local=LOCAL))
     project.run("--fx-repro", "found").assert_outcomes(failed=1)
@@ -199,7 +217,7 @@ def test_a_graph_that_an_interpreter_of_the_users_runs_is_reproduced(project):
 
     run = ran(script)
     assert run.returncode == 1, run.stderr
-    assert "output: Tensor-likes are not close!" in run.stdout
+    assert "output has other values in the graph than in eager" in run.stdout
 
     project.write("steps.py", "import fxcore\n\n\nclass Sharpened(fxcore.Interpreter):\n    pass\n")
     assert ran(script).stdout.strip() == "model and graph agree"

@@ -1,1 +1,0 @@
-"""The script and files that reproduce a numeric mismatch."""

@@ -1,0 +1,65 @@
+"""Module paths and names that count up: `layers.0`, `layers.1`, ... `layers.31`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+NUMBER = re.compile(r"\d{1,9}")
+_FEW = 3
+_MOST_RANGES = 5
+
+
+def pattern_of(path: str) -> str:
+    """Return a path with `#` in place of each number."""
+    return NUMBER.sub("#", path)
+
+
+def steps_between(path: str, following: str) -> tuple[int, ...] | None:
+    """Return by how much each number goes up, () for equal paths; None if more than numbers differs."""
+    if path == following:
+        return ()
+    if pattern_of(path) != pattern_of(following):
+        return None
+    pairs = zip(NUMBER.findall(path), NUMBER.findall(following), strict=True)
+    return tuple(int(other) - int(one) for one, other in pairs)
+
+
+def numbered_prefixes(path: str) -> Iterator[str]:
+    """Yield each part of a path that ends in a number, the outermost first: `stages.1`, then `stages.1.blocks.0`."""
+    for match in re.finditer(r"\d(?=\.|\Z)", path):
+        yield path[: match.end()]
+
+
+def format_paths(paths: Sequence[str]) -> str:
+    """List paths in one line; of those that count up evenly only the first and last, and only the first few ranges.
+
+    A range ends where a number is missing, so it contains no path that is not in the list.
+    """
+    if len(paths) <= _FEW:
+        return ", ".join(paths)
+    ranges: list[list[str]] = []
+    for path in paths:
+        if ranges and _continues(ranges[-1], path):
+            ranges[-1].append(path)
+        else:
+            ranges.append([path])
+    omitted = sum(map(len, ranges[_MOST_RANGES:]))
+    shown = [_format_range(each) for each in ranges[:_MOST_RANGES]]
+    return ", ".join([*shown, *([f"and {omitted} more"] if omitted else [])])
+
+
+def _continues(paths: list[str], path: str) -> bool:
+    """Tell whether one number of the path goes up as it did before."""
+    steps = steps_between(paths[-1], path)
+    if steps is None or sum(map(bool, steps)) != 1 or sum(steps) < 0:
+        return False
+    return len(paths) == 1 or steps == steps_between(paths[-2], paths[-1])
+
+
+def _format_range(paths: list[str]) -> str:
+    if len(paths) <= 2:
+        return ", ".join(paths)
+    # The second path shows that not every number is in the list.
+    start = paths[:1] if sum(steps_between(paths[0], paths[1]) or ()) == 1 else paths[:2]
+    return f"{', '.join(start)} .. {paths[-1]}"

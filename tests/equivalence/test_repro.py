@@ -1,0 +1,58 @@
+"""A mismatch is written as a script that calls assert_equivalent as the test did."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fxcore
+from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.mismatch import MismatchError
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
+
+
+def relu(x):
+    return torch.relu(x)
+
+
+def wrong_graph() -> fxcore.GraphModule:
+    return fxcore.symbolic_trace(lambda x: torch.neg(x))
+
+
+def script_of(tmp_path, **options) -> str:
+    equivalence = Equivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    with pytest.raises(MismatchError):
+        equivalence(relu, torch.ones(2), graph=wrong_graph(), **options)
+    (script,) = tmp_path.glob("*/repro.py")
+    text = script.read_text()
+    compile(text, "repro.py", "exec")
+    return text
+
+
+def test_a_script_without_options_is_the_call_alone(tmp_path):
+    text = script_of(tmp_path)
+
+    assert 'assert_equivalent(state["model"], graph, state["args"], kwargs=state["kwargs"])' in text
+    assert "with " not in text.partition("try:")[2]
+
+
+def test_the_script_has_the_tolerance_and_the_seed_of_the_sample(tmp_path):
+    assert "rtol=0.5, atol=0.25, seed=7)" in script_of(tmp_path, rtol=0.5, atol=0.25, seed=7)
+
+
+def test_the_script_runs_both_in_the_modes_of_the_test(tmp_path):
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        text = script_of(tmp_path)
+
+    assert 'with torch.autocast("cpu", torch.bfloat16), torch.no_grad():\n        assert_equivalent(' in text
+
+
+def test_a_second_mismatch_of_a_test_has_a_folder_of_its_own(tmp_path):
+    equivalence = Equivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+
+    for _ in range(2):
+        with pytest.raises(MismatchError, match="to reproduce it without the tests: python "):
+            equivalence(relu, torch.ones(2), graph=wrong_graph())
+
+    first, second = sorted(path.name for path in tmp_path.iterdir())
+    assert second == f"{first}-2"
