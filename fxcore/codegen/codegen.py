@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 from fxcore.codegen.comments import VerboseStyle, meta_docstring, origin_comment, value_annotation
@@ -154,8 +155,9 @@ class _FunctionWriter:
         )
 
     def _write_body(self, nodes: list[Node]) -> None:
-        emit, statement = self._body.append, self._writer.statement
+        emit, statement, names = self._body.append, self._writer.statement, self._writer.names
         is_single_piece = not (self._style.meta or self._record or self._codegen._body_transformer)
+        is_plain = is_single_piece and not self._style.colored
         freed_after = values_freed_in_order(nodes)
         if self._record:
             emit((None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n"))
@@ -168,8 +170,13 @@ class _FunctionWriter:
             elif op == "output":
                 text, end = self._output(node), "\n"
             else:
-                text = statement(node, self._annotation(node))
-                end = self._end(node, freed_after[index])
+                has_annotation = self._verbose or node._type is not None
+                text = statement(node, self._annotation(node) if has_annotation else "")
+                freed = freed_after[index]
+                if is_plain and isinstance(freed, Node) and node.users:  # as most: what follows, in one step
+                    emit((index, f"{text};  {names[freed]} = None\n"))
+                    continue
+                end = self._end(node, freed)
             if is_single_piece:
                 emit((index, text + end))
             else:
@@ -285,13 +292,11 @@ def _read_counters(text: str) -> list[_Piece]:
 
 def _join(body: list[_Piece], first_line: int) -> tuple[str, dict[int, int | None]]:
     """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
-    line_to_node: dict[int, int | None] = {}
-    line = first_line
-    for index, text in body:
-        for line in range(line, line + text.count("\n") + 1):  # a piece begins on the line where the last one ended
-            line_to_node[line] = index
-    code = "".join([text for _, text in body]).lstrip("\n").replace("\n", "\n    ")
-    return f"    {code}", line_to_node
+    indices, texts = zip(*(body or [(None, "")]), strict=True)
+    code = "".join(texts).lstrip("\n").replace("\n", "\n    ")
+    # A line counts with the piece that ends it.
+    line_indices = chain.from_iterable(map(repeat, indices, [text.count("\n") for text in texts]))
+    return f"    {code}", dict(enumerate(chain(line_indices, indices[-1:]), first_line))
 
 
 def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:

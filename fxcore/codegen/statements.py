@@ -63,14 +63,14 @@ path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
 class _ValueNames(dict[Node, str]):
     """Names of values in the code, each found when first asked for."""
 
-    __slots__ = ("_namespace",)
+    __slots__ = ("_create_name",)
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()
-        self._namespace = namespace
+        self._create_name = namespace.create_name
 
     def __missing__(self, node: Node) -> str:
-        name = self[node] = self._namespace.create_name(node._name, None)
+        name = self[node] = self._create_name(node._name, None)
         return name
 
 
