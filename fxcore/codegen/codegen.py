@@ -255,7 +255,7 @@ class _FunctionWriter:
         return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
 
     def _transformed_body(self) -> list[_Piece]:
-        """Return the body after the transformer of `Graph.on_generate_code`, which gets the form that torch.fx gives."""
+        """Return the body, changed by the function of `Graph.on_generate_code`, which gets it as torch.fx gives it."""
         transform = self._codegen._body_transformer
         if transform is None:
             return self._body
