@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
 from typing import Any
 
 from fxcore.codegen.comments import VerboseStyle, meta_docstring, origin_comment, value_annotation
@@ -292,11 +291,12 @@ def _read_counters(text: str) -> list[_Piece]:
 
 def _join(body: list[_Piece], first_line: int) -> tuple[str, dict[int, int | None]]:
     """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
-    indices, texts = zip(*(body or [(None, "")]), strict=True)
-    code = "".join(texts).lstrip("\n").replace("\n", "\n    ")
-    # A line counts with the piece that ends it.
-    line_indices = chain.from_iterable(map(repeat, indices, [text.count("\n") for text in texts]))
-    return f"    {code}", dict(enumerate(chain(line_indices, indices[-1:]), first_line))
+    lines: list[int | None] = []  # a line counts with the piece that ends it
+    for index, text in body:
+        lines += [index] * text.count("\n")
+    lines.append(body[-1][0] if body else None)
+    code = "".join([text for _, text in body]).lstrip("\n").replace("\n", "\n    ")
+    return f"    {code}", dict(enumerate(lines, first_line))
 
 
 def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:
