@@ -7,122 +7,24 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from fxcore.codegen.codegen import CodeGen, PythonCode, TransformCodeFunc
 from fxcore.codegen.globals import register_custom_builtin
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.node import Argument, Node, Target
+from fxcore.node import NO_KWARGS, Argument, Node, Target, check_target
 from fxcore.node_data import purity
-from fxcore.node_data.arguments import map_values
+from fxcore.node_data.arguments import freeze, map_values
 from fxcore.node_data.attribute_paths import has_attribute
 from fxcore.node_data.namespace import Namespace, snake_case
 from fxcore.node_data.printing import graph_text, print_table
 from fxcore.nodes import lint
-from fxcore.nodes.builder import append_copies
+from fxcore.nodes.builder import append_copies, copied_meta, make_node
 from fxcore.nodes.dead_code import is_needed_unread, remove_unread
 from fxcore.nodes.node_list import GAP, NodeList, label_between, walk
 from fxcore.nodes.operator_index import OperatorIndex
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
-
-
-class _Graph(Protocol):
-    _insert: Callable[[Node], None]
-
-
-class InsertPoint:
-    """The place where a graph puts new nodes; leaving the `with` block restores the place before."""
-
-    def __init__(self, graph: _Graph, insert: Callable[[Node], None]) -> None:
-        self._graph = graph
-        self._before = graph._insert
-        graph._insert = insert
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._graph._insert = self._before
-
-
-_NO_REFERENCE = (
-    "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
-    "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
-    "Parameter, or nn.Module.register_buffer to add the necessary buffer"
-)
-
-
-class NodeFactory:
-    """Makes nodes through `create_node`, which the graph defines."""
-
-    _owning_module: Any | None
-
-    def create_node(
-        self,
-        op: str,
-        target: Target,
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        name: str | None = None,
-        type_expr: Any | None = None,
-    ) -> Node:
-        """Make a node and return it."""
-        raise TypeError(f"{type(self).__name__} does not say how nodes are made")
-
-    def placeholder(
-        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty
-    ) -> Node:
-        """Add an input named `name`, with a default value unless that is `inspect.Signature.empty`."""
-        args = () if default_value is inspect.Signature.empty else (default_value,)
-        return self.create_node("placeholder", name, args=args, type_expr=type_expr)
-
-    def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
-        """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
-        if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
-            warnings.warn(_NO_REFERENCE, stacklevel=2)
-        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
-
-    def call_module(
-        self,
-        module_name: str,
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        type_expr: Any | None = None,
-    ) -> Node:
-        """Add a call of the submodule at a dotted path; `args` are without `self`."""
-        if self._owning_module is not None:
-            self._owning_module.get_submodule(module_name)  # raises AttributeError if there is none
-        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
-
-    def call_method(
-        self,
-        method_name: str,
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        type_expr: Any | None = None,
-    ) -> Node:
-        """Add a call of a method of `args[0]`; the other arguments are the method's."""
-        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
-
-    def call_function(
-        self,
-        the_function: Callable[..., Any],
-        args: tuple[Argument, ...] | None = None,
-        kwargs: dict[str, Argument] | None = None,
-        type_expr: Any | None = None,
-        name: str | None = None,
-    ) -> Node:
-        """Add a call of a function."""
-        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
-
-    def output(self, result: Argument, type_expr: Any | None = None) -> Node:
-        """Add the return of `result`, which may nest values in tuples, lists and dicts."""
-        return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
-
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
@@ -131,8 +33,29 @@ magic_methods, reflectable_magic_methods, inplace_methods = OPERATORS, REFLECTAB
 _Namespace, _PyTreeCodeGen, _PyTreeInfo, _snake_case = Namespace, PyTreeCodeGen, PyTreeInfo, snake_case
 _register_custom_builtin = register_custom_builtin
 
+_NO_REFERENCE = (
+    "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
+    "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
+    "Parameter, or nn.Module.register_buffer to add the necessary buffer"
+)
 
-class Graph(NodeFactory):
+
+class InsertPoint:
+    """The place where a graph puts new nodes; leaving the `with` block restores the place before."""
+
+    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
+        self._graph = graph
+        self._before = graph._insert
+        graph._insert = insert
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        self._graph._insert = self._before
+
+
+class Graph:
     """An ordered list of `Node` s that together are one function: inputs, calls, one output.
 
     Make nodes with `placeholder`, `call_function`, `call_module`, `call_method`, `get_attr` and `output`; they go to
@@ -158,15 +81,15 @@ class Graph(NodeFactory):
         self._co_fields: dict[str, Any] = {}
         self._index: OperatorIndex | None = None
 
-    # Who listens to changes. A GraphModule that has yet to write its code must do so before the graph changes.
+    # Before a change: a GraphModule that has yet to write its code must do so before the graph changes.
 
     def before_change(self) -> None:
-        """Let the module that shows this graph as of now finish doing so; called before every edit."""
+        """Let the owning module write its code, if it has not; called before every edit."""
         if self._unsettled is not None:
             self.settle()
 
     def settle(self, until_next: Callable[[], None] | None = None) -> None:
-        """Run what was to happen before the next change, if anything was, and say what is to happen before the next."""
+        """Run what was to run before the next change, if anything was; from now on that is `until_next`."""
         pending, self._unsettled = self._unsettled, None
         if pending is not None:
             pending()
@@ -247,7 +170,11 @@ class Graph(NodeFactory):
             self.settle()
         candidate = name if name is not None else self._target_to_str(target)
         unique = self._graph_namespace.create_name(candidate, None)
-        node = Node(self, unique, op, target, args or (), kwargs or {}, type_expr)
+        check_target(unique, op, target)
+        inputs: dict[Node, None] = {}
+        args = freeze(args, inputs) if args else ()
+        node = make_node(self, op, target, args, freeze(kwargs, inputs) if kwargs else NO_KWARGS, inputs, unique)
+        node._type = type_expr
         if self._owning_module is not None:
             for hook in getattr(self._owning_module, "_create_node_hooks", None) or ():
                 hook(node)
@@ -257,6 +184,56 @@ class Graph(NodeFactory):
             self._index.insert(node)
         self._len += 1
         return node
+
+    def placeholder(
+        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
+        """Add an input named `name`, with a default value unless that is `inspect.Signature.empty`."""
+        args = () if default_value is inspect.Signature.empty else (default_value,)
+        return self.create_node("placeholder", name, args=args, type_expr=type_expr)
+
+    def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
+        """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
+        if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
+            warnings.warn(_NO_REFERENCE, stacklevel=2)
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+
+    def call_module(
+        self,
+        module_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a call of the submodule at a dotted path; `args` are without `self`."""
+        if self._owning_module is not None:
+            self._owning_module.get_submodule(module_name)  # raises AttributeError if there is none
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def call_method(
+        self,
+        method_name: str,
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
+        """Add a call of a method of `args[0]`; the other arguments are the method's."""
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
+
+    def call_function(
+        self,
+        the_function: Callable[..., Any],
+        args: tuple[Argument, ...] | None = None,
+        kwargs: dict[str, Argument] | None = None,
+        type_expr: Any | None = None,
+        name: str | None = None,
+    ) -> Node:
+        """Add a call of a function."""
+        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
+
+    def output(self, result: Argument, type_expr: Any | None = None) -> Node:
+        """Add the return of `result`, which may nest values in tuples, lists and dicts."""
+        return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
 
     def _target_to_str(self, target: Target | None) -> str:
         if callable(target):
@@ -271,13 +248,12 @@ class Graph(NodeFactory):
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
         """Copy a node, of this graph or another, to the insertion point and return the copy.
 
-        `arg_transform` answers, for each value that the node reads, what the copy reads instead.
+        `arg_transform` returns, for each value that the node reads, what the copy reads instead.
         """
         args = map_values(node._args, arg_transform)
         kwargs = map_values(node._kwargs, arg_transform) if node._kwargs else None
         copied = self.create_node(node._op, node._target, args, kwargs, node._name, node._type)
-        meta = node._meta
-        copied._meta = copy.copy(meta) if isinstance(meta, dict) else meta
+        copied._meta = copied_meta(node)
         return copied
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
@@ -297,7 +273,7 @@ class Graph(NodeFactory):
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Graph:
         copied = Graph(tracer_cls=self._tracer_cls)
-        # Nodes are filed in the memo under themselves too, as torch.fx does: callers look them up there.
+        # The memo maps nodes to their copies, as in torch.fx: callers look them up there.
         copies: dict[Any, Any] = memo if memo else {}
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
@@ -336,7 +312,7 @@ class Graph(NodeFactory):
     # Removing nodes.
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node that nobody reads. Raises GraphError (a RuntimeError) if somebody does, or in a wrong graph.
+        """Remove a node without users. Raises GraphError (a RuntimeError) if it has some, or is of another graph.
 
         Erasing a node twice warns.
         """
@@ -473,7 +449,7 @@ class Graph(NodeFactory):
     # What nodes ask of their graph (NodeOwner).
 
     def retarget(self, node: Node, op: str, target: Any) -> None:
-        """File a node anew that was `op` on `target` until now."""
+        """Update the index for a node that did `op` on `target` until now."""
         if self._index is not None and not node._erased:
             self._index.remove(node, op, target)
             self._index.insert(node)
@@ -496,7 +472,7 @@ class Graph(NodeFactory):
 
 
 def break_cycles(graph: Graph) -> None:
-    """Cut the cycles in a graph that nobody uses any more: its memory is free as soon as the last name of it is gone.
+    """Cut the reference cycles of a graph that is used no more, so that its memory is freed with the last reference.
 
     The graph and its nodes are of no use afterwards.
     """

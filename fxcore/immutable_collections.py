@@ -18,7 +18,7 @@ _V = TypeVar("_V")
 
 def _refuse_mutation(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     raise ImmutableError(
-        f"{type(self).__name__!r} object does not support mutation: a node must hear of every change to its arguments. "
+        f"{type(self).__name__!r} object does not support mutation: a node must know of every change to its arguments. "
         "Make a changed copy and assign that: node.args = new_args (or node.kwargs = new_kwargs)"
     )
 

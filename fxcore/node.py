@@ -1,4 +1,4 @@
-"""A node: one operation of a graph, the values it reads, and who reads its own."""
+"""A node: one operation of a graph, the values that it reads, and the nodes that read its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 from torch._ops import OpOverload
-from typing_extensions import Self
 
 from fxcore import torch_fx_registry
 from fxcore.errors import GraphArgumentError, NodeTargetError
@@ -26,10 +25,10 @@ class NodeOwner(Protocol):
     def owning_module(self) -> Any: ...
 
     def before_change(self) -> None:
-        """Hear that the graph is about to change."""
+        """Prepare for a change of the graph."""
 
     def retarget(self, node: Any, op: str, target: Any) -> None:
-        """Hear that a node does something else now than `op` on `target`."""
+        """Update the index for a node that did `op` on `target` until now."""
 
     def rename(self, node: Any, candidate: str) -> str:
         """Return a free name close to `candidate`, kept for the node."""
@@ -39,72 +38,6 @@ class NodeOwner(Protocol):
 
     def is_impure(self, node: Any, impure_random: bool) -> bool:
         """Tell whether a node does more than compute its value."""
-
-
-class LinkedNode(Value):
-    """A member of the linked list that a graph is."""
-
-    __slots__ = ("_erased", "_next", "_prev", "_sort_key", "graph")
-
-    graph: Any
-    _next: Self
-    _prev: Self
-
-    def __init__(self: Self, graph: NodeOwner) -> None:
-        self.graph = graph
-        self._prev = self._next = self
-        self._sort_key = 0
-        self._erased = False
-
-    @property
-    def next(self) -> Self:
-        """The node after this one; after the last comes the list's root."""
-        return self._next
-
-    @property
-    def prev(self) -> Self:
-        """The node before this one; before the first comes the list's root."""
-        return self._prev
-
-    def prepend(self, x: Self) -> None:
-        """Move `x`, a node of the same graph, to the place before this one."""
-        graph = self.graph
-        if x.graph is not graph:
-            raise GraphArgumentError(
-                f"Attempting to move a Node into a different Graph: {x!r} belongs to another graph than "
-                f"{self!r}; copy it with graph.node_copy()"
-            )
-        if x is self:
-            return
-        graph.before_change()
-        if x._next is not x:  # it is in the list
-            x.unlink()
-        before = self._prev
-        before._next, x._prev = x, before
-        x._next, self._prev = self, x
-        x._sort_key = graph.order_between(before, self)
-
-    def append(self, x: Self) -> None:
-        """Move `x`, a node of the same graph, to the place after this one."""
-        if x is not self:
-            self._next.prepend(x)
-
-    def unlink(self) -> None:
-        """Take the node out of its list; its own links stay, so that a walk that stands on it can go on."""
-        before, after = self._prev, self._next
-        before._next, after._prev = after, before
-
-    def __lt__(self, other: LinkedNode) -> bool:
-        return self._sort_key < other._sort_key if isinstance(other, LinkedNode) else NotImplemented
-
-    def __gt__(self, other: LinkedNode) -> bool:
-        return self._sort_key > other._sort_key if isinstance(other, LinkedNode) else NotImplemented
-
-    def __le__(self, other: LinkedNode) -> bool:
-        return self._sort_key <= other._sort_key if isinstance(other, LinkedNode) else NotImplemented
-
-    def __ge__(self, other: LinkedNode) -> bool:
-        return self._sort_key >= other._sort_key if isinstance(other, LinkedNode) else NotImplemented
 
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
@@ -122,7 +55,7 @@ _get_qualified_name, _type_repr, _format_arg = qualified_name, type_repr, format
 OPCODES = frozenset({"placeholder", "call_method", "call_module", "call_function", "get_attr", "output"})
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
+NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
 
 
 def has_side_effect(fn: _F) -> _F:
@@ -131,7 +64,7 @@ def has_side_effect(fn: _F) -> _F:
     return fn
 
 
-class Node(LinkedNode):
+class Node(Value):
     """One operation in a `Graph`; made by the graph's methods, such as `Graph.call_function`.
 
     What `op`, `target`, `args` and `kwargs` mean is the same as in torch.fx:
@@ -148,23 +81,37 @@ class Node(LinkedNode):
         "__dict__",
         "__weakref__",
         "_args",
+        "_erased",
         "_input_nodes",
         "_kwargs",
         "_meta",
         "_name",
+        "_next",
         "_op",
+        "_prev",
         "_repr_fn",
+        "_sort_key",
         "_target",
         "_type",
+        "graph",
         "users",
     )
 
+    graph: Any
     users: dict[Node, None]
+    _name: str
+    _op: str
+    _target: Any
+    _type: Any
+    _next: Node
+    _prev: Node
+    _sort_key: int
+    _erased: bool
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
     _input_nodes: dict[Node, None]
     _repr_fn: Callable[[Node], str] | None
-    # Not written out before somebody looks: most nodes' never is.
+    # Made a dict when it is first read: the metadata of most nodes never is.
     _meta: dict[str, Any] | ModuleCall | None
 
     def __init__(
@@ -182,31 +129,65 @@ class Node(LinkedNode):
         Raises NodeTargetError (a ValueError) if `target` is not of the kind that `op` wants, and GraphArgumentError
         (an AssertionError) for an opcode that does not exist.
         """
-        if op == "call_function":
-            if not callable(target):
-                raise NodeTargetError(_wrong_target(name, target, "Callable"))
-        elif op not in OPCODES and op != "root":
-            raise GraphArgumentError(
-                f"op '{op}' is not in _legal_ops: node {name!r} must be one of {', '.join(sorted(OPCODES))}"
-            )
-        elif not isinstance(target, str):
-            raise NodeTargetError(_wrong_target(name, target, "str"))
-        LinkedNode.__init__(self, graph)
-        self._name = name
-        self._op = op
-        self._target = target
+        check_target(name, op, target)
+        inputs: dict[Node, None] = {}
+        args = freeze(args, inputs) if args else ()
+        set_fields(self, graph, name, op, target, args, freeze(kwargs, inputs) if kwargs else NO_KWARGS, inputs)
         self._type = return_type
-        self._meta = None
-        self.users = {}
-        self._repr_fn = None
-        inputs: dict[Any, None] = {}
-        self._args = freeze(args, inputs) if args else ()
-        self._kwargs = freeze(kwargs, inputs) if kwargs else _NO_KWARGS
-        self._input_nodes = inputs
-        for value in inputs:
-            value.users[self] = None
 
-    # What the node does. The graph hears of every change: its index of operators and its code depend on them.
+    # The place of the node in its graph's list.
+
+    @property
+    def next(self) -> Node:
+        """The node after this one; after the last comes the list's root."""
+        return self._next
+
+    @property
+    def prev(self) -> Node:
+        """The node before this one; before the first comes the list's root."""
+        return self._prev
+
+    def prepend(self, x: Node) -> None:
+        """Move `x`, a node of the same graph, to the place before this one."""
+        graph = self.graph
+        if x.graph is not graph:
+            raise GraphArgumentError(
+                f"Attempting to move a Node into a different Graph: {x!r} belongs to another graph than "
+                f"{self!r}; copy it with graph.node_copy()"
+            )
+        if x is self:
+            return
+        graph.before_change()
+        if x._next is not x:  # it is in the list
+            x.unlink()
+        before = self._prev
+        before._next, x._prev = x, before
+        x._next, self._prev = self, x
+        x._sort_key = graph.order_between(before, self)
+
+    def append(self, x: Node) -> None:
+        """Move `x`, a node of the same graph, to the place after this one."""
+        if x is not self:
+            self._next.prepend(x)
+
+    def unlink(self) -> None:
+        """Take the node out of its list; its own links stay, so that a loop that stands on it can go on."""
+        before, after = self._prev, self._next
+        before._next, after._prev = after, before
+
+    def __lt__(self, other: Node) -> bool:
+        return self._sort_key < other._sort_key if isinstance(other, Node) else NotImplemented
+
+    def __gt__(self, other: Node) -> bool:
+        return self._sort_key > other._sort_key if isinstance(other, Node) else NotImplemented
+
+    def __le__(self, other: Node) -> bool:
+        return self._sort_key <= other._sort_key if isinstance(other, Node) else NotImplemented
+
+    def __ge__(self, other: Node) -> bool:
+        return self._sort_key >= other._sort_key if isinstance(other, Node) else NotImplemented
+
+    # What the node does. The graph is told of every change: its index of operators and its code depend on them.
 
     @property
     def name(self) -> str:
@@ -387,7 +368,7 @@ class Node(LinkedNode):
             user._replace_input(self, replace_with)
         return changed
 
-    # How the node reads, and what is known of it.
+    # Metadata, text, and what is known of the node.
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -468,8 +449,47 @@ class Node(LinkedNode):
 
 
 # Every slot but the two that Python fills by itself.
-_SLOTS = [name for name in (*LinkedNode.__slots__, *Node.__slots__) if not name.startswith("__")]
-_STATE = tuple(["meta" if name == "_meta" else name for name in _SLOTS])
+_STATE = tuple(["meta" if name == "_meta" else name for name in Node.__slots__ if not name.startswith("__")])
+
+
+def check_target(name: str, op: str, target: Any) -> None:
+    """Raise the errors of `Node` for an opcode that does not exist or a target that does not fit it."""
+    if op == "call_function":
+        if not callable(target):
+            raise NodeTargetError(_wrong_target(name, target, "Callable"))
+    elif op not in OPCODES and op != "root":
+        raise GraphArgumentError(
+            f"op '{op}' is not in _legal_ops: node {name!r} must be one of {', '.join(sorted(OPCODES))}"
+        )
+    elif not isinstance(target, str):
+        raise NodeTargetError(_wrong_target(name, target, "str"))
+
+
+def set_fields(
+    node: Node,
+    graph: NodeOwner,
+    name: str,
+    op: str,
+    target: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    inputs: dict[Node, None],
+) -> None:
+    """Fill a new node that is in no list yet; `args` and `kwargs` are immutable, and `inputs` the values in them."""
+    node.graph = graph
+    node._name = name
+    node._op = op
+    node._target = target
+    node._args = args
+    node._kwargs = kwargs
+    node._input_nodes = inputs
+    node._type = node._meta = node._repr_fn = None
+    node._prev = node._next = node
+    node._sort_key = 0
+    node._erased = False
+    node.users = {}
+    for value in inputs:
+        value.users[node] = None
 
 
 def _nothing(value: Any) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 from fxcore.codegen.comments import VerboseStyle, meta_docstring, origin_comment, value_annotation
 from fxcore.codegen.globals import GeneratedGlobals
-from fxcore.codegen.statements import StatementWriter, path_of_root
+from fxcore.codegen.statements import StatementWriter
 from fxcore.node import Node
-from fxcore.node_data.namespace import ContestedNameError, Namespace, UncontestedNames
-from fxcore.nodes.liveness import values_freed_after, values_freed_in_order
+from fxcore.node_data.namespace import Namespace
+from fxcore.nodes.liveness import values_freed_in_order
 
 
 @dataclass
@@ -28,82 +28,10 @@ class PythonCode:
     _prologue_start: int = 0  # line of the `def` in `src`
 
 
-class PlainBody:
-    """Statements, and the index of the node that each comes from."""
-
-    def __init__(self) -> None:
-        self._statements: list[str] = []
-        self._indices: list[int | None] = []
-
-    def write(
-        self,
-        nodes: list[Node],
-        writer: StatementWriter,
-        at_edge: Callable[[Node], str],
-        annotation: Callable[[Any], str],
-    ) -> None:
-        """Write `nodes`, in order.
-
-        `at_edge` writes inputs and the output, as no text where there is nothing to do; `annotation` writes types.
-        """
-        names, arguments, root = writer.names, writer.arguments, writer.root
-        statement, call_function, call_method = writer.statement, writer.call_function, writer.call_method
-        emit, note = self._statements.append, self._indices.append
-        freed_after = values_freed_in_order(nodes)
-        for index, node in enumerate(nodes):
-            op = node._op
-            if op == "placeholder" or op == "output":
-                text = at_edge(node)
-                if text:
-                    emit(text)
-                    note(index)
-                continue
-            if node._type is not None:
-                text = statement(node, f" : {annotation(node._type)}")
-            elif op == "call_module":
-                text = f"{names[node]} = {path_of_root(root, node._target)}({arguments(node._args, node._kwargs)})"
-            elif op == "call_function":
-                text = call_function(node, "")
-            elif op == "call_method":
-                text = call_method(node, "")
-            else:
-                text = statement(node, "")
-            freed = freed_after[index]
-            if isinstance(freed, Node):
-                if node.users:
-                    text = f"{text};  {names[freed]} = None"
-                else:
-                    text = f"{text};  {names[freed]} = {names[node]} = None"
-            elif freed is not None or not node.users:
-                # A node without readers is kept for its effect alone; its value need not wait for the function's end.
-                unread = [*(freed or ()), *(() if node.users else (node,))]
-                text = f"{text};  {' = '.join([names[value] for value in unread])} = None"
-            emit(text)
-            note(index)
-        if self._statements:
-            note(len(nodes) - 1)  # what comes after the last line counts with the last node
-        else:
-            emit("pass")
-            self._indices += [None, None]
-
-    def pieces(self) -> list[tuple[int | None, str]]:
-        """Return each statement with its end, after the index of its node."""
-        return [(index, f"{text}\n") for index, text in zip(self._indices, self._statements, strict=False)]
-
-    def lines(self, first_line: int) -> tuple[str, dict[int, int | None]] | None:
-        """Return the text, and for each line, from `first_line` on, the index of its node.
-
-        None if a statement has several lines, as a constant's repr may have.
-        """
-        text = "\n    ".join(["", *self._statements, ""])
-        if text.count("\n") != len(self._indices):
-            return None
-        return text[1:], dict(enumerate(self._indices, first_line))
-
-
 TransformCodeFunc = Callable[[list[str]], list[str]]
 
-_ContiguousCopy = tuple[int | None, str]
+# A piece of the function's body, after the index of the node that it comes from.
+_Piece = tuple[int | None, str]
 
 _COUNTER = re.compile(r"# COUNTER: (\d+)")
 
@@ -169,26 +97,15 @@ class CodeGen:
         additional_meta: list[str] | None = None,
     ) -> PythonCode:
         style = VerboseStyle(
-            stride=include_stride or (verbose and _is_asked_for("STRIDE")),  # nothing else shows it
-            device=include_device or (verbose and _is_asked_for("DEVICE")),
-            meta=_is_asked_for("META"),
+            stride=include_stride or (verbose and _is_enabled("STRIDE")),  # nothing else shows it
+            device=include_device or (verbose and _is_enabled("DEVICE")),
+            meta=_is_enabled("META"),
             colored=colored,
             expanded_def=expanded_def,
             additional_meta=tuple(additional_meta or ()),
             sym_repr=type(self)._sym_repr,
         )
-        nodes = list(nodes)
-        own_names = UncontestedNames.of([node._name for node in nodes]) if namespace.is_fresh else None
-        if own_names is not None and type(self).__module__.startswith(
-            "fxcore."
-        ):  # others may not want to be asked twice
-            try:
-                writer = _FunctionWriter(self, own_names, root_module, style, verbose, record_func)
-                writer.use_own_names(nodes)
-                return writer.write(nodes)
-            except ContestedNameError:
-                pass  # a function or class that the code mentions is named like a value
-        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(nodes)
+        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(list(nodes))
 
 
 class _FunctionWriter:
@@ -212,24 +129,12 @@ class _FunctionWriter:
         self._writer = StatementWriter(namespace, root_module, self._globals, paint)
         self._free_vars: list[str] = []
         self._return_annotation = ""
-        # Pieces of text by the index of the node that they come from; a comment counts with the node before.
-        self._body: list[_ContiguousCopy] = []
+        self._body: list[_Piece] = []
         self._last_comment: str | None = None
-        # Who transforms the body gets a statement and its end apart, as torch.fx hands them over.
-        self._pieces_are_seen = codegen._body_transformer is not None
-        self._is_plain = not (verbose or record_func or style.meta or style.colored or self._pieces_are_seen)
-
-    def use_own_names(self, nodes: list[Node]) -> None:
-        """Let values have the names of their nodes."""
-        self._writer.names.update({node: node._name for node in nodes})
 
     def write(self, nodes: list[Node]) -> PythonCode:
         """Return the code of `nodes`."""
-        plain = PlainBody() if self._is_plain else None
-        if plain is not None:
-            plain.write(nodes, self._writer, self._edge, self._globals.annotation)
-        else:
-            self._write_body(nodes)
+        self._write_body(nodes)
         wrap_statements = self._wrap_statements()
         body = self._transformed_body()
         for name, value in self._codegen.additional_globals():
@@ -240,12 +145,7 @@ class _FunctionWriter:
             self._return_annotation,
             expanded_def=self._style.expanded_def,
         )
-        first_line = prologue.count("\n") + 1
-        written = plain.lines(first_line) if plain is not None else None
-        if written is None:
-            lines, line_to_node = _lines(body if plain is None else plain.pieces(), first_line)
-            written = "\n".join([f"    {line}" for line in lines]), line_to_node
-        code, line_to_node = written
+        code, line_to_node = _join(body, prologue.count("\n") + 1)
         return PythonCode(
             f"\n{wrap_statements}\n\n{prologue}\n{code}",
             self._globals.table,
@@ -254,8 +154,10 @@ class _FunctionWriter:
         )
 
     def _write_body(self, nodes: list[Node]) -> None:
-        freed_after = values_freed_after(nodes)
-        emit = self._body.append
+        emit, statement, names = self._body.append, self._writer.statement, self._writer.names
+        is_single_piece = not (self._style.meta or self._record or self._codegen._body_transformer)
+        is_plain = is_single_piece and not self._style.colored
+        freed_after = values_freed_in_order(nodes)
         if self._record:
             emit((None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n"))
         for index, node in enumerate(nodes):
@@ -263,21 +165,41 @@ class _FunctionWriter:
                 self._comment(node, index - 1 if index else None)
             op = node._op
             if op == "placeholder":
-                statement = self._placeholder(node)
-                self._meta(node, index)
-                emit((index, f"{statement}\n" if statement else ""))
+                text, end = self._placeholder(node), ""
             elif op == "output":
-                statement = self._output(node)
-                self._meta(node, index)
-                self._body += [(index, statement), (index, "\n")]
+                text, end = self._output(node), "\n"
             else:
-                self._compute(node, index, freed_after.get(node))
+                has_annotation = self._verbose or node._type is not None
+                text = statement(node, self._annotation(node) if has_annotation else "")
+                freed = freed_after[index]
+                if is_plain and isinstance(freed, Node) and node.users:  # as most: what follows, in one step
+                    emit((index, f"{text};  {names[freed]} = None\n"))
+                    continue
+                end = self._end(node, freed)
+            if is_single_piece:
+                emit((index, text + end))
+            else:
+                self._emit_pieces(node, index, text, end)
         if self._record:
             emit((len(nodes) - 1, "_rf.__exit__(None, None, None)\n"))
         if not any(text for _, text in self._body):
             emit((None, "pass\n"))
 
+    def _emit_pieces(self, node: Node, index: int, text: str, end: str) -> None:
+        """Emit a statement and its end apart, as torch.fx hands them to a body transformer, with what goes around."""
+        emit = self._body.append
+        if self._style.meta:
+            self._body += [(index, f"{line}\n") for line in meta_docstring(node)]
+        is_recorded = self._record and node._op not in ("placeholder", "output", "get_attr")
+        if is_recorded:
+            emit((index, f"_rf_{node._name} = {_record(index)}; _rf_{node._name}.__enter__()\n"))
+        emit((index, text))
+        emit((index, end))
+        if is_recorded:
+            emit((index, f"_rf_{node._name}.__exit__(None, None, None)\n"))
+
     def _comment(self, node: Node, index: int | None) -> None:
+        """Emit where a node comes from, unless the comment before says the same; `index` is of the node before."""
         comment = origin_comment(node, self._style)
         if comment is not None and comment != self._last_comment:
             self._last_comment = comment
@@ -289,15 +211,8 @@ class _FunctionWriter:
             return written
         return value_annotation(node, self._style) or written
 
-    def _meta(self, node: Node, index: int) -> None:
-        if self._style.meta:
-            self._body += [(index, f"{line}\n") for line in meta_docstring(node)]
-
-    def _edge(self, node: Node) -> str:
-        return self._placeholder(node) if node._op == "placeholder" else self._output(node)
-
     def _placeholder(self, node: Node) -> str:
-        """Add a parameter, and return the statement that gives its value another name; no text if it need not."""
+        """Add a parameter, and return the line that gives its value another name; no text if it need not."""
         annotation = self._annotation(node)
         target = str(node._target)
         default = f" = {self._writer.value(node._args[0])}" if node._args else ""
@@ -305,7 +220,7 @@ class _FunctionWriter:
         comment = f"  # {description}" if description is not None else ""
         self._free_vars.append(f"{target}{annotation}{default}{comment}")
         parameter, name = target.replace("*", ""), self._writer.names[node]
-        return f"{name} = {parameter}" if parameter != name else ""
+        return f"{name} = {parameter}\n" if parameter != name else ""
 
     def _output(self, node: Node) -> str:
         if node._type is not None:
@@ -317,26 +232,19 @@ class _FunctionWriter:
             repr_fn=self._writer.value,
         )
 
-    def _compute(self, node: Node, index: int, freed: list[Node] | None) -> None:
-        emit = self._body.append
-        annotation = self._annotation(node)
-        self._meta(node, index)
-        record = self._record and node._op != "get_attr"
-        if record:
-            emit((index, f"_rf_{node._name} = {_record(index)}; _rf_{node._name}.__enter__()\n"))
-        emit((index, self._writer.statement(node, annotation)))
-        emit((index, self._end(node, freed)))
-        if record:
-            emit((index, f"_rf_{node._name}.__exit__(None, None, None)\n"))
-
-    def _end(self, node: Node, freed: list[Node] | None) -> str:
-        """Return the end of a statement, with the freeing of values that nobody reads any more."""
-        unread = freed or []
-        if not node.users:
-            unread = [*unread, node]  # kept for its effect alone; its value need not wait for the function's end
-        if not unread:
+    def _end(self, node: Node, freed: Node | list[Node] | None) -> str:
+        """Return the end of a statement, with the freeing of values that nothing reads any more."""
+        names = self._writer.names
+        if isinstance(freed, Node):
+            targets = names[freed]
+        elif freed is not None:
+            targets = " = ".join([names[value] for value in freed])
+        elif node.users:
             return "\n"
-        targets = " = ".join([self._writer.names[value] for value in unread])
+        else:
+            targets = ""
+        if not node.users:  # kept for its effect alone; its value need not wait for the function's end
+            targets = f"{targets} = {names[node]}" if targets else names[node]
         return f";  {self._style.paint('dim', f'{targets} = None')}\n"
 
     def _wrap_statements(self) -> str:
@@ -345,8 +253,8 @@ class _FunctionWriter:
         # torch's registry, not ours: the text is torch.fx's, and tracing with either sees what is in it.
         return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
 
-    def _transformed_body(self) -> list[_ContiguousCopy]:
-        """Give the body to whoever asked for it with `Graph.on_generate_code`, in the form that torch.fx gives."""
+    def _transformed_body(self) -> list[_Piece]:
+        """Return the body, changed by the function of `Graph.on_generate_code`, which gets it as torch.fx gives it."""
         transform = self._codegen._body_transformer
         if transform is None:
             return self._body
@@ -365,12 +273,12 @@ def _record(key: object) -> str:
     return f"torch._C._profiler._RecordFunctionFast('## {key} ##')"
 
 
-def _is_asked_for(what: str) -> bool:
+def _is_enabled(what: str) -> bool:
     return os.environ.get(f"FX_GRAPH_SHOW_{what}", "0") == "1"
 
 
-def _read_counters(text: str) -> list[_ContiguousCopy]:
-    body: list[_ContiguousCopy] = []
+def _read_counters(text: str) -> list[_Piece]:
+    body: list[_Piece] = []
     current: int | None = None
     for line in text.splitlines(keepends=True):
         counter = _COUNTER.search(line)
@@ -381,21 +289,14 @@ def _read_counters(text: str) -> list[_ContiguousCopy]:
     return body
 
 
-def _lines(body: list[_ContiguousCopy], first_line: int) -> tuple[list[str], dict[int, int | None]]:
-    """Split the body into lines and say, for each line number, which node it comes from."""
-    lines: list[str] = [""]
-    line_to_node: dict[int, int | None] = {}
-    index: int | None = None
+def _join(body: list[_Piece], first_line: int) -> tuple[str, dict[int, int | None]]:
+    """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
+    lines: list[int | None] = []  # a line counts with the piece that ends it
     for index, text in body:
-        line_to_node[len(lines) - 1 + first_line] = index
-        first, *others = text.split("\n")
-        lines[-1] += first
-        for other in others:
-            line_to_node[len(lines) - 1 + first_line] = index
-            lines.append(other)
-    line_to_node[len(lines) - 1 + first_line] = index
-    start = next((number for number, line in enumerate(lines) if line), len(lines) - 1)
-    return lines[start:], line_to_node
+        lines += [index] * text.count("\n")
+    lines.append(body[-1][0] if body else None)
+    code = "".join([text for _, text in body]).lstrip("\n").replace("\n", "\n    ")
+    return f"    {code}", dict(enumerate(lines, first_line))
 
 
 def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:

@@ -63,14 +63,14 @@ path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
 class _ValueNames(dict[Node, str]):
     """Names of values in the code, each found when first asked for."""
 
-    __slots__ = ("_namespace",)
+    __slots__ = ("_create_name",)
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()
-        self._namespace = namespace
+        self._create_name = namespace.create_name
 
     def __missing__(self, node: Node) -> str:
-        name = self[node] = self._namespace.create_name(node._name, None)
+        name = self[node] = self._create_name(node._name, None)
         return name
 
 
@@ -209,7 +209,7 @@ class StatementWriter:
         name = self.names[node]
         args, target = node._args, node._target
         value = self.names[args[0]] if type(args[0]) is Node else self.value(args[0])
-        method = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)  # type: ignore[arg-type]  # a name, by its opcode
+        method = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)
         return f"{name}{annotation} = {method}({self.arguments(args[1:], node._kwargs)})"
 
     def _call_module(self, node: Node, annotation: str) -> str:

@@ -10,7 +10,7 @@ from fxcore.immutable_collections import immutable_dict, immutable_list
 
 
 class Value:
-    """Something that a graph computes and that arguments may refer to; `Node` is the one kind there is."""
+    """A result in a graph, to which arguments may refer; its one subclass is `Node`."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ def freeze(a: Any, seen: dict[Any, None]) -> Any:
         seen[a] = None
         return a
     if isinstance(a, (list, dict, slice, tuple)):
-        return map_aggregate(a, lambda leaf: _note(leaf, seen))
+        return map_aggregate(a, lambda leaf: _collect(leaf, seen))
     return a
 
 
@@ -115,7 +115,7 @@ def _freeze_tuple(items: tuple[Any, ...], seen: dict[Any, None]) -> tuple[Any, .
     return items  # nothing in it can change, as nearly always
 
 
-def _note(leaf: Any, seen: dict[Any, None]) -> Any:
+def _collect(leaf: Any, seen: dict[Any, None]) -> Any:
     if isinstance(leaf, Value):
         seen[leaf] = None
     return leaf

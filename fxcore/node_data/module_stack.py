@@ -1,4 +1,4 @@
-"""Which calls of modules is a node made in? Kept as a chain, and written out when somebody looks."""
+"""The calls of modules that a node is made in: kept as a chain, made `nn_module_stack` when `Node.meta` is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def nested_call(outer: ModuleCall | None, key: str, place: Place) -> ModuleCall:
 
 
 def innermost_call(stack: OrderedDict[str, Place]) -> ModuleCall | None:
-    """Return the innermost call of a stack that somebody else filled; None for an empty one."""
+    """Return the innermost call of a stack that was filled elsewhere; None for an empty one."""
     call = None
     for key, place in stack.items():
         call = nested_call(call, key, place)

@@ -8,7 +8,7 @@ from fxcore.node import Node
 
 
 def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """Map each node to the values that nobody reads once it has run. `nodes` come in order of execution."""
+    """Map each node to the values that are not read after it has run. `nodes` come in order of execution."""
     nodes = list(nodes)
     freed = zip(nodes, values_freed_in_order(nodes), strict=True)
     pairs = [(node, [values] if isinstance(values, Node) else values) for node, values in freed if values is not None]
@@ -16,7 +16,7 @@ def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 
 
 def values_freed_in_order(nodes: Sequence[Node]) -> list[Node | list[Node] | None]:
-    """Say for each node which values nobody reads once it has run: None, the one value, or a list of several."""
+    """Return for each node the values that are not read after it has run: None, the one value, or a list of several."""
     read_later: set[Node] = set()
     freed: list[Node | list[Node] | None] = []
     for node in reversed(nodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any
 
 from fxcore.node import Node
 
@@ -11,27 +11,18 @@ from fxcore.node import Node
 GAP = 1 << 32
 
 
-class ListedGraph(Protocol):
-    """What the view asks of a graph."""
-
-    @property
-    def _root(self) -> Node: ...
-    @property
-    def _len(self) -> int: ...
-
-
 class NodeList:
     """A view of a graph's nodes. Nodes may be erased, inserted and moved while it is walked."""
 
     __slots__ = ("_graph", "_reversed")
 
-    def __init__(self, graph: ListedGraph, direction: str = "_next") -> None:
+    def __init__(self, graph: Any, direction: str = "_next") -> None:
         assert direction in ("_next", "_prev"), direction
         self._graph = graph
         self._reversed = direction == "_prev"
 
     def __len__(self) -> int:
-        return self._graph._len
+        return int(self._graph._len)
 
     def __iter__(self) -> Iterator[Node]:
         root = self._graph._root
@@ -63,7 +54,7 @@ def walk_back(root: Node) -> Iterator[Node]:
 def label_between(root: Node, before: Node, after: Node) -> int:
     """Return an order label for a node that was just linked in between two others.
 
-    Where the labels leave no room, those around are spread anew: few at a time, so that n insertions at one place
+    Where the labels leave no room, those around are relabelled: few at a time, so that n insertions at one place
     cost n log n (Bender et al., "Two Simplified Algorithms for Maintaining Order in a List", 2002).
     """
     low = before._sort_key if before is not root else after._sort_key - 2 * GAP

@@ -11,7 +11,6 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import CodeGen
-from fxcore.node_data.namespace import ContestedNameError, UncontestedNames
 
 
 def outside(x):
@@ -84,21 +83,6 @@ def test_graphs_without_statements_are_functions_all_the_same():
     assert empty.python_code("self").src == "\n\n\ndef forward(self):\n    pass\n    "
     assert inputs.python_code("self").src == "\n\n\ndef forward(self, x):\n    pass\n    "
     assert unread.python_code("self").src.endswith("\n    rand = torch.rand(1);  rand = None\n    ")
-
-
-def test_names_that_nobody_contests_are_not_changed():
-    names = UncontestedNames.of(["a", "b_1"])
-
-    assert names.create_name("c.d", "something") == "c_d"
-    assert names.create_name("anything", "something") == "c_d"
-    for contested in ("a", "b_1", "c_d", "for"):
-        with pytest.raises(ContestedNameError):
-            names.create_name(contested, None)
-
-
-@pytest.mark.parametrize("names", [["a", "a"], ["for"], ["print"], ["has space"], ["1st"], ["é"]])
-def test_names_that_cannot_all_stand_as_they_are(names):
-    assert UncontestedNames.of(names) is None
 
 
 class Model(nn.Module):
