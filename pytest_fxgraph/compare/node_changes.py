@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pytest_fxgraph.compare.alignment import Alignment
+from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.compare.field_diff import FieldChange, TextRecord, changed_fields
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.compare.isomorphism import values_agree
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import NodeRecord
 
-# More are counted, not listed: nobody reads them, and each costs a run of deepdiff.
+# More are counted, not listed: nobody reads them, and each costs deepdiff 0.4 ms.
 MOST_CHANGES = 200
 # What came or went costs little, and the same in each of a thousand blocks is told in one line.
 MOST_PRESENCES = 2000
@@ -28,19 +29,13 @@ class NodeChanges:
 
     changes: list[Change] = field(default_factory=list)
     omitted: int = 0
-    followed: int = 0
     _presences: int = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Tell whether no further node that changed is listed."""
-        return len(self.changes) - self._presences >= MOST_CHANGES
 
     def add(self, changes: Sequence[Change]) -> None:
         """List changes of one node, or count the node once the list is full."""
         if not changes:
             return
-        if self.is_full:
+        if len(self.changes) - self._presences >= MOST_CHANGES:
             self.omitted += 1
             return
         self.changes.extend(changes)
@@ -54,22 +49,6 @@ class NodeChanges:
         self.changes.append(change)
 
 
-def node_changes(alignment: Alignment, changed_paths: Set[str]) -> NodeChanges:
-    """List nodes added, removed and changed; `changed_paths` are modules and state that are known to differ.
-
-    A pair that reads an added node, or read a removed one, is not listed for that: the added or removed node is.
-    """
-    comparison = _NodeComparison(alignment, changed_paths)
-    for ours, theirs in _in_reading_order(alignment):
-        if theirs < 0:
-            comparison.remove(ours)
-        elif ours < 0:
-            comparison.add(theirs)
-        else:
-            comparison.compare(ours, theirs)
-    return comparison.found
-
-
 def about_node(node: NodeRecord, partner: NodeRecord | None = None) -> Change:
     """Begin a change that is about a node; what is not known of it is taken from its partner."""
     scope = node.scope or (partner.scope if partner is not None else None)
@@ -80,43 +59,86 @@ def about_node(node: NodeRecord, partner: NodeRecord | None = None) -> Change:
     return replace(change, expected_node=before if before != where else "")
 
 
-class _NodeComparison:
-    """The comparison under way: names of partners, and which values are known to differ."""
+class NodeComparison:
+    """Nodes added, removed and changed: first as records, then, with the fields that deepdiff found, in words.
 
-    def __init__(self, alignment: Alignment, changed_paths: Set[str]) -> None:
-        self.found = NodeChanges()
+    `changed_paths` are modules and state that are known to differ. A pair that reads an added node, or read a removed
+    one, is not listed for that: the added or removed node is.
+    """
+
+    def __init__(self, alignment: Alignment, changed_paths: Set[str], records: ChangedRecords) -> None:
+        self.followed = 0  # values that differ only because of something listed
         self._alignment = alignment
         self._expected, self._obtained = alignment.expected, alignment.obtained
         self._changed_paths = changed_paths
-        self._suspects: set[int] = set(alignment.added())  # obtained nodes whose readers may differ in value
+        self._records = records
+        self._listed: list[tuple[int, int]] = []  # pairs that differ and lone nodes, with -1 for the missing one
+        self._room = {"pairs": MOST_CHANGES, "lone": MOST_PRESENCES}
+        self._omitted = 0
+        added = alignment.added()
+        self._suspects = set(added)  # obtained nodes whose readers may differ in value
         nodes, obtained_nodes = self._expected.graph.nodes, self._obtained.graph.nodes
-        self._added = {obtained_nodes[theirs].name for theirs in alignment.added()}
+        self._added = {obtained_nodes[theirs].name for theirs in added}
         # Expected texts are read with the obtained names, so that a renumbering is no change.
         self._names = {node.name: node.name + _REMOVED for node in nodes}
         self._names |= {nodes[ours].name: obtained_nodes[theirs].name for ours, theirs in alignment.pairs()}
+        for ours, theirs in _in_reading_order(alignment):
+            if ours < 0 or theirs < 0:
+                self._add_lone(ours, theirs)
+            else:
+                self._compare(ours, theirs)
 
-    def remove(self, ours: int) -> None:
-        node = self._expected.graph.nodes[ours]
-        text = self._expected.call_text(node)
-        self._add_presence("removed", self._expected, ours, replace(about_node(node), expected=text))
+    def changes(self, fields: FieldChanges) -> NodeChanges:
+        """Put everything in words; `fields` are what deepdiff found in the records."""
+        found = NodeChanges(omitted=self._omitted)
+        for ours, theirs in self._listed:
+            if ours < 0 or theirs < 0:
+                found.add_presence(self._presence(ours, theirs))
+                continue
+            node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
+            about = about_node(obtained, node)
+            changed = self._records.fields_of("nodes", obtained.name, fields)
+            found.add([_field_change(about, each) for each in changed if not self._is_explained_text(each)])
+        return found
 
-    def add(self, theirs: int) -> None:
-        node = self._obtained.graph.nodes[theirs]
-        text = self._obtained.call_text(node)
-        self._add_presence("added", self._obtained, theirs, replace(about_node(node), obtained=text))
+    def _has_room(self, sort: str) -> bool:
+        self._room[sort] -= 1
+        self._omitted += self._room[sort] < 0
+        return self._room[sort] >= 0
 
-    def compare(self, ours: int, theirs: int) -> None:
-        changes: list[Change] = []
+    def _add_lone(self, ours: int, theirs: int) -> None:
+        if not self._has_room("lone"):
+            return
+        self._listed.append((ours, theirs))
+        if theirs < 0:
+            node = self._expected.graph.nodes[ours]
+            self._records.add("nodes", self._names[node.name], _call_record(self._renamed(node), shows_op=True), None)
+        else:
+            node = self._obtained.graph.nodes[theirs]
+            self._records.add("nodes", node.name, None, _call_record(node, shows_op=True))
+
+    def _compare(self, ours: int, theirs: int) -> None:
         is_changed = not self._is_same_call(ours, theirs)
-        if is_changed and self.found.is_full:
-            self.found.omitted += 1
-        elif is_changed:
-            changes = self._call_changes(self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs])
-        self.found.add(changes + self._value_changes(ours, theirs, is_changed))
+        values = self._changed_value(ours, theirs, is_changed)
+        if not (is_changed or values) or not self._has_room("pairs"):
+            return
+        self._listed.append((ours, theirs))
+        node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
+        shows_op = node.op != obtained.op
+        records = [_call_record(each, shows_op) if is_changed else {} for each in (self._renamed(node), obtained)]
+        for record, value in zip(records, values, strict=False):
+            record["value"] = value
+        self._records.add("nodes", obtained.name, *records)
 
-    def _add_presence(self, action: str, side: GraphIndex, position: int, change: Change) -> None:
-        kind = "operators" if change.subject == "node" else "signature"
-        self.found.add_presence(replace(change, kind=kind, action=action, operator=side.operator(position)))
+    def _presence(self, ours: int, theirs: int) -> Change:
+        index, position = (self._expected, ours) if theirs < 0 else (self._obtained, theirs)
+        node = index.graph.nodes[position]
+        about, text = about_node(node), index.call_text(node)
+        kind = "operators" if about.subject == "node" else "signature"
+        about = replace(about, kind=kind, operator=index.operator(position))
+        if theirs < 0:
+            return replace(about, action="removed", expected=text)
+        return replace(about, action="added", obtained=text)
 
     def _is_same_call(self, ours: int, theirs: int) -> bool:
         graph, obtained_graph = self._expected.graph, self._obtained.graph
@@ -129,12 +151,6 @@ class _NodeComparison:
         """Tell whether two inputs are partners, or one of them is listed as added or removed."""
         partner = self._alignment.partner[ours]
         return partner in (theirs, -1) or self._alignment.origin[theirs] < 0
-
-    def _call_changes(self, node: NodeRecord, obtained: NodeRecord) -> list[Change]:
-        shows_op = node.op != obtained.op
-        fields = changed_fields(_call_record(self._renamed(node), shows_op), _call_record(obtained, shows_op))
-        about = about_node(obtained, node)
-        return [_call_change(about, found) for found in fields if not self._is_explained_text(found)]
 
     def _is_explained_text(self, found: FieldChange) -> bool:
         """Tell whether two texts differ by references alone, each to a node that is listed as added or removed."""
@@ -153,21 +169,21 @@ class _NodeComparison:
         kwargs = tuple((keyword, rename_references(text, self._names)) for keyword, text in node.kwargs)
         return replace(node, args=args, kwargs=kwargs)
 
-    def _value_changes(self, ours: int, theirs: int, is_changed: bool) -> list[Change]:
-        """List a value that differs by itself; one that differs because of something listed is only counted."""
+    def _changed_value(self, ours: int, theirs: int, is_changed: bool) -> tuple[str | None, ...]:
+        """Return both values where they differ by themselves; what follows from something listed is only counted."""
         node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
         if node.op == "output":
-            return self._output_values(ours, theirs)
+            return self._changed_output(ours, theirs)
         if values_agree(node.value, obtained.value):
             if is_changed:
                 self._suspects.add(theirs)
-            return []
+            return ()
         follows = is_changed or self._has_cause(ours, theirs)
         self._suspects.add(theirs)
         if follows and node.op != "placeholder":
-            self.found.followed += 1
-            return []
-        return [_value_change(node, obtained, node.value, obtained.value)]
+            self.followed += 1
+            return ()
+        return node.value, obtained.value
 
     def _has_cause(self, ours: int, theirs: int) -> bool:
         if self._obtained.graph.nodes[theirs].target in self._changed_paths:
@@ -176,15 +192,12 @@ class _NodeComparison:
         is_rewired = tuple(self._alignment.partner[read] for read in self._expected.graph.inputs[ours]) != inputs
         return is_rewired or not self._suspects.isdisjoint(inputs)
 
-    def _output_values(self, ours: int, theirs: int) -> list[Change]:
+    def _changed_output(self, ours: int, theirs: int) -> tuple[str | None, ...]:
         node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
         is_same_form = self._expected.graph.labels[ours] == self._obtained.graph.labels[theirs]
         if is_same_form and not self._same_values(ours, theirs):
-            texts = _values_text(self._expected, ours), _values_text(self._obtained, theirs)
-            return [_value_change(node, obtained, *texts)]
-        if values_agree(node.value, obtained.value):
-            return []
-        return [_value_change(node, obtained, node.value, obtained.value)]
+            return _values_text(self._expected, ours), _values_text(self._obtained, theirs)
+        return () if values_agree(node.value, obtained.value) else (node.value, obtained.value)
 
     def _same_values(self, ours: int, theirs: int) -> bool:
         nodes, obtained_nodes = self._expected.graph.nodes, self._obtained.graph.nodes
@@ -208,15 +221,19 @@ def _in_reading_order(alignment: Alignment) -> list[tuple[int, int]]:
     return order
 
 
-def _call_record(node: NodeRecord, shows_op: bool) -> TextRecord:
+def _call_record(node: NodeRecord, shows_op: bool) -> dict[str, Any]:
     target = f"{node.op} {node.target}" if shows_op else node.target
     return {"target": target, "args": list(node.args), "kwargs": dict(node.kwargs)}
 
 
-def _call_change(about: Change, found: FieldChange) -> Change:
-    kind, name = _argument_class(found), found.field
-    if found.field == "target":
+def _field_change(about: Change, found: FieldChange) -> Change:
+    kind, name = "wiring", found.field
+    if name == "target":
         kind = "operators"
+    elif name == "value":
+        kind = "signature"
+    elif references(found.expected) == references(found.obtained):
+        kind = "arguments"
     if about.subject == "input":
         kind, name = "signature", "default" if name.startswith("args") else name
     elif about.subject == "output" and kind == "arguments":
@@ -224,17 +241,8 @@ def _call_change(about: Change, found: FieldChange) -> Change:
     return replace(about, kind=kind, field=name, expected=found.expected, obtained=found.obtained)
 
 
-def _value_change(node: NodeRecord, obtained: NodeRecord, value: str | None, obtained_value: str | None) -> Change:
-    change = replace(about_node(obtained, node), kind="signature", field="value")
-    return replace(change, expected=value or "", obtained=obtained_value or "")
-
-
-def _argument_class(found: FieldChange) -> str:
-    return "arguments" if references(found.expected) == references(found.obtained) else "wiring"
-
-
-def _values_text(side: GraphIndex, position: int) -> str:
+def _values_text(index: GraphIndex, position: int) -> str:
     """Write what an output returns with values in place of names."""
-    node = side.graph.nodes[position]
-    values = {side.graph.nodes[read].name: side.graph.nodes[read].value or "?" for read in side.graph.inputs[position]}
+    node, nodes = index.graph.nodes[position], index.graph.nodes
+    values = {nodes[read].name: nodes[read].value or "?" for read in index.graph.inputs[position]}
     return ", ".join(rename_references(text, values).replace("%", "") for text in node.args)
