@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deepdiff import DeepDiff
 
-# Values are texts, absent texts, or lists and mappings of texts; never numbers, whose equality is not ours.
+# Values are texts, absent texts, or lists and mappings of texts; never numbers: to Python 1 equals 1.0 and True.
 TextRecord = Mapping[str, Any]
 
 # Of one section; a rewritten model has thousands of tensors, nobody reads of all, and each costs deepdiff 0.4 ms.
@@ -112,12 +112,12 @@ def _in_both(expected: Mapping[str, Any], obtained: Mapping[str, Any]) -> tuple[
     kept: dict[str, Any] = {}
     obtained_kept: dict[str, Any] = {}
     for section in expected.keys() & obtained.keys():
-        ours, theirs = expected[section], obtained[section]
+        records, others = expected[section], obtained[section]
         if section == "notes":
-            kept[section], obtained_kept[section] = ours, theirs
+            kept[section], obtained_kept[section] = records, others
             continue
-        for key in ours.keys() & theirs.keys():
-            pair = _in_both(ours[key], theirs[key]) if section == "graphs" else (ours[key], theirs[key])
+        for key in records.keys() & others.keys():
+            pair = _in_both(records[key], others[key]) if section == "graphs" else (records[key], others[key])
             if pair[0]:
                 kept.setdefault(section, {})[key], obtained_kept.setdefault(section, {})[key] = pair
     return kept, obtained_kept

@@ -78,90 +78,92 @@ class NodeComparison:
         added = alignment.added()
         self._suspects = set(added)  # obtained nodes whose readers may differ in value
         nodes, obtained_nodes = self._expected.graph.nodes, self._obtained.graph.nodes
-        self._added = {obtained_nodes[theirs].name for theirs in added}
+        self._added = {obtained_nodes[partner].name for partner in added}
         # Expected texts are read with the obtained names, so that a renumbering is no change.
         self._names = {node.name: node.name + _REMOVED for node in nodes}
-        self._names |= {nodes[ours].name: obtained_nodes[theirs].name for ours, theirs in alignment.pairs()}
-        for ours, theirs in _in_reading_order(alignment):
-            if ours < 0 or theirs < 0:
-                self._add_lone(ours, theirs)
+        self._names |= {nodes[position].name: obtained_nodes[partner].name for position, partner in alignment.pairs()}
+        for position, partner in _in_reading_order(alignment):
+            if position < 0 or partner < 0:
+                self._add_lone(position, partner)
             else:
-                self._compare(ours, theirs)
+                self._compare(position, partner)
 
     def changes(self, fields: FieldChanges) -> NodeChanges:
         """Put everything in words; `fields` are what deepdiff found in the records."""
         found = NodeChanges(omitted=self._omitted)
-        for ours, theirs in self._listed:
-            if ours < 0 or theirs < 0:
-                found.add_presence(self._presence(ours, theirs))
+        for position, partner in self._listed:
+            if position < 0 or partner < 0:
+                found.add_presence(self._presence(position, partner))
                 continue
-            node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
+            node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
             about = about_node(obtained, node)
             changed = self._records.fields_of("nodes", obtained.name, fields)
             found.add([_field_change(about, each) for each in changed if not self._is_explained_text(each)])
         return found
 
     def _has_room(self, sort: str) -> bool:
-        self._room[sort] -= 1
-        self._omitted += self._room[sort] < 0
-        return self._room[sort] >= 0
+        self._omitted += self._room[sort] <= 0
+        return self._room[sort] > 0
 
-    def _add_lone(self, ours: int, theirs: int) -> None:
+    def _add_lone(self, position: int, partner: int) -> None:
         if not self._has_room("lone"):
             return
-        self._listed.append((ours, theirs))
-        if theirs < 0:
-            node = self._expected.graph.nodes[ours]
+        self._room["lone"] -= 1
+        self._listed.append((position, partner))
+        if partner < 0:
+            node = self._expected.graph.nodes[position]
             self._records.add("nodes", self._names[node.name], _call_record(self._renamed(node), shows_op=True), None)
         else:
-            node = self._obtained.graph.nodes[theirs]
+            node = self._obtained.graph.nodes[partner]
             self._records.add("nodes", node.name, None, _call_record(node, shows_op=True))
 
-    def _compare(self, ours: int, theirs: int) -> None:
-        is_changed = not self._is_same_call(ours, theirs)
-        values = self._changed_value(ours, theirs, is_changed)
+    def _compare(self, position: int, partner: int) -> None:
+        is_changed = not self._is_same_call(position, partner)
+        values = self._changed_value(position, partner, is_changed)
         if not (is_changed or values) or not self._has_room("pairs"):
             return
-        self._listed.append((ours, theirs))
-        node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
+        self._listed.append((position, partner))
+        node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
         shows_op = node.op != obtained.op
         records = [_call_record(each, shows_op) if is_changed else {} for each in (self._renamed(node), obtained)]
         for record, value in zip(records, values, strict=False):
             record["value"] = value
+        # At least so many changes deepdiff will find, so that it is not asked for more than are listed.
+        self._room["pairs"] -= sum(text != records[1][name] for name, text in records[0].items())
         self._records.add("nodes", obtained.name, *records)
 
-    def _presence(self, ours: int, theirs: int) -> Change:
-        index, position = (self._expected, ours) if theirs < 0 else (self._obtained, theirs)
+    def _presence(self, position: int, partner: int) -> Change:
+        index, position = (self._expected, position) if partner < 0 else (self._obtained, partner)
         node = index.graph.nodes[position]
         about, text = about_node(node), index.call_text(node)
         kind = "operators" if about.subject == "node" else "signature"
         about = replace(about, kind=kind, operator=index.operator(position))
-        if theirs < 0:
+        if partner < 0:
             return replace(about, action="removed", expected=text)
         return replace(about, action="added", obtained=text)
 
-    def _is_same_call(self, ours: int, theirs: int) -> bool:
+    def _is_same_call(self, position: int, partner: int) -> bool:
         graph, obtained_graph = self._expected.graph, self._obtained.graph
-        if graph.labels[ours] != obtained_graph.labels[theirs]:
+        if graph.labels[position] != obtained_graph.labels[partner]:
             return False
-        inputs = zip(graph.inputs[ours], obtained_graph.inputs[theirs], strict=True)
+        inputs = zip(graph.inputs[position], obtained_graph.inputs[partner], strict=True)
         return all(self._is_explained(*pair) for pair in inputs)
 
-    def _is_explained(self, ours: int, theirs: int) -> bool:
+    def _is_explained(self, read: int, obtained_read: int) -> bool:
         """Tell whether two inputs are partners, or one of them is listed as added or removed."""
-        partner = self._alignment.partner[ours]
-        return partner in (theirs, -1) or self._alignment.origin[theirs] < 0
+        partner = self._alignment.obtained_of[read]
+        return partner in (obtained_read, -1) or self._alignment.expected_of[obtained_read] < 0
 
     def _is_explained_text(self, found: FieldChange) -> bool:
         """Tell whether two texts differ by references alone, each to a node that is listed as added or removed."""
-        ours, theirs = references(found.expected), references(found.obtained)
-        if not ours or len(ours) != len(theirs):
+        names, obtained_names = references(found.expected), references(found.obtained)
+        if not names or len(names) != len(obtained_names):
             return False
-        bare = rename_references(found.expected.replace(_REMOVED, ""), dict.fromkeys(ours, ""))
-        if bare != rename_references(found.obtained, dict.fromkeys(theirs, "")):
+        bare = rename_references(found.expected.replace(_REMOVED, ""), dict.fromkeys(names, ""))
+        if bare != rename_references(found.obtained, dict.fromkeys(obtained_names, "")):
             return False
-        is_removed = [f"%{name}{_REMOVED}" in found.expected for name in ours]
-        pairs = zip(ours, theirs, is_removed, strict=True)
+        is_removed = [f"%{name}{_REMOVED}" in found.expected for name in names]
+        pairs = zip(names, obtained_names, is_removed, strict=True)
         return all(removed or other in self._added or name == other for name, other, removed in pairs)
 
     def _renamed(self, node: NodeRecord) -> NodeRecord:
@@ -169,39 +171,41 @@ class NodeComparison:
         kwargs = tuple((keyword, rename_references(text, self._names)) for keyword, text in node.kwargs)
         return replace(node, args=args, kwargs=kwargs)
 
-    def _changed_value(self, ours: int, theirs: int, is_changed: bool) -> tuple[str | None, ...]:
+    def _changed_value(self, position: int, partner: int, is_changed: bool) -> tuple[str | None, ...]:
         """Return both values where they differ by themselves; what follows from something listed is only counted."""
-        node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
+        node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
         if node.op == "output":
-            return self._changed_output(ours, theirs)
+            return self._changed_output(position, partner)
         if values_agree(node.value, obtained.value):
             if is_changed:
-                self._suspects.add(theirs)
+                self._suspects.add(partner)
             return ()
-        follows = is_changed or self._has_cause(ours, theirs)
-        self._suspects.add(theirs)
+        follows = is_changed or self._has_cause(position, partner)
+        self._suspects.add(partner)
         if follows and node.op != "placeholder":
             self.followed += 1
             return ()
         return node.value, obtained.value
 
-    def _has_cause(self, ours: int, theirs: int) -> bool:
-        if self._obtained.graph.nodes[theirs].target in self._changed_paths:
+    def _has_cause(self, position: int, partner: int) -> bool:
+        if self._obtained.graph.nodes[partner].target in self._changed_paths:
             return True
-        inputs = self._obtained.graph.inputs[theirs]
-        is_rewired = tuple(self._alignment.partner[read] for read in self._expected.graph.inputs[ours]) != inputs
+        inputs = self._obtained.graph.inputs[partner]
+        is_rewired = (
+            tuple(self._alignment.obtained_of[read] for read in self._expected.graph.inputs[position]) != inputs
+        )
         return is_rewired or not self._suspects.isdisjoint(inputs)
 
-    def _changed_output(self, ours: int, theirs: int) -> tuple[str | None, ...]:
-        node, obtained = self._expected.graph.nodes[ours], self._obtained.graph.nodes[theirs]
-        is_same_form = self._expected.graph.labels[ours] == self._obtained.graph.labels[theirs]
-        if is_same_form and not self._same_values(ours, theirs):
-            return _values_text(self._expected, ours), _values_text(self._obtained, theirs)
+    def _changed_output(self, position: int, partner: int) -> tuple[str | None, ...]:
+        node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
+        is_same_form = self._expected.graph.labels[position] == self._obtained.graph.labels[partner]
+        if is_same_form and not self._same_values(position, partner):
+            return _values_text(self._expected, position), _values_text(self._obtained, partner)
         return () if values_agree(node.value, obtained.value) else (node.value, obtained.value)
 
-    def _same_values(self, ours: int, theirs: int) -> bool:
+    def _same_values(self, position: int, partner: int) -> bool:
         nodes, obtained_nodes = self._expected.graph.nodes, self._obtained.graph.nodes
-        inputs = zip(self._expected.graph.inputs[ours], self._obtained.graph.inputs[theirs], strict=True)
+        inputs = zip(self._expected.graph.inputs[position], self._obtained.graph.inputs[partner], strict=True)
         return all(values_agree(nodes[read].value, obtained_nodes[other].value) for read, other in inputs)
 
 
@@ -209,15 +213,15 @@ def _in_reading_order(alignment: Alignment) -> list[tuple[int, int]]:
     """List pairs and lone nodes in the order of the obtained graph; removed ones after what stood before them."""
     removed_after: dict[int, list[int]] = {}
     last = -1
-    for ours, theirs in enumerate(alignment.partner):
-        if theirs >= 0:
-            last = theirs
+    for position, partner in enumerate(alignment.obtained_of):
+        if partner >= 0:
+            last = partner
         else:
-            removed_after.setdefault(last, []).append(ours)
-    order = [(ours, -1) for ours in removed_after.get(-1, ())]
-    for theirs, ours in enumerate(alignment.origin):
-        order.append((ours, theirs))
-        order.extend((lone, -1) for lone in removed_after.get(theirs, ()))
+            removed_after.setdefault(last, []).append(position)
+    order = [(position, -1) for position in removed_after.get(-1, ())]
+    for partner, position in enumerate(alignment.expected_of):
+        order.append((position, partner))
+        order.extend((lone, -1) for lone in removed_after.get(partner, ()))
     return order
 
 

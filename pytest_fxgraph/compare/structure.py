@@ -9,7 +9,7 @@ from pytest_fxgraph.compare.alignment import Alignment, align
 from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords, FieldChanges, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
-from pytest_fxgraph.compare.isomorphism import match_graphs
+from pytest_fxgraph.compare.isomorphism import find_isomorphism
 from pytest_fxgraph.compare.node_changes import NodeChanges, NodeComparison
 from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
 from pytest_fxgraph.compare.record_changes import add_modules, add_state, note_changes, record_changes
@@ -31,16 +31,16 @@ def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple
 
 
 class _Comparison:
-    """Two aligned documents and the records of theirs that differ; `difference` puts in words what deepdiff finds."""
+    """Two aligned documents and the records of partner that differ; `difference` puts in words what deepdiff finds."""
 
     def __init__(self, expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> None:
         self._expected, self._obtained, self._records = expected, obtained, records
         paths = add_modules(expected, obtained, records) + add_state(expected, obtained, records)
         self._paths = _with_owners(paths)
         self._nodes: NodeComparison | None = None
-        partner = match_graphs(expected, obtained)
+        partner = find_isomorphism(expected, obtained)
         if partner is not None:
-            self.alignment = Alignment.of_partner(expected, obtained, partner)
+            self.alignment = Alignment.of_isomorphism(expected, obtained, partner)
         else:
             self.alignment = align(expected, obtained)
             self._nodes = NodeComparison(self.alignment, self._paths, records)
@@ -114,4 +114,4 @@ def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) ->
 
 def _renamed(alignment: Alignment) -> int:
     nodes, obtained_nodes = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
-    return sum(nodes[ours].name != obtained_nodes[theirs].name for ours, theirs in alignment.pairs())
+    return sum(nodes[position].name != obtained_nodes[partner].name for position, partner in alignment.pairs())
