@@ -19,8 +19,8 @@ class Alignment:
 
     def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
         self.expected, self.obtained = expected, obtained
-        self.obtained_of = [-1] * len(expected.graph.nodes)
-        self.expected_of = [-1] * len(obtained.graph.nodes)
+        self.obtained_of = [-1] * len(expected.nodes)
+        self.expected_of = [-1] * len(obtained.nodes)
 
     def pair(self, expected: int, obtained: int) -> None:
         """Pair two nodes that have no partner yet."""
@@ -59,9 +59,9 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
     _pair_inputs_and_outputs(alignment)
     _pair_equal_hashes(alignment)
     _spread(alignment, _same_operator)
-    guessed = _pair_in_order(alignment, lambda index, position: index.graph.labels[position])
+    guessed = _pair_in_order(alignment, lambda index, position: index.labels[position])
     _spread(alignment, _same_operator)
-    guessed += _pair_in_order(alignment, lambda index, position: index.graph.labels[position][:2])
+    guessed += _pair_in_order(alignment, lambda index, position: index.labels[position][:2])
     _separate_coincidences(alignment, guessed)
     _spread(alignment, _same_sort)
     return alignment
@@ -70,7 +70,7 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
 def _pair_inputs_and_outputs(alignment: Alignment) -> None:
     """Pair inputs by name, what is then left by place if equally many are left, and outputs by place."""
     chains, obtained_chains = alignment.expected.effects.chains, alignment.obtained.effects.chains
-    nodes, obtained_nodes = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
+    nodes, obtained_nodes = alignment.expected.nodes, alignment.obtained.nodes
     by_name = {obtained_nodes[n].target: n for n in obtained_chains.get("placeholder", ())}
     for position in chains.get("placeholder", ()):
         partner = by_name.pop(nodes[position].target, None)
@@ -91,10 +91,10 @@ def _pair_equal_hashes(alignment: Alignment) -> None:
     numbers = [expected if obtained >= 0 else -1 for expected, obtained in enumerate(alignment.obtained_of)]
     marks = _marks(alignment.expected, numbers, table)
     obtained_marks = _marks(alignment.obtained, alignment.expected_of, table)
-    below = input_hashes(alignment.expected.graph, marks, table)
-    obtained_below = input_hashes(alignment.obtained.graph, obtained_marks, table)
-    above = user_hashes(alignment.expected.graph, marks, table)
-    obtained_above = user_hashes(alignment.obtained.graph, obtained_marks, table)
+    below = input_hashes(alignment.expected, marks, table)
+    obtained_below = input_hashes(alignment.obtained, obtained_marks, table)
+    above = user_hashes(alignment.expected, marks, table)
+    obtained_above = user_hashes(alignment.obtained, obtained_marks, table)
     both, obtained_both = list(zip(below, above, strict=True)), list(zip(obtained_below, obtained_above, strict=True))
     _pair_groups(alignment, both, obtained_both)
     _pair_groups(alignment, below, obtained_below)
@@ -105,7 +105,7 @@ def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list
     """Number nodes by their labels, but inputs by their pair: one that was renamed is still that input."""
     return [
         table.number(("input", number) if label[0] == "placeholder" and number >= 0 else label)
-        for label, number in zip(index.graph.labels, numbers, strict=True)
+        for label, number in zip(index.labels, numbers, strict=True)
     ]
 
 
@@ -128,11 +128,11 @@ def _groups(paired: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, l
 
 
 def _same_operator(alignment: Alignment, expected: int, obtained: int) -> bool:
-    return alignment.expected.graph.labels[expected][:2] == alignment.obtained.graph.labels[obtained][:2]
+    return alignment.expected.labels[expected][:2] == alignment.obtained.labels[obtained][:2]
 
 
 def _same_sort(alignment: Alignment, expected: int, obtained: int) -> bool:
-    op, obtained_op = alignment.expected.graph.nodes[expected].op, alignment.obtained.graph.nodes[obtained].op
+    op, obtained_op = alignment.expected.nodes[expected].op, alignment.obtained.nodes[obtained].op
     return op == obtained_op or (op not in _FIXED and obtained_op not in _FIXED)
 
 
@@ -151,7 +151,7 @@ def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -
 
 def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
     """List the pairs that read, or are read by, an expected node without partner."""
-    graph = alignment.expected.graph
+    graph = alignment.expected
     beside = {read for lone in alignment.removed() for read in graph.inputs[lone]}
     beside.update(reader for lone in alignment.removed() for reader, _ in graph.users[lone])
     return [
@@ -162,7 +162,7 @@ def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
 
 
 def _inputs_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
-    return zip(alignment.expected.graph.inputs[expected], alignment.obtained.graph.inputs[obtained], strict=False)
+    return zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False)
 
 
 def _readers_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
@@ -180,7 +180,7 @@ def _readers_beside(alignment: Alignment, expected: int, obtained: int) -> Itera
 
 def _unpaired_by_place(index: GraphIndex, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
-    for reader, place in index.graph.users[position]:
+    for reader, place in index.users[position]:
         if paired[reader] < 0:
             found[place].append(reader)
     return found
@@ -210,7 +210,7 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
 
 def _numbers_in_modules(index: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: NodeHashes) -> list[int]:
     """Number nodes by their numbers and the modules that made them."""
-    nodes = index.graph.nodes
+    nodes = index.nodes
     return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
 
@@ -237,7 +237,7 @@ def _separate_coincidences(alignment: Alignment, guessed: Sequence[int]) -> None
 
 
 def _is_supported(alignment: Alignment, expected: int, obtained: int) -> bool:
-    graph, obtained_graph = alignment.expected.graph, alignment.obtained.graph
+    graph, obtained_graph = alignment.expected, alignment.obtained
     readers = {alignment.obtained_of[reader] for reader, _ in graph.users[expected]}
     if not graph.inputs[expected] and not obtained_graph.inputs[obtained] and not readers:
         return True
@@ -250,7 +250,7 @@ def _is_supported(alignment: Alignment, expected: int, obtained: int) -> bool:
 def _inputs_behind_lone_ones(index: GraphIndex, position: int, paired: Sequence[int]) -> set[int]:
     """Give the paired inputs of a node; in place of those that were put in between, what they read."""
     found: set[int] = set()
-    pending = list(index.graph.inputs[position][:_MOST_INPUTS])
+    pending = list(index.inputs[position][:_MOST_INPUTS])
     for _ in range(_MOST_INPUTS):
         if not pending:
             break
@@ -258,5 +258,5 @@ def _inputs_behind_lone_ones(index: GraphIndex, position: int, paired: Sequence[
         if paired[read] >= 0:
             found.add(read)
         else:
-            pending.extend(index.graph.inputs[read][:_MOST_INPUTS])
+            pending.extend(index.inputs[read][:_MOST_INPUTS])
     return found

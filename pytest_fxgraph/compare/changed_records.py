@@ -42,10 +42,12 @@ class ChangedRecords:
     "notes" is a list.
     """
 
-    def __init__(self, graph_paths: tuple[str, ...] = ()) -> None:
+    def __init__(self, graph_paths: tuple[str, ...] = (), outermost: ChangedRecords | None = None) -> None:
         self.expected: dict[str, Any] = {}
         self.obtained: dict[str, Any] = {}
         self.omitted = 0
+        self.has_pairs = False  # of the outermost: whether a record, here or in a nested graph, is on both sides
+        self._outermost = outermost or self
         self._graph_paths = graph_paths
 
     def add(self, section: str, key: str, expected: TextRecord | None, obtained: TextRecord | None) -> None:
@@ -53,6 +55,8 @@ class ChangedRecords:
         if max(len(side.get(section, ())) for side in (self.expected, self.obtained)) >= MOST_RECORDS:
             self.omitted += 1
             return
+        if expected is not None and obtained is not None:
+            self._outermost.has_pairs = True
         for side, record in ((self.expected, expected), (self.obtained, obtained)):
             of_section = side.setdefault(section, {})
             if record is not None:
@@ -62,11 +66,13 @@ class ChangedRecords:
         """Add the notes of both documents, if they differ."""
         if expected != obtained:
             self.expected["notes"], self.obtained["notes"] = list(expected), list(obtained)
+            self._outermost.has_pairs = True
 
     def add_graph(self, path: str) -> ChangedRecords:
         """Add a nested graph, and return where its records go."""
-        inner = ChangedRecords((*self._graph_paths, path))
-        self.add("graphs", path, inner.expected, inner.obtained)
+        inner = ChangedRecords((*self._graph_paths, path), self._outermost)
+        for side, records in ((self.expected, inner.expected), (self.obtained, inner.obtained)):
+            side.setdefault("graphs", {})[path] = records
         return inner
 
     def of_section(self, section: str) -> dict[str, tuple[TextRecord | None, TextRecord | None]]:
@@ -80,18 +86,19 @@ class ChangedRecords:
 
 
 def changed_fields(records: ChangedRecords) -> FieldChanges:
-    """Find every field that differs between records that both documents have, by one `DeepDiff`.
+    """Find every field that differs between two aligned records, by one `DeepDiff` over all.
 
     Fields are named as a reader would write them: `target`, `args[1]`, `kwargs['dim']`, `config.stride`, `notes[0]`.
     """
-    expected, obtained = _in_both(records.expected, records.obtained)
-    if not expected:
+    # What came or went has no fields to compare, and does without deepdiff and its import.
+    if not records.has_pairs:
         return {}
     found: dict[tuple[str, ...], list[FieldChange]] = {}
-    for items in deep_diff(expected, obtained, view="tree").values():
+    for items in deep_diff(records.expected, records.obtained, view="tree").values():
         for item in items:
             key, field = _key_and_field(item.path(output_format="list"))
-            found.setdefault(key, []).append(FieldChange(field, _text(item.t1), _text(item.t2)))
+            if field:
+                found.setdefault(key, []).append(FieldChange(field, _text(item.t1), _text(item.t2)))
     for changes in found.values():
         changes.sort(key=lambda change: (_FIELDS.index(change.field.replace(".", "[").partition("[")[0]), change.field))
     return found
@@ -107,24 +114,8 @@ def deep_diff(expected: Mapping[str, Any], obtained: Mapping[str, Any], *, view:
     return DeepDiff(expected, obtained, view=view, threshold_to_diff_deeper=0, ignore_private_variables=False)
 
 
-def _in_both(expected: Mapping[str, Any], obtained: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Leave out records that one side lacks: they have no fields to compare."""
-    kept: dict[str, Any] = {}
-    obtained_kept: dict[str, Any] = {}
-    for section in expected.keys() & obtained.keys():
-        records, others = expected[section], obtained[section]
-        if section == "notes":
-            kept[section], obtained_kept[section] = records, others
-            continue
-        for key in records.keys() & others.keys():
-            pair = _in_both(records[key], others[key]) if section == "graphs" else (records[key], others[key])
-            if pair[0]:
-                kept.setdefault(section, {})[key], obtained_kept.setdefault(section, {})[key] = pair
-    return kept, obtained_kept
-
-
 def _key_and_field(path: list[Any]) -> tuple[tuple[str, ...], str]:
-    """Split deepdiff's path into the key of a record and the name of the field."""
+    """Split deepdiff's path into the key of a record and the name of the field; none for a record as a whole."""
     graph_paths: list[str] = []
     while path[0] == "graphs":
         graph_paths.append(path[1])
@@ -132,8 +123,9 @@ def _key_and_field(path: list[Any]) -> tuple[tuple[str, ...], str]:
     section, key, *parts = path
     if section == "notes":
         return (*graph_paths, section, ""), f"notes[{key}]"
-    field = f"config.{parts[1]}" if parts[0] == "config" else parts[0] + "".join(f"[{part!r}]" for part in parts[1:])
-    return (*graph_paths, section, key), field
+    if parts[:1] == ["config"]:
+        return (*graph_paths, section, key), f"config.{parts[1]}"
+    return (*graph_paths, section, key), "".join(parts[:1]) + "".join(f"[{part!r}]" for part in parts[1:])
 
 
 def _text(value: object) -> str:

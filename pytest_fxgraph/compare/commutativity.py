@@ -54,7 +54,7 @@ class _OperandOrder:
     """Digests of operands that do not see the order of commutative ones."""
 
     def __init__(self, side: GraphIndex, table: NodeHashes) -> None:
-        self._graph = side.graph
+        self._graph = side
         self._table = table
         self._swaps = [self._may_swap(position) for position in range(len(self._graph.nodes))]
         self._below = self._digests_below(_effect_marks(side))
@@ -106,7 +106,7 @@ class _OperandOrder:
 
 def _effect_marks(side: GraphIndex) -> list[object]:
     """Tell nodes with effects apart by their place: two draws of random numbers are two values."""
-    places: list[list[object]] = [[] for _ in side.graph.nodes]
+    places: list[list[object]] = [[] for _ in side.nodes]
     for key, chain in side.effects.chains.items():
         for place, position in enumerate(chain):
             places[position].append((key, place))

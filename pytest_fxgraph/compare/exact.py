@@ -45,13 +45,13 @@ def _compared(document: GraphDocument) -> GraphDocument:
 def _node_letters(alignment: Alignment) -> list[Change]:
     """List paired nodes that level `structure` takes for equal and that are not written alike."""
     names = {
-        alignment.expected.graph.nodes[position].name: alignment.obtained.graph.nodes[partner].name
+        alignment.expected.nodes[position].name: alignment.obtained.nodes[partner].name
         for position, partner in alignment.pairs()
     }
     changes: list[Change] = []
     latest = -1
     for position, partner in alignment.pairs():
-        node, obtained = alignment.expected.graph.nodes[position], alignment.obtained.graph.nodes[partner]
+        node, obtained = alignment.expected.nodes[position], alignment.obtained.nodes[partner]
         about = replace(about_node(obtained, node), kind="cosmetic")
         if node.name != obtained.name:
             changes.append(replace(about, field="name", expected=node.name, obtained=obtained.name))

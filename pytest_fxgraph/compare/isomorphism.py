@@ -16,10 +16,10 @@ def find_isomorphism(expected: GraphIndex, obtained: GraphIndex) -> list[int] | 
     argument pairs with the argument at its place. None may also mean that nodes that nobody reads were too
     alike to tell apart.
     """
-    if len(expected.graph.nodes) != len(obtained.graph.nodes):
+    if len(expected.nodes) != len(obtained.nodes):
         return None
     if _is_same_in_place(expected, obtained):
-        return list(range(len(expected.graph.nodes)))
+        return list(range(len(expected.nodes)))
     found = _Isomorphism(expected, obtained)
     if not (found.map_chains() and found.map_unread() and found.is_complete()):
         return None
@@ -40,14 +40,13 @@ def same_storage_order(expected: GraphIndex, obtained: GraphIndex, mapping: Sequ
 def _is_same_in_place(expected: GraphIndex, obtained: GraphIndex) -> bool:
     """Answer the ordinary case, in which at most names differ, without a walk."""
     return (
-        expected.graph.labels == obtained.graph.labels
-        and expected.graph.inputs == obtained.graph.inputs
+        expected.labels == obtained.labels
+        and expected.inputs == obtained.inputs
         and expected.effects.kinds == obtained.effects.kinds
         and all(
-            values_agree(node.value, other.value)
-            for node, other in zip(expected.graph.nodes, obtained.graph.nodes, strict=True)
+            values_agree(node.value, other.value) for node, other in zip(expected.nodes, obtained.nodes, strict=True)
         )
-        and same_storage_order(expected, obtained, range(len(expected.graph.nodes)))
+        and same_storage_order(expected, obtained, range(len(expected.nodes)))
     )
 
 
@@ -56,8 +55,8 @@ class _Isomorphism:
 
     def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
         self.expected, self.obtained = expected, obtained
-        self.obtained_of = [-1] * len(expected.graph.nodes)
-        self.expected_of = [-1] * len(obtained.graph.nodes)
+        self.obtained_of = [-1] * len(expected.nodes)
+        self.expected_of = [-1] * len(obtained.nodes)
 
     def is_complete(self) -> bool:
         return -1 not in self.obtained_of
@@ -81,10 +80,10 @@ class _Isomorphism:
         obtained_hashes = _unread_hashes(self.obtained, self.expected_of, table)
         waiting: dict[int, deque[int]] = defaultdict(deque)
         for position, origin in enumerate(self.expected_of):
-            if origin < 0 and not self.obtained.graph.users[position]:
+            if origin < 0 and not self.obtained.users[position]:
                 waiting[obtained_hashes[position]].append(position)
         for position, node_hash in enumerate(hashes):
-            if self.obtained_of[position] >= 0 or self.expected.graph.users[position]:
+            if self.obtained_of[position] >= 0 or self.expected.users[position]:
                 continue
             alike = waiting[node_hash]
             while alike and self.expected_of[alike[0]] >= 0:
@@ -96,7 +95,7 @@ class _Isomorphism:
     def _pair(self, expected: int, obtained: int) -> list[tuple[int, int]] | None:
         """Pair two nodes and all that they read; give the new pairs, or None where they do not fit."""
         obtained_of, expected_of = self.obtained_of, self.expected_of
-        inputs, obtained_inputs = self.expected.graph.inputs, self.obtained.graph.inputs
+        inputs, obtained_inputs = self.expected.inputs, self.obtained.inputs
         paired: list[tuple[int, int]] = []
         pending = [(expected, obtained)]
         while pending:
@@ -112,7 +111,7 @@ class _Isomorphism:
 
     def _is_alike(self, expected: int, obtained: int) -> bool:
         # Effects need no look here: chains pair node by node, and storages are compared when all is paired.
-        graph, obtained_graph = self.expected.graph, self.obtained.graph
+        graph, obtained_graph = self.expected, self.obtained
         return graph.labels[expected] == obtained_graph.labels[obtained] and values_agree(
             graph.nodes[expected].value, obtained_graph.nodes[obtained].value
         )
@@ -142,11 +141,11 @@ def _unread_hashes(index: GraphIndex, known: list[int], table: NodeHashes) -> li
     marks: list[object] = []
     for position, number in enumerate(known):
         epochs = tuple(sorted((kind, epoch) for kind, _, epoch in touched.get(position, ())))
-        marks.append(number if number >= 0 else (index.graph.labels[position], index.effects.kinds[position], epochs))
-    below = input_hashes(index.graph, marks, table)
-    return user_hashes(index.graph, below, table)
+        marks.append(number if number >= 0 else (index.labels[position], index.effects.kinds[position], epochs))
+    below = input_hashes(index, marks, table)
+    return user_hashes(index, below, table)
 
 
 def _unpaired_readers(index: GraphIndex, node: int, paired: list[int], hashes: list[int]) -> list[tuple[int, int, int]]:
-    unpaired = ((hashes[reader], place, reader) for reader, place in index.graph.users[node] if paired[reader] < 0)
+    unpaired = ((hashes[reader], place, reader) for reader, place in index.users[node] if paired[reader] < 0)
     return sorted(unpaired)

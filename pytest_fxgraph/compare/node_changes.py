@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Set
+from dataclasses import replace
 from typing import Any
 
 from pytest_fxgraph.compare.alignment import Alignment
@@ -21,32 +21,6 @@ MOST_PRESENCES = 2000
 
 _REMOVED = " (removed)"
 _SUBJECTS = {"placeholder": "input", "output": "output"}
-
-
-@dataclass
-class NodeChanges:
-    """Changes in the order of the graph, and what was left out of the list."""
-
-    changes: list[Change] = field(default_factory=list)
-    omitted: int = 0
-    _presences: int = 0
-
-    def add(self, changes: Sequence[Change]) -> None:
-        """List changes of one node, or count the node once the list is full."""
-        if not changes:
-            return
-        if len(self.changes) - self._presences >= MOST_CHANGES:
-            self.omitted += 1
-            return
-        self.changes.extend(changes)
-
-    def add_presence(self, change: Change) -> None:
-        """List a node that was added or removed, or count it once there are very many."""
-        if self._presences >= MOST_PRESENCES:
-            self.omitted += 1
-            return
-        self._presences += 1
-        self.changes.append(change)
 
 
 def about_node(node: NodeRecord, partner: NodeRecord | None = None) -> Change:
@@ -67,17 +41,18 @@ class NodeComparison:
     """
 
     def __init__(self, alignment: Alignment, changed_paths: Set[str], records: ChangedRecords) -> None:
+        self.omitted = 0  # nodes that differ and are not listed
         self.followed = 0  # values that differ only because of something listed
         self._alignment = alignment
         self._expected, self._obtained = alignment.expected, alignment.obtained
         self._changed_paths = changed_paths
         self._records = records
         self._listed: list[tuple[int, int]] = []  # pairs that differ and lone nodes, with -1 for the missing one
-        self._room = {"pairs": MOST_CHANGES, "lone": MOST_PRESENCES}
-        self._omitted = 0
+        self.room = MOST_CHANGES  # for changes that may still be listed
+        self._lone_room = MOST_PRESENCES
         added = alignment.added()
         self._suspects = set(added)  # obtained nodes whose readers may differ in value
-        nodes, obtained_nodes = self._expected.graph.nodes, self._obtained.graph.nodes
+        nodes, obtained_nodes = self._expected.nodes, self._obtained.nodes
         self._added = {obtained_nodes[partner].name for partner in added}
         # Expected texts are read with the obtained names, so that a renumbering is no change.
         self._names = {node.name: node.name + _REMOVED for node in nodes}
@@ -88,53 +63,53 @@ class NodeComparison:
             else:
                 self._compare(position, partner)
 
-    def changes(self, fields: FieldChanges) -> NodeChanges:
-        """Put everything in words; `fields` are what deepdiff found in the records."""
-        found = NodeChanges(omitted=self._omitted)
+    def changes(self, fields: FieldChanges) -> list[Change]:
+        """Put everything in words, in the order of the graph; `fields` are what deepdiff found in the records."""
+        changes: list[Change] = []
         for position, partner in self._listed:
             if position < 0 or partner < 0:
-                found.add_presence(self._presence(position, partner))
+                changes.append(self._presence(position, partner))
                 continue
-            node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
+            node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]
             about = about_node(obtained, node)
             changed = self._records.fields_of("nodes", obtained.name, fields)
-            found.add([_field_change(about, each) for each in changed if not self._is_explained_text(each)])
-        return found
-
-    def _has_room(self, sort: str) -> bool:
-        self._omitted += self._room[sort] <= 0
-        return self._room[sort] > 0
+            changes += [_field_change(about, found) for found in changed if not self._is_explained_text(found)]
+        return changes
 
     def _add_lone(self, position: int, partner: int) -> None:
-        if not self._has_room("lone"):
+        if self._lone_room <= 0:
+            self.omitted += 1
             return
-        self._room["lone"] -= 1
+        self._lone_room -= 1
         self._listed.append((position, partner))
         if partner < 0:
-            node = self._expected.graph.nodes[position]
+            node = self._expected.nodes[position]
             self._records.add("nodes", self._names[node.name], _call_record(self._renamed(node), shows_op=True), None)
         else:
-            node = self._obtained.graph.nodes[partner]
+            node = self._obtained.nodes[partner]
             self._records.add("nodes", node.name, None, _call_record(node, shows_op=True))
 
     def _compare(self, position: int, partner: int) -> None:
         is_changed = not self._is_same_call(position, partner)
         values = self._changed_value(position, partner, is_changed)
-        if not (is_changed or values) or not self._has_room("pairs"):
+        if not (is_changed or values):
+            return
+        if self.room <= 0:
+            self.omitted += 1
             return
         self._listed.append((position, partner))
-        node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
+        node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]
         shows_op = node.op != obtained.op
         records = [_call_record(each, shows_op) if is_changed else {} for each in (self._renamed(node), obtained)]
         for record, value in zip(records, values, strict=False):
             record["value"] = value
         # At least so many changes deepdiff will find, so that it is not asked for more than are listed.
-        self._room["pairs"] -= sum(text != records[1][name] for name, text in records[0].items())
+        self.room -= sum(text != records[1][name] for name, text in records[0].items())
         self._records.add("nodes", obtained.name, *records)
 
     def _presence(self, position: int, partner: int) -> Change:
         index, position = (self._expected, position) if partner < 0 else (self._obtained, partner)
-        node = index.graph.nodes[position]
+        node = index.nodes[position]
         about, text = about_node(node), index.call_text(node)
         kind = "operators" if about.subject == "node" else "signature"
         about = replace(about, kind=kind, operator=index.operator(position))
@@ -143,7 +118,7 @@ class NodeComparison:
         return replace(about, action="added", obtained=text)
 
     def _is_same_call(self, position: int, partner: int) -> bool:
-        graph, obtained_graph = self._expected.graph, self._obtained.graph
+        graph, obtained_graph = self._expected, self._obtained
         if graph.labels[position] != obtained_graph.labels[partner]:
             return False
         inputs = zip(graph.inputs[position], obtained_graph.inputs[partner], strict=True)
@@ -173,7 +148,7 @@ class NodeComparison:
 
     def _changed_value(self, position: int, partner: int, is_changed: bool) -> tuple[str | None, ...]:
         """Return both values where they differ by themselves; what follows from something listed is only counted."""
-        node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
+        node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]
         if node.op == "output":
             return self._changed_output(position, partner)
         if values_agree(node.value, obtained.value):
@@ -188,24 +163,22 @@ class NodeComparison:
         return node.value, obtained.value
 
     def _has_cause(self, position: int, partner: int) -> bool:
-        if self._obtained.graph.nodes[partner].target in self._changed_paths:
+        if self._obtained.nodes[partner].target in self._changed_paths:
             return True
-        inputs = self._obtained.graph.inputs[partner]
-        is_rewired = (
-            tuple(self._alignment.obtained_of[read] for read in self._expected.graph.inputs[position]) != inputs
-        )
+        inputs = self._obtained.inputs[partner]
+        is_rewired = tuple(self._alignment.obtained_of[read] for read in self._expected.inputs[position]) != inputs
         return is_rewired or not self._suspects.isdisjoint(inputs)
 
     def _changed_output(self, position: int, partner: int) -> tuple[str | None, ...]:
-        node, obtained = self._expected.graph.nodes[position], self._obtained.graph.nodes[partner]
-        is_same_form = self._expected.graph.labels[position] == self._obtained.graph.labels[partner]
+        node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]
+        is_same_form = self._expected.labels[position] == self._obtained.labels[partner]
         if is_same_form and not self._same_values(position, partner):
             return _values_text(self._expected, position), _values_text(self._obtained, partner)
         return () if values_agree(node.value, obtained.value) else (node.value, obtained.value)
 
     def _same_values(self, position: int, partner: int) -> bool:
-        nodes, obtained_nodes = self._expected.graph.nodes, self._obtained.graph.nodes
-        inputs = zip(self._expected.graph.inputs[position], self._obtained.graph.inputs[partner], strict=True)
+        nodes, obtained_nodes = self._expected.nodes, self._obtained.nodes
+        inputs = zip(self._expected.inputs[position], self._obtained.inputs[partner], strict=True)
         return all(values_agree(nodes[read].value, obtained_nodes[other].value) for read, other in inputs)
 
 
@@ -247,6 +220,6 @@ def _field_change(about: Change, found: FieldChange) -> Change:
 
 def _values_text(index: GraphIndex, position: int) -> str:
     """Write what an output returns with values in place of names."""
-    node, nodes = index.graph.nodes[position], index.graph.nodes
-    values = {nodes[read].name: nodes[read].value or "?" for read in index.graph.inputs[position]}
+    node, nodes = index.nodes[position], index.nodes
+    values = {nodes[read].name: nodes[read].value or "?" for read in index.inputs[position]}
     return ", ".join(rename_references(text, values).replace("%", "") for text in node.args)

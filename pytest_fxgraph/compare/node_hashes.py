@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from pytest_fxgraph.compare.graph_index import TermGraph
+from pytest_fxgraph.compare.graph_index import GraphIndex
 
 
 class NodeHashes:
@@ -18,7 +18,7 @@ class NodeHashes:
         return self._numbers.setdefault(description, len(self._numbers))
 
 
-def input_hashes(graph: TermGraph, marks: Sequence[Hashable], table: NodeHashes) -> list[int]:
+def input_hashes(graph: GraphIndex, marks: Sequence[Hashable], table: NodeHashes) -> list[int]:
     """Number each node by its mark and the hashes of what it reads."""
     hashes: list[int] = []
     for position, inputs in enumerate(graph.inputs):
@@ -28,7 +28,7 @@ def input_hashes(graph: TermGraph, marks: Sequence[Hashable], table: NodeHashes)
     return hashes
 
 
-def user_hashes(graph: TermGraph, marks: Sequence[Hashable], table: NodeHashes) -> list[int]:
+def user_hashes(graph: GraphIndex, marks: Sequence[Hashable], table: NodeHashes) -> list[int]:
     """Number each node by its mark and the hashes of who reads it, at which position."""
     hashes = [-1] * len(graph.nodes)
     for position in range(len(graph.nodes) - 1, -1, -1):

@@ -34,7 +34,7 @@ def effect_changes(alignment: Alignment, changed_paths: Set[str]) -> list[Change
     for position, partner in alignment.pairs():
         if alignment.expected.effects.kinds[position] == alignment.obtained.effects.kinds[partner]:
             continue
-        nodes = alignment.expected.graph.nodes[position], alignment.obtained.graph.nodes[partner]
+        nodes = alignment.expected.nodes[position], alignment.obtained.nodes[partner]
         if nodes[1].target in changed_paths:
             is_explained = True
             continue
@@ -57,9 +57,9 @@ def _chain_changes(alignment: Alignment, chain: Sequence[int]) -> list[Change]:
     for place, position in enumerate(chain):
         if place in in_place:
             continue
-        before = alignment.expected.graph.nodes[chain[place - 1]].name if place else ""
+        before = alignment.expected.nodes[chain[place - 1]].name if place else ""
         obtained_place = obtained_places[partners[place]]
-        after = alignment.obtained.graph.nodes[obtained_order[obtained_place - 1]].name if obtained_place else ""
+        after = alignment.obtained.nodes[obtained_order[obtained_place - 1]].name if obtained_place else ""
         changes.append(_moved(alignment, position, _after(before), _after(after)))
     return changes
 
@@ -69,7 +69,7 @@ def _after(name: str) -> str:
 
 
 def _moved(alignment: Alignment, position: int, expected: str, obtained: str) -> Change:
-    nodes = alignment.expected.graph.nodes[position], alignment.obtained.graph.nodes[alignment.obtained_of[position]]
+    nodes = alignment.expected.nodes[position], alignment.obtained.nodes[alignment.obtained_of[position]]
     about = about_node(nodes[1], nodes[0])
     kind = "order" if about.subject == "node" else "signature"
     return replace(about, kind=kind, action="moved", field="order", expected=expected, obtained=obtained)

@@ -72,7 +72,7 @@ def note_changes(records: ChangedRecords, fields: FieldChanges) -> list[Change]:
 def _callers(index: GraphIndex, op: str, among: Iterable[str]) -> dict[str, NodeRecord]:
     wanted = set(among)
     callers: dict[str, NodeRecord] = {}
-    for node in index.graph.nodes if wanted else ():
+    for node in index.nodes if wanted else ():
         if node.op == op and node.target in wanted:
             callers.setdefault(node.target, node)
     return callers

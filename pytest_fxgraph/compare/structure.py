@@ -10,7 +10,7 @@ from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords,
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
 from pytest_fxgraph.compare.isomorphism import find_isomorphism
-from pytest_fxgraph.compare.node_changes import NodeChanges, NodeComparison
+from pytest_fxgraph.compare.node_changes import NodeComparison
 from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
 from pytest_fxgraph.compare.record_changes import add_modules, add_state, note_changes, record_changes
 from pytest_fxgraph.document.model import GraphDocument
@@ -58,15 +58,19 @@ class _Comparison:
 
     def difference(self, fields: FieldChanges) -> Difference:
         """List what differs, nested graphs last; names in those are prefixed with the module's path."""
-        found = self._node_changes(fields)
+        nodes, moved = self._node_changes(fields)
         modules, state = (
             record_changes(section, self._expected, self._obtained, self._records, fields)
             for section in ("modules", "state")
         )
-        modules = _without_consequences(modules, found.changes)
-        changes = [*modules, *found.changes, *state, *note_changes(self._records, fields)]
-        omitted = found.omitted + self._records.omitted
-        renamed, followed = _renamed(self.alignment), 0 if self._nodes is None else self._nodes.followed
+        modules = _without_consequences(modules, nodes)
+        omitted, followed = self._records.omitted, 0
+        if self._nodes is not None:
+            room = max(self._nodes.room, 0)
+            omitted, followed = omitted + self._nodes.omitted + len(moved[room:]), self._nodes.followed
+            moved = moved[:room]
+        changes = [*modules, *nodes, *moved, *state, *note_changes(self._records, fields)]
+        renamed = _renamed(self.alignment)
         for path, comparison in self._inner:
             inner = comparison.difference(fields)
             changes += [replace(change, where=f"{path}/{change.where}") for change in inner.changes]
@@ -81,18 +85,15 @@ class _Comparison:
             followed=followed,
         )
 
-    def _node_changes(self, fields: FieldChanges) -> NodeChanges:
-        """List what differs between the graphs; nothing, if the alignment shows that they are the same after all."""
+    def _node_changes(self, fields: FieldChanges) -> tuple[list[Change], list[Change]]:
+        """List what differs between the graphs, and what moved; both empty if they turn out to be the same."""
         if self._nodes is None:
-            return NodeChanges()
-        found = self._nodes.changes(fields)
-        moved = order_changes(self.alignment)
-        if not found.changes and not moved:
+            return [], []
+        nodes, moved = self._nodes.changes(fields), order_changes(self.alignment)
+        if not nodes and not moved:
             # Effects follow from operators and wiring, so they are worth words only where nothing else is.
             moved = effect_changes(self.alignment, self._paths)
-        for change in moved:
-            found.add([change])
-        return found
+        return nodes, moved
 
 
 def _with_owners(paths: Sequence[str]) -> set[str]:
@@ -113,5 +114,5 @@ def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) ->
 
 
 def _renamed(alignment: Alignment) -> int:
-    nodes, obtained_nodes = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
+    nodes, obtained_nodes = alignment.expected.nodes, alignment.obtained.nodes
     return sum(nodes[position].name != obtained_nodes[partner].name for position, partner in alignment.pairs())
