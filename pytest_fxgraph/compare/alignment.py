@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from pytest_fxgraph.compare.graph_index import GraphIndex
-from pytest_fxgraph.compare.node_hashes import DigestTable, input_digests, user_digests
+from pytest_fxgraph.compare.node_hashes import NodeHashes, input_hashes, user_hashes
 from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
 
 _MOST_INPUTS = 8  # that are looked at for one guess
@@ -15,40 +15,41 @@ _FIXED = ("placeholder", "output", "get_attr")
 
 
 class Alignment:
-    """Pairs of nodes by index, both ways; -1 for a node without partner."""
+    """Which node of one graph is which of the other, by position and both ways; -1 for a node without partner."""
 
     def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
         self.expected, self.obtained = expected, obtained
-        self.partner = [-1] * len(expected.graph.nodes)
-        self.origin = [-1] * len(obtained.graph.nodes)
+        self.obtained_of = [-1] * len(expected.nodes)
+        self.expected_of = [-1] * len(obtained.nodes)
 
     def pair(self, expected: int, obtained: int) -> None:
         """Pair two nodes that have no partner yet."""
-        self.partner[expected], self.origin[obtained] = obtained, expected
+        self.obtained_of[expected], self.expected_of[obtained] = obtained, expected
 
     def separate(self, expected: int) -> None:
         """Undo the pair of an expected node."""
-        self.origin[self.partner[expected]] = -1
-        self.partner[expected] = -1
+        self.expected_of[self.obtained_of[expected]] = -1
+        self.obtained_of[expected] = -1
 
     def pairs(self) -> list[tuple[int, int]]:
         """List the pairs in the order of the expected graph."""
-        return [(ours, theirs) for ours, theirs in enumerate(self.partner) if theirs >= 0]
+        return [(expected, obtained) for expected, obtained in enumerate(self.obtained_of) if obtained >= 0]
 
     def removed(self) -> list[int]:
         """List expected nodes without partner."""
-        return [ours for ours, theirs in enumerate(self.partner) if theirs < 0]
+        return [expected for expected, obtained in enumerate(self.obtained_of) if obtained < 0]
 
     def added(self) -> list[int]:
         """List obtained nodes without partner."""
-        return [theirs for theirs, ours in enumerate(self.origin) if ours < 0]
+        return [obtained for obtained, expected in enumerate(self.expected_of) if expected < 0]
 
     @classmethod
-    def of_partner(cls, expected: GraphIndex, obtained: GraphIndex, partner: Sequence[int]) -> Alignment:
-        """Take over a pairing that is known already."""
+    def of_isomorphism(cls, expected: GraphIndex, obtained: GraphIndex, mapping: Sequence[int]) -> Alignment:
+        """Take over an isomorphism, as `find_isomorphism` returns it."""
         alignment = cls(expected, obtained)
-        for ours, theirs in enumerate(partner):
-            alignment.pair(ours, theirs)
+        alignment.obtained_of = list(mapping)
+        for position, partner in enumerate(mapping):
+            alignment.expected_of[partner] = position
         return alignment
 
 
@@ -56,11 +57,11 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
     """Pair nodes by what they are and what surrounds them, the surest evidence first; linear but for a bounded part."""
     alignment = Alignment(expected, obtained)
     _pair_inputs_and_outputs(alignment)
-    _pair_equal_digests(alignment)
+    _pair_equal_hashes(alignment)
     _spread(alignment, _same_operator)
-    guessed = _pair_in_order(alignment, lambda side, position: side.graph.labels[position])
+    guessed = _pair_in_order(alignment, lambda index, position: index.labels[position])
     _spread(alignment, _same_operator)
-    guessed += _pair_in_order(alignment, lambda side, position: side.graph.labels[position][:2])
+    guessed += _pair_in_order(alignment, lambda index, position: index.labels[position][:2])
     _separate_coincidences(alignment, guessed)
     _spread(alignment, _same_sort)
     return alignment
@@ -69,53 +70,53 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
 def _pair_inputs_and_outputs(alignment: Alignment) -> None:
     """Pair inputs by name, what is then left by place if equally many are left, and outputs by place."""
     chains, obtained_chains = alignment.expected.effects.chains, alignment.obtained.effects.chains
-    nodes, obtained_nodes = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
+    nodes, obtained_nodes = alignment.expected.nodes, alignment.obtained.nodes
     by_name = {obtained_nodes[n].target: n for n in obtained_chains.get("placeholder", ())}
     for position in chains.get("placeholder", ()):
         partner = by_name.pop(nodes[position].target, None)
         if partner is not None:
             alignment.pair(position, partner)
-    left = [n for n in chains.get("placeholder", ()) if alignment.partner[n] < 0]
-    obtained_left = [n for n in obtained_chains.get("placeholder", ()) if alignment.origin[n] < 0]
+    left = [n for n in chains.get("placeholder", ()) if alignment.obtained_of[n] < 0]
+    obtained_left = [n for n in obtained_chains.get("placeholder", ()) if alignment.expected_of[n] < 0]
     if len(left) == len(obtained_left):
-        for ours, theirs in zip(left, obtained_left, strict=True):
-            alignment.pair(ours, theirs)
-    for ours, theirs in zip(chains.get("output", ()), obtained_chains.get("output", ()), strict=False):
-        alignment.pair(ours, theirs)
+        for expected, obtained in zip(left, obtained_left, strict=True):
+            alignment.pair(expected, obtained)
+    for expected, obtained in zip(chains.get("output", ()), obtained_chains.get("output", ()), strict=False):
+        alignment.pair(expected, obtained)
 
 
-def _pair_equal_digests(alignment: Alignment) -> None:
+def _pair_equal_hashes(alignment: Alignment) -> None:
     """Pair nodes whose surroundings are equal: both ways first, then what they are made of, then what they make."""
-    table = DigestTable()
-    numbers = [ours if theirs >= 0 else -1 for ours, theirs in enumerate(alignment.partner)]
+    table = NodeHashes()
+    numbers = [expected if obtained >= 0 else -1 for expected, obtained in enumerate(alignment.obtained_of)]
     marks = _marks(alignment.expected, numbers, table)
-    obtained_marks = _marks(alignment.obtained, alignment.origin, table)
-    below = input_digests(alignment.expected.graph, marks, table)
-    obtained_below = input_digests(alignment.obtained.graph, obtained_marks, table)
-    above = user_digests(alignment.expected.graph, marks, table)
-    obtained_above = user_digests(alignment.obtained.graph, obtained_marks, table)
+    obtained_marks = _marks(alignment.obtained, alignment.expected_of, table)
+    below = input_hashes(alignment.expected, marks, table)
+    obtained_below = input_hashes(alignment.obtained, obtained_marks, table)
+    above = user_hashes(alignment.expected, marks, table)
+    obtained_above = user_hashes(alignment.obtained, obtained_marks, table)
     both, obtained_both = list(zip(below, above, strict=True)), list(zip(obtained_below, obtained_above, strict=True))
     _pair_groups(alignment, both, obtained_both)
     _pair_groups(alignment, below, obtained_below)
     _pair_groups(alignment, above, obtained_above)
 
 
-def _marks(side: GraphIndex, numbers: Sequence[int], table: DigestTable) -> list[int]:
+def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list[int]:
     """Number nodes by their labels, but inputs by their pair: one that was renamed is still that input."""
     return [
         table.number(("input", number) if label[0] == "placeholder" and number >= 0 else label)
-        for label, number in zip(side.graph.labels, numbers, strict=True)
+        for label, number in zip(index.labels, numbers, strict=True)
     ]
 
 
 def _pair_groups(alignment: Alignment, keys: Sequence[Hashable], obtained_keys: Sequence[Hashable]) -> None:
     """Pair unpaired nodes of one key in order, if both sides have equally many of them."""
-    groups, obtained_groups = _groups(alignment.partner, keys), _groups(alignment.origin, obtained_keys)
+    groups, obtained_groups = _groups(alignment.obtained_of, keys), _groups(alignment.expected_of, obtained_keys)
     for key, group in groups.items():
         obtained_group = obtained_groups.get(key, ())
         if len(group) == len(obtained_group):
-            for ours, theirs in zip(group, obtained_group, strict=True):
-                alignment.pair(ours, theirs)
+            for expected, obtained in zip(group, obtained_group, strict=True):
+                alignment.pair(expected, obtained)
 
 
 def _groups(paired: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
@@ -127,11 +128,11 @@ def _groups(paired: Sequence[int], keys: Sequence[Hashable]) -> dict[Hashable, l
 
 
 def _same_operator(alignment: Alignment, expected: int, obtained: int) -> bool:
-    return alignment.expected.graph.labels[expected][:2] == alignment.obtained.graph.labels[obtained][:2]
+    return alignment.expected.labels[expected][:2] == alignment.obtained.labels[obtained][:2]
 
 
 def _same_sort(alignment: Alignment, expected: int, obtained: int) -> bool:
-    op, obtained_op = alignment.expected.graph.nodes[expected].op, alignment.obtained.graph.nodes[obtained].op
+    op, obtained_op = alignment.expected.nodes[expected].op, alignment.obtained.nodes[obtained].op
     return op == obtained_op or (op not in _FIXED and obtained_op not in _FIXED)
 
 
@@ -139,10 +140,10 @@ def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -
     """Pair what stands at the same place beside a pair: inputs of one position, readers of one position."""
     pending = _pairs_beside_gaps(alignment)
     while pending:
-        ours, theirs = pending.pop()
-        candidates = [*_inputs_beside(alignment, ours, theirs), *_readers_beside(alignment, ours, theirs)]
+        expected, obtained = pending.pop()
+        candidates = [*_inputs_beside(alignment, expected, obtained), *_readers_beside(alignment, expected, obtained)]
         for expected, obtained in candidates:
-            is_free = alignment.partner[expected] < 0 and alignment.origin[obtained] < 0
+            is_free = alignment.obtained_of[expected] < 0 and alignment.expected_of[obtained] < 0
             if is_free and fits(alignment, expected, obtained):
                 alignment.pair(expected, obtained)
                 pending.append((expected, obtained))
@@ -150,22 +151,26 @@ def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -
 
 def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
     """List the pairs that read, or are read by, an expected node without partner."""
-    graph = alignment.expected.graph
+    graph = alignment.expected
     beside = {read for lone in alignment.removed() for read in graph.inputs[lone]}
     beside.update(reader for lone in alignment.removed() for reader, _ in graph.users[lone])
-    return [(ours, alignment.partner[ours]) for ours in sorted(beside) if alignment.partner[ours] >= 0]
+    return [
+        (position, alignment.obtained_of[position])
+        for position in sorted(beside)
+        if alignment.obtained_of[position] >= 0
+    ]
 
 
-def _inputs_beside(alignment: Alignment, ours: int, theirs: int) -> Iterable[tuple[int, int]]:
-    return zip(alignment.expected.graph.inputs[ours], alignment.obtained.graph.inputs[theirs], strict=False)
+def _inputs_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
+    return zip(alignment.expected.inputs[expected], alignment.obtained.inputs[obtained], strict=False)
 
 
-def _readers_beside(alignment: Alignment, ours: int, theirs: int) -> Iterable[tuple[int, int]]:
+def _readers_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
     """Give the only unpaired readers of each position; several would be a guess."""
-    readers = _unpaired_by_place(alignment.expected, ours, alignment.partner)
+    readers = _unpaired_by_place(alignment.expected, expected, alignment.obtained_of)
     if not readers:
         return []
-    obtained_readers = _unpaired_by_place(alignment.obtained, theirs, alignment.origin)
+    obtained_readers = _unpaired_by_place(alignment.obtained, obtained, alignment.expected_of)
     return [
         (found[0], obtained_readers[place][0])
         for place, found in readers.items()
@@ -173,9 +178,9 @@ def _readers_beside(alignment: Alignment, ours: int, theirs: int) -> Iterable[tu
     ]
 
 
-def _unpaired_by_place(side: GraphIndex, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
+def _unpaired_by_place(index: GraphIndex, position: int, paired: Sequence[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
-    for reader, place in side.graph.users[position]:
+    for reader, place in index.users[position]:
         if paired[reader] < 0:
             found[place].append(reader)
     return found
@@ -183,7 +188,7 @@ def _unpaired_by_place(side: GraphIndex, position: int, paired: Sequence[int]) -
 
 def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], Hashable]) -> list[int]:
     """Pair what is left by the longest common order of equal descriptions; give the expected nodes that were paired."""
-    table = DigestTable()
+    table = NodeHashes()
     left, obtained_left = alignment.removed(), alignment.added()
     numbers = [table.number(describe(alignment.expected, n)) for n in left]
     obtained_numbers = [table.number(describe(alignment.obtained, n)) for n in obtained_left]
@@ -198,14 +203,14 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
         # Too much differs to go by order, so places come first: one operator after the other may be another one.
         _spread(alignment, _same_sort)
         return _pair_by_count(alignment, describe)
-    for ours, theirs in found:
-        alignment.pair(left[ours], obtained_left[theirs])
-    return [left[ours] for ours, _ in found]
+    for expected, obtained in found:
+        alignment.pair(left[expected], obtained_left[obtained])
+    return [left[expected] for expected, _ in found]
 
 
-def _numbers_in_modules(side: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: DigestTable) -> list[int]:
+def _numbers_in_modules(index: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: NodeHashes) -> list[int]:
     """Number nodes by their numbers and the modules that made them."""
-    nodes = side.graph.nodes
+    nodes = index.nodes
     return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
 
@@ -225,27 +230,27 @@ def _pair_by_count(alignment: Alignment, describe: Callable[[GraphIndex, int], H
 
 def _separate_coincidences(alignment: Alignment, guessed: Sequence[int]) -> None:
     """Undo guessed pairs that nothing around them supports: an operator removed here and added there are two things."""
-    for ours in guessed:
-        theirs = alignment.partner[ours]
-        if not _is_supported(alignment, ours, theirs):
-            alignment.separate(ours)
+    for expected in guessed:
+        obtained = alignment.obtained_of[expected]
+        if not _is_supported(alignment, expected, obtained):
+            alignment.separate(expected)
 
 
-def _is_supported(alignment: Alignment, ours: int, theirs: int) -> bool:
-    graph, obtained_graph = alignment.expected.graph, alignment.obtained.graph
-    readers = {alignment.partner[reader] for reader, _ in graph.users[ours]}
-    if not graph.inputs[ours] and not obtained_graph.inputs[theirs] and not readers:
+def _is_supported(alignment: Alignment, expected: int, obtained: int) -> bool:
+    graph, obtained_graph = alignment.expected, alignment.obtained
+    readers = {alignment.obtained_of[reader] for reader, _ in graph.users[expected]}
+    if not graph.inputs[expected] and not obtained_graph.inputs[obtained] and not readers:
         return True
-    inputs = _inputs_behind_lone_ones(alignment.expected, ours, alignment.partner)
-    obtained_inputs = _inputs_behind_lone_ones(alignment.obtained, theirs, alignment.origin)
-    shares_input = any(alignment.partner[read] in obtained_inputs for read in inputs)
-    return shares_input or any(reader in readers for reader, _ in obtained_graph.users[theirs])
+    inputs = _inputs_behind_lone_ones(alignment.expected, expected, alignment.obtained_of)
+    obtained_inputs = _inputs_behind_lone_ones(alignment.obtained, obtained, alignment.expected_of)
+    shares_input = any(alignment.obtained_of[read] in obtained_inputs for read in inputs)
+    return shares_input or any(reader in readers for reader, _ in obtained_graph.users[obtained])
 
 
-def _inputs_behind_lone_ones(side: GraphIndex, position: int, paired: Sequence[int]) -> set[int]:
+def _inputs_behind_lone_ones(index: GraphIndex, position: int, paired: Sequence[int]) -> set[int]:
     """Give the paired inputs of a node; in place of those that were put in between, what they read."""
     found: set[int] = set()
-    pending = list(side.graph.inputs[position][:_MOST_INPUTS])
+    pending = list(index.inputs[position][:_MOST_INPUTS])
     for _ in range(_MOST_INPUTS):
         if not pending:
             break
@@ -253,5 +258,5 @@ def _inputs_behind_lone_ones(side: GraphIndex, position: int, paired: Sequence[i
         if paired[read] >= 0:
             found.add(read)
         else:
-            pending.extend(side.graph.inputs[read][:_MOST_INPUTS])
+            pending.extend(index.inputs[read][:_MOST_INPUTS])
     return found

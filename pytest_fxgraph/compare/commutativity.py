@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.graph_index import GraphIndex, accesses, graph_index_of
-from pytest_fxgraph.compare.node_hashes import DigestTable
+from pytest_fxgraph.compare.node_hashes import NodeHashes
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 
 _OPERATOR_NAMES = ("add", "mul", "and_", "or_", "xor", "eq", "ne")
@@ -30,7 +30,7 @@ _METHODS = frozenset(_TENSOR_NAMES)
 
 def with_operands_in_order(expected: GraphDocument, obtained: GraphDocument) -> tuple[GraphDocument, GraphDocument]:
     """Give both documents with the operands of commutative operators in an order that both agree on."""
-    table = DigestTable()
+    table = NodeHashes()
     return _in_order(expected, table), _in_order(obtained, table)
 
 
@@ -42,7 +42,7 @@ def is_commutative(node: NodeRecord) -> bool:
     return known and len(node.args) == 2 and not node.kwargs and not any(text[:1] in '([{"' for text in node.args)
 
 
-def _in_order(document: GraphDocument, table: DigestTable) -> GraphDocument:
+def _in_order(document: GraphDocument, table: NodeHashes) -> GraphDocument:
     order = _OperandOrder(graph_index_of(document), table)
     modules = tuple(
         replace(module, graph=module.graph and _in_order(module.graph, table)) for module in document.modules
@@ -53,8 +53,8 @@ def _in_order(document: GraphDocument, table: DigestTable) -> GraphDocument:
 class _OperandOrder:
     """Digests of operands that do not see the order of commutative ones."""
 
-    def __init__(self, side: GraphIndex, table: DigestTable) -> None:
-        self._graph = side.graph
+    def __init__(self, side: GraphIndex, table: NodeHashes) -> None:
+        self._graph = side
         self._table = table
         self._swaps = [self._may_swap(position) for position in range(len(self._graph.nodes))]
         self._below = self._digests_below(_effect_marks(side))
@@ -106,7 +106,7 @@ class _OperandOrder:
 
 def _effect_marks(side: GraphIndex) -> list[object]:
     """Tell nodes with effects apart by their place: two draws of random numbers are two values."""
-    places: list[list[object]] = [[] for _ in side.graph.nodes]
+    places: list[list[object]] = [[] for _ in side.nodes]
     for key, chain in side.effects.chains.items():
         for place, position in enumerate(chain):
             places[position].append((key, place))

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_fxgraph.compare.changed_records import deep_diff
+
+if TYPE_CHECKING:
+    from deepdiff import DeepDiff
 
 # From the least to the most harmful; a Difference has the class of its worst change.
 CLASSES = ("cosmetic", "order", "arguments", "wiring", "operators", "signature", "state", "cost")
@@ -36,6 +43,8 @@ class Difference:
     truncated: bool = False  # more differs than is listed
     omitted: int = 0  # how many differing things are not listed, at least
     followed: int = 0  # values of nodes that differ only because of something that is listed
+    # What differs as records of texts, the obtained ones aligned with the expected: see `ChangedRecords`.
+    records: tuple[Mapping[str, Any], Mapping[str, Any]] = field(default=({}, {}), repr=False, compare=False)
 
     @property
     def is_empty(self) -> bool:
@@ -46,3 +55,12 @@ class Difference:
     def kind(self) -> str:
         """Name the class of the worst change; "cosmetic" when nothing differs."""
         return max((change.kind for change in self.changes), key=CLASSES.index, default="cosmetic")
+
+    @property
+    def deepdiff(self) -> DeepDiff:
+        """Compare the records that differ by deepdiff, and return its `DeepDiff`; made anew each time it is asked for.
+
+        Paths look like `root['nodes']['relu_1']['kwargs']['dim']`. A graph has at most 200 nodes that changed and 2,000
+        that came or went in it, 2,600 modules and as many tensors; equal ones, names and order are not in it.
+        """
+        return deep_diff(*self.records)

@@ -45,22 +45,22 @@ def _compared(document: GraphDocument) -> GraphDocument:
 def _node_letters(alignment: Alignment) -> list[Change]:
     """List paired nodes that level `structure` takes for equal and that are not written alike."""
     names = {
-        alignment.expected.graph.nodes[ours].name: alignment.obtained.graph.nodes[theirs].name
-        for ours, theirs in alignment.pairs()
+        alignment.expected.nodes[position].name: alignment.obtained.nodes[partner].name
+        for position, partner in alignment.pairs()
     }
     changes: list[Change] = []
     latest = -1
-    for ours, theirs in alignment.pairs():
-        node, obtained = alignment.expected.graph.nodes[ours], alignment.obtained.graph.nodes[theirs]
+    for position, partner in alignment.pairs():
+        node, obtained = alignment.expected.nodes[position], alignment.obtained.nodes[partner]
         about = replace(about_node(obtained, node), kind="cosmetic")
         if node.name != obtained.name:
             changes.append(replace(about, field="name", expected=node.name, obtained=obtained.name))
         changes.extend(_other_letters(about, node, obtained, names))
-        if theirs < latest:
+        if partner < latest:
             changes.append(
                 replace(about, kind="order", action="moved", field="order", expected="later", obtained="earlier")
             )
-        latest = max(latest, theirs)
+        latest = max(latest, partner)
     return changes
 
 

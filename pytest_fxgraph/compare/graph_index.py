@@ -1,4 +1,4 @@
-"""What keeps nodes in order: chains of effects, and reads and writes of shared storage."""
+"""A graph by positions: labels and inputs without names, chains of effects, reads and writes of shared storage."""
 
 from __future__ import annotations
 
@@ -90,58 +90,28 @@ def _chain_key(kind: str, node: NodeRecord, shared_path: Mapping[str, str]) -> s
 Label = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
-@dataclass(frozen=True)
-class TermGraph:
-    """Nodes by index in file order; what they are and what they read, apart from their names."""
-
-    nodes: tuple[NodeRecord, ...]
-    labels: tuple[Label, ...]
-    inputs: tuple[tuple[int, ...], ...]  # in order of position, then of keyword; repeated where read twice
-
-    @cached_property
-    def users(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """List for each node who reads it, as pairs of the reader and the position among its inputs."""
-        users: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
-        for reader, inputs in enumerate(self.inputs):
-            for position, read in enumerate(inputs):
-                users[read].append((reader, position))
-        return tuple(map(tuple, users))
-
-
-def term_graph(document: GraphDocument) -> TermGraph:
-    """Read the nodes of a document as a graph; a reference to a node that is not there stays a literal."""
-    index = {node.name: position for position, node in enumerate(document.nodes)}
-    labels: list[Label] = []
-    inputs: list[tuple[int, ...]] = []
-    for node in document.nodes:
-        label, read = _label_and_inputs(node, index)
-        labels.append(label)
-        inputs.append(read)
-    return TermGraph(document.nodes, tuple(labels), tuple(inputs))
-
-
-def nameless(text: str, index: Mapping[str, int]) -> tuple[str, tuple[int, ...]]:
+def _without_names(text: str, positions: Mapping[str, int]) -> tuple[str, tuple[int, ...]]:
     """Split an argument's text into what is left without names, and the nodes it refers to, in order."""
     if "%" not in text:
         return text, ()
-    alone = index.get(text[1:]) if text[0] == "%" else None
+    alone = positions.get(text[1:]) if text[0] == "%" else None
     if alone is not None:
         return "%", (alone,)
-    known = [name for name in references(text) if name in index]
+    known = [name for name in references(text) if name in positions]
     # A name cannot be empty, so a bare "%" outside quotes is never mistaken for a reference that was written.
-    return rename_references(text, dict.fromkeys(known, "")), tuple(index[name] for name in known)
+    return rename_references(text, dict.fromkeys(known, "")), tuple(positions[name] for name in known)
 
 
-def _label_and_inputs(node: NodeRecord, index: Mapping[str, int]) -> tuple[Label, tuple[int, ...]]:
+def _label_and_inputs(node: NodeRecord, positions: Mapping[str, int]) -> tuple[Label, tuple[int, ...]]:
     read: tuple[int, ...] = ()
     args = []
     for text in node.args:
-        rest, names = nameless(text, index)
+        rest, names = _without_names(text, positions)
         args.append(rest)
         read += names
     kwargs = []
     for keyword, text in sorted(node.kwargs):
-        rest, names = nameless(text, index)
+        rest, names = _without_names(text, positions)
         kwargs.append((keyword, rest))
         read += names
     return (node.op, node.target, tuple(args), tuple(kwargs)), read
@@ -149,16 +119,27 @@ def _label_and_inputs(node: NodeRecord, index: Mapping[str, int]) -> tuple[Label
 
 @dataclass(frozen=True)
 class GraphIndex:
-    """A document with its nodes as a graph and their effects."""
+    """A document read for comparing: nodes by position in file order, what they are and read apart from their names."""
 
     document: GraphDocument
-    graph: TermGraph
+    modules: Mapping[str, ModuleRecord]
+    nodes: tuple[NodeRecord, ...]
+    labels: tuple[Label, ...]
+    inputs: tuple[tuple[int, ...], ...]  # in order of the arguments, then of the keywords; repeated where read twice
     effects: Effects
-    modules: dict[str, ModuleRecord]
+
+    @cached_property
+    def users(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """List for each node who reads it, as pairs of the reader and the place among its inputs."""
+        users: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
+        for reader, inputs in enumerate(self.inputs):
+            for place, read in enumerate(inputs):
+                users[read].append((reader, place))
+        return tuple(map(tuple, users))
 
     def operator(self, position: int) -> str:
         """Name what a node computes: its target, or the class of the module that it calls."""
-        node = self.graph.nodes[position]
+        node = self.nodes[position]
         module = self.modules.get(node.target) if node.op == "call_module" else None
         return module.kind if module is not None else node.target
 
@@ -171,6 +152,14 @@ class GraphIndex:
 
 
 def graph_index_of(document: GraphDocument) -> GraphIndex:
-    """Read a document for comparing."""
+    """Read a document for comparing; a reference to a node that is not there stays a literal."""
+    positions = {node.name: position for position, node in enumerate(document.nodes)}
+    labels: list[Label] = []
+    inputs: list[tuple[int, ...]] = []
+    for node in document.nodes:
+        label, read = _label_and_inputs(node, positions)
+        labels.append(label)
+        inputs.append(read)
     effects = effects_of(document.nodes, shared_paths(document.modules))
-    return GraphIndex(document, term_graph(document), effects, {module.path: module for module in document.modules})
+    modules = {module.path: module for module in document.modules}
+    return GraphIndex(document, modules, document.nodes, tuple(labels), tuple(inputs), effects)

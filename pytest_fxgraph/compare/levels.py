@@ -36,7 +36,8 @@ def compare_documents(
     """Compare an obtained document with an expected one at a level.
 
     `commutative` leaves the order of operands free where the operator does, `normalize` the spelling of operators;
-    both loosen `structure` and `ops`, and have no say at `exact` and `signature`.
+    both loosen `structure` and `ops`, and have no say at `exact` and `signature`. Raises LevelError if there is no such
+    level.
     """
     compare = comparison_at(level)
     with _garbage_collection_paused():
@@ -48,7 +49,7 @@ def compare_documents(
 
 
 def comparison_at(level: str) -> Callable[[GraphDocument, GraphDocument], Difference]:
-    """Find the comparison of a level; one that does not exist is refused with those that do."""
+    """Return the comparison of a level. Raises LevelError, which lists the levels, if there is no such level."""
     if level not in LEVELS:
         raise LevelError(
             f"cannot compare at level {level!r}: there is no such level in this release; use one of {', '.join(LEVELS)}"

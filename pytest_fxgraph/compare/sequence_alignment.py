@@ -25,7 +25,7 @@ def common_subsequence(
         return None
     head = [(n, n) for n in range(start)]
     tail = [(len(expected) - n, len(obtained) - n) for n in range(end, 0, -1)]
-    return head + [(start + ours, start + theirs) for ours, theirs in inner] + tail
+    return head + [(start + place, start + obtained_place) for place, obtained_place in inner] + tail
 
 
 def subsequence_between(
@@ -37,19 +37,19 @@ def subsequence_between(
     """
     pairs: list[tuple[int, int]] = []
     start, obtained_start = 0, 0
-    for ours, theirs in [*cuts, (len(expected), len(obtained))]:
-        piece = common_subsequence(expected[start:ours], obtained[obtained_start:theirs], most_edits)
+    for cut, obtained_cut in [*cuts, (len(expected), len(obtained))]:
+        piece = common_subsequence(expected[start:cut], obtained[obtained_start:obtained_cut], most_edits)
         pairs.extend((start + one, obtained_start + other) for one, other in piece or ())
-        if ours < len(expected):
-            pairs.append((ours, theirs))
-        start, obtained_start = ours + 1, theirs + 1
+        if cut < len(expected):
+            pairs.append((cut, obtained_cut))
+        start, obtained_start = cut + 1, obtained_cut + 1
     return pairs
 
 
 def _common_prefix(expected: Sequence[int], obtained: Sequence[int]) -> int:
     length = 0
-    for ours, theirs in zip(expected, obtained, strict=False):
-        if ours != theirs:
+    for item, other in zip(expected, obtained, strict=False):
+        if item != other:
             break
         length += 1
     return length
@@ -90,21 +90,21 @@ def _step(furthest: dict[int, int], diagonal: int, edits: int) -> int:
     return furthest[diagonal + 1] if comes_down else furthest[diagonal - 1] + 1
 
 
-def _walk_back(trail: list[dict[int, int]], ours: int, theirs: int) -> list[tuple[int, int]]:
+def _walk_back(trail: list[dict[int, int]], place: int, obtained_place: int) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     for edits in range(len(trail) - 1, -1, -1):
         furthest = trail[edits]
-        diagonal = ours - theirs
+        diagonal = place - obtained_place
         entered = _step(furthest, diagonal, edits)
-        while ours > entered:
-            ours, theirs = ours - 1, theirs - 1
-            pairs.append((ours, theirs))
+        while place > entered:
+            place, obtained_place = place - 1, obtained_place - 1
+            pairs.append((place, obtained_place))
         if edits == 0:
             break
         if diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1]):
-            theirs -= 1
+            obtained_place -= 1
         else:
-            ours -= 1
+            place -= 1
     pairs.reverse()
     return pairs
 
@@ -116,25 +116,22 @@ def anchors(expected: Sequence[int], obtained: Sequence[int]) -> list[tuple[int,
     pairs = [
         (place, places[item]) for place, item in enumerate(expected) if counts[item] == 1 and obtained_counts[item] == 1
     ]
-    return [pairs[index] for index in _longest_rise([theirs for _, theirs in pairs])]
+    return [pairs[index] for index in longest_increasing([place for _, place in pairs])]
 
 
-def _longest_rise(numbers: Sequence[int]) -> list[int]:
-    """Give the indices of a longest rising subsequence; by patience, as card players sort."""
-    tops: list[int] = []  # the smallest last number of a rise of each length
-    top_indices: list[int] = []
+def longest_increasing(numbers: Sequence[int]) -> list[int]:
+    """Return the indices of a longest increasing subsequence of distinct numbers."""
+    ends: list[int] = []  # the smallest last number of an increasing subsequence of each length
+    ends_at: list[int] = []
     before: list[int] = []
     for index, number in enumerate(numbers):
-        pile = bisect_left(tops, number)
-        before.append(top_indices[pile - 1] if pile else -1)
-        if pile == len(tops):
-            tops.append(number)
-            top_indices.append(index)
-        else:
-            tops[pile], top_indices[pile] = number, index
-    rise: list[int] = []
-    index = top_indices[-1] if top_indices else -1
+        length = bisect_left(ends, number)
+        before.append(ends_at[length - 1] if length else -1)
+        ends[length : length + 1] = [number]
+        ends_at[length : length + 1] = [index]
+    indices: list[int] = []
+    index = ends_at[-1] if ends_at else -1
     while index >= 0:
-        rise.append(index)
+        indices.append(index)
         index = before[index]
-    return rise[::-1]
+    return indices[::-1]

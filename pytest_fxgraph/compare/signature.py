@@ -2,102 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChanges, TextRecord, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
-from pytest_fxgraph.compare.field_diff import changed_fields
 from pytest_fxgraph.compare.isomorphism import values_agree
-from pytest_fxgraph.compare.structure import signature_note_changes
+from pytest_fxgraph.compare.record_changes import note_changes
 from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument
+
+_NOTES = ("inputs: ", "input structure: ", "output structure: ")
+# What a change in each section of the records is about.
+_ABOUT = {
+    "inputs": Change("signature", "changed", "input", ""),
+    "outputs": Change("signature", "changed", "output", ""),
+    "state": Change("state", "changed", "state", ""),
+}
+# Fields other than the value, and values that may be unknown, by key.
+_Described = Mapping[str, tuple[TextRecord, Sequence[str | None]]]
 
 
 def signature_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
     """Compare inputs in order, the structure and values of outputs, and the state by path."""
-    changes = _input_changes(expected, obtained) + _output_changes(expected, obtained)
-    changes += _state_changes(expected, obtained) + signature_note_changes(expected, obtained)
-    return Difference("signature", tuple(changes))
+    records = ChangedRecords()
+    sections, obtained_sections = _sections(expected), _sections(obtained)
+    for section in _ABOUT:
+        _add(records, section, sections[section], obtained_sections[section])
+    notes, obtained_notes = ([note for note in side.notes if note.startswith(_NOTES)] for side in (expected, obtained))
+    records.add_notes(notes, obtained_notes)
+    fields = changed_fields(records)
+    changes = _order_changes([*sections["inputs"]], [*obtained_sections["inputs"]])
+    for section in _ABOUT:
+        changes += _changes(records, section, fields)
+    changes += note_changes(records, fields)
+    return Difference("signature", tuple(changes), records=(records.expected, records.obtained))
 
 
-def _input_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
-    inputs, obtained_inputs = _nodes(expected, "placeholder"), _nodes(obtained, "placeholder")
-    names, obtained_names = [node.target for node in inputs], [node.target for node in obtained_inputs]
-    if names != obtained_names:
-        return _name_changes(names, obtained_names)
-    changes = []
-    for node, other in zip(inputs, obtained_inputs, strict=True):
-        about = Change("signature", "changed", "input", node.target)
-        defaults = ", ".join(node.args), ", ".join(other.args)
-        if defaults[0] != defaults[1]:
-            changes.append(_with(about, "default", *defaults))
-        if not values_agree(node.value, other.value):
-            changes.append(_with(about, "value", node.value or "", other.value or ""))
-    return changes
-
-
-def _name_changes(names: list[str], obtained_names: list[str]) -> list[Change]:
-    removed = [name for name in names if name not in set(obtained_names)]
-    added = [name for name in obtained_names if name not in set(names)]
-    changes = [Change("signature", "removed", "input", name, expected=name) for name in removed]
-    changes += [Change("signature", "added", "input", name, obtained=name) for name in added]
-    if changes:
-        return changes
-    return [
-        Change("signature", "moved", "input", obtained_names[0], "order", ", ".join(names), ", ".join(obtained_names))
+def _sections(document: GraphDocument) -> dict[str, _Described]:
+    inputs = [node for node in document.nodes if node.op == "placeholder"]
+    outputs = [node for node in document.nodes if node.op == "output"]
+    values = {node.name: node.value for node in document.nodes}
+    read = [[name for text in node.args for name in references(text)] for node in outputs]
+    forms = [
+        [rename_references(text, dict.fromkeys(names, "")) for text in node.args]
+        for node, names in zip(outputs, read, strict=True)
     ]
+    return {
+        "inputs": {node.target: ({"default": ", ".join(node.args)}, [node.value]) for node in inputs},
+        "outputs": {
+            f"output_{n}" if n else "output": ({"args": form}, [node.value, *map(values.get, names)])
+            for n, (node, names, form) in enumerate(zip(outputs, read, forms, strict=True))
+        },
+        "state": {record.path: ({}, [record.value]) for record in document.state},
+    }
 
 
-def _output_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
-    changes = []
-    outputs, obtained_outputs = _nodes(expected, "output"), _nodes(obtained, "output")
-    if len(outputs) != len(obtained_outputs):
-        texts = f"{len(outputs)} outputs", f"{len(obtained_outputs)} outputs"
-        return [Change("signature", "changed", "output", "output", "args", *texts)]
-    for node, other in zip(outputs, obtained_outputs, strict=True):
-        about = Change("signature", "changed", "output", other.name)
-        structure, obtained_structure = _structure(node), _structure(other)
-        if structure != obtained_structure:
-            changes.append(_with(about, "args[0]", structure, obtained_structure))
-        elif not _values_agree(expected, obtained, node, other):
-            changes.append(_with(about, "value", _values(expected, node), _values(obtained, other)))
-    return changes
+def _add(records: ChangedRecords, section: str, expected: _Described, obtained: _Described) -> None:
+    """Add what differs, with values as one text; values that only one side knows are no difference."""
+    for key in dict.fromkeys([*expected, *obtained]):
+        if key not in expected or key not in obtained:
+            described = [side.get(key) for side in (expected, obtained)]
+            records.add(section, key, *[each and {**each[0], "value": _text(each[1])} for each in described])
+            continue
+        (fields, values), (obtained_fields, obtained_values) = expected[key], obtained[key]
+        # What an output is made of can be compared only where its structure is the same.
+        is_comparable = section != "outputs" or fields == obtained_fields
+        if is_comparable and not all(map(values_agree, values, obtained_values)):
+            fields = {**fields, "value": _text(values)}
+            obtained_fields = {**obtained_fields, "value": _text(obtained_values)}
+        if fields != obtained_fields:
+            records.add(section, key, fields, obtained_fields)
 
 
-def _state_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
-    ours = {record.path: record.value for record in expected.state}
-    theirs = {record.path: record.value for record in obtained.state}
-    changes = []
-    for path in dict.fromkeys([*ours, *theirs]):
-        about = Change("state", "changed", "state", path)
-        if path not in theirs:
-            changes.append(Change("state", "removed", "state", path, expected=ours[path]))
-        elif path not in ours:
-            changes.append(Change("state", "added", "state", path, obtained=theirs[path]))
-        else:
-            fields = changed_fields({"value": ours[path]}, {"value": theirs[path]})
-            changes.extend(_with(about, found.field, found.expected, found.obtained) for found in fields)
-    return changes
+def _text(values: Sequence[str | None]) -> str:
+    """Write the values that a node reads; its own, where it reads none."""
+    return ", ".join(value or "?" for value in values[1:]) or values[0] or ""
 
 
-def _with(about: Change, field: str, expected: str, obtained: str) -> Change:
-    return Change(about.kind, about.action, about.subject, about.where, field, expected, obtained)
+def _order_changes(names: list[str], obtained_names: list[str]) -> list[Change]:
+    if names == obtained_names or sorted(names) != sorted(obtained_names):
+        return []
+    about = replace(_ABOUT["inputs"], action="moved", where=obtained_names[0], field="order")
+    return [replace(about, expected=", ".join(names), obtained=", ".join(obtained_names))]
 
 
-def _nodes(document: GraphDocument, op: str) -> list[NodeRecord]:
-    return [node for node in document.nodes if node.op == op]
-
-
-def _structure(node: NodeRecord) -> str:
-    return ", ".join(rename_references(text, dict.fromkeys(references(text), "")) for text in node.args)
-
-
-def _read(document: GraphDocument, node: NodeRecord) -> list[str | None]:
-    values = {other.name: other.value for other in document.nodes}
-    return [values.get(name) for text in node.args for name in references(text)]
-
-
-def _values(document: GraphDocument, node: NodeRecord) -> str:
-    return ", ".join(value or "?" for value in _read(document, node)) or node.value or ""
-
-
-def _values_agree(expected: GraphDocument, obtained: GraphDocument, node: NodeRecord, other: NodeRecord) -> bool:
-    values = zip(_read(expected, node), _read(obtained, other), strict=True)
-    return values_agree(node.value, other.value) and all(values_agree(*pair) for pair in values)
+def _changes(records: ChangedRecords, section: str, fields: FieldChanges) -> Iterator[Change]:
+    """Put a section in words: of state that came or went its value is told, of inputs the name."""
+    for key, (before, after) in records.of_section(section).items():
+        about = replace(_ABOUT[section], where=key)
+        if after is None:
+            yield replace(about, action="removed", expected=before["value"] if before and section == "state" else key)
+        elif before is None:
+            yield replace(about, action="added", obtained=after["value"] if section == "state" else key)
+        for found in records.fields_of(section, key, fields):
+            yield replace(about, field=found.field, expected=found.expected, obtained=found.obtained)

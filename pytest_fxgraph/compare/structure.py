@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment, align
+from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords, FieldChanges, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
-from pytest_fxgraph.compare.field_diff import changed_fields
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
-from pytest_fxgraph.compare.isomorphism import match_graphs
-from pytest_fxgraph.compare.module_and_state_changes import module_changes, state_changes
-from pytest_fxgraph.compare.node_changes import MOST_CHANGES, MOST_PRESENCES, NodeChanges, node_changes
+from pytest_fxgraph.compare.isomorphism import find_isomorphism
+from pytest_fxgraph.compare.node_changes import NodeComparison
 from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
+from pytest_fxgraph.compare.record_changes import add_modules, add_state, note_changes, record_changes
 from pytest_fxgraph.document.model import GraphDocument
-
-_OF_SIGNATURE = ("inputs: ", "input structure: ", "output structure: ")
-
-
-def note_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
-    """List notes that differ."""
-    return _changes(expected, obtained, lambda note: True)
-
-
-def signature_note_changes(expected: GraphDocument, obtained: GraphDocument) -> list[Change]:
-    """List differing notes about what goes in and what comes out."""
-    return _changes(expected, obtained, lambda note: note.startswith(_OF_SIGNATURE))
-
-
-def _changes(expected: GraphDocument, obtained: GraphDocument, counts: Callable[[str], bool]) -> list[Change]:
-    notes = [note for note in expected.notes if counts(note)]
-    obtained_notes = [note for note in obtained.notes if counts(note)]
-    if notes == obtained_notes:
-        return []
-    fields = changed_fields({"notes": notes}, {"notes": obtained_notes})
-    return [Change("signature", "changed", "note", found.field, "", found.expected, found.obtained) for found in fields]
 
 
 def structure_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
@@ -44,54 +23,87 @@ def structure_difference(expected: GraphDocument, obtained: GraphDocument) -> Di
 
 
 def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple[Difference, Alignment]:
-    """Compare two sides at level `structure`, and say which node was taken for which."""
-    modules = module_changes(expected, obtained)
-    state = state_changes(expected, obtained)
-    partner = match_graphs(expected, obtained)
-    if partner is not None:
-        alignment = Alignment.of_partner(expected, obtained, partner)
-        found = NodeChanges()
-    else:
-        alignment = align(expected, obtained)
-        found = _graph_changes(alignment, _paths([*modules, *state]))
-    notes = note_changes(expected.document, obtained.document)
-    changes = [*_without_consequences(modules, found.changes), *found.changes, *state, *notes]
-    outer = Difference(
-        "structure",
-        tuple(changes[:MOST_LISTED]),
-        renamed=_renamed(alignment),
-        omitted=found.omitted + len(changes[MOST_LISTED:]),
-        followed=found.followed,
-    )
-    inner = _inner_differences(expected, obtained)
-    return _merged(outer, inner), alignment
+    """Compare two documents at level `structure`, and return which node was taken for which."""
+    records = ChangedRecords()
+    comparison = _Comparison(expected, obtained, records)
+    difference = comparison.difference(changed_fields(records))
+    return replace(difference, records=(records.expected, records.obtained)), comparison.alignment
 
 
-# Modules and state are few beside nodes; this bounds what a rewritten model of thousands of tensors lists.
-MOST_LISTED = MOST_PRESENCES + 3 * MOST_CHANGES
+class _Comparison:
+    """Two aligned documents and the records of partner that differ; `difference` puts in words what deepdiff finds."""
+
+    def __init__(self, expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> None:
+        self._expected, self._obtained, self._records = expected, obtained, records
+        paths = add_modules(expected, obtained, records) + add_state(expected, obtained, records)
+        self._paths = _with_owners(paths)
+        self._nodes: NodeComparison | None = None
+        partner = find_isomorphism(expected, obtained)
+        if partner is not None:
+            self.alignment = Alignment.of_isomorphism(expected, obtained, partner)
+        else:
+            self.alignment = align(expected, obtained)
+            self._nodes = NodeComparison(self.alignment, self._paths, records)
+        records.add_notes(expected.document.notes, obtained.document.notes)
+        self._inner = [*self._inner_comparisons()]
+
+    def _inner_comparisons(self) -> Iterator[tuple[str, _Comparison]]:
+        """Compare modules that are graphs on both sides."""
+        for path, module in self._expected.modules.items():
+            other = self._obtained.modules.get(path)
+            if other is None or module.graph is None or other.graph is None or module.graph == other.graph:
+                continue
+            graphs = graph_index_of(module.graph), graph_index_of(other.graph)
+            yield path, _Comparison(*graphs, self._records.add_graph(path))
+
+    def difference(self, fields: FieldChanges) -> Difference:
+        """List what differs, nested graphs last; names in those are prefixed with the module's path."""
+        nodes, moved = self._node_changes(fields)
+        modules, state = (
+            record_changes(section, self._expected, self._obtained, self._records, fields)
+            for section in ("modules", "state")
+        )
+        modules = _without_consequences(modules, nodes)
+        omitted, followed = self._records.omitted, 0
+        if self._nodes is not None:
+            room = max(self._nodes.room, 0)
+            omitted, followed = omitted + self._nodes.omitted + len(moved[room:]), self._nodes.followed
+            moved = moved[:room]
+        changes = [*modules, *nodes, *moved, *state, *note_changes(self._records, fields)]
+        renamed = _renamed(self.alignment)
+        for path, comparison in self._inner:
+            inner = comparison.difference(fields)
+            changes += [replace(change, where=f"{path}/{change.where}") for change in inner.changes]
+            omitted, renamed, followed = omitted + inner.omitted, renamed + inner.renamed, followed + inner.followed
+        omitted += len(changes[MOST_RECORDS:])
+        return Difference(
+            "structure",
+            tuple(changes[:MOST_RECORDS]),
+            renamed=renamed,
+            truncated=omitted > 0,
+            omitted=omitted,
+            followed=followed,
+        )
+
+    def _node_changes(self, fields: FieldChanges) -> tuple[list[Change], list[Change]]:
+        """List what differs between the graphs, and what moved; both empty if they turn out to be the same."""
+        if self._nodes is None:
+            return [], []
+        nodes, moved = self._nodes.changes(fields), order_changes(self.alignment)
+        if not nodes and not moved:
+            # Effects follow from operators and wiring, so they are worth words only where nothing else is.
+            moved = effect_changes(self.alignment, self._paths)
+        return nodes, moved
 
 
-def _graph_changes(alignment: Alignment, changed_paths: set[str]) -> NodeChanges:
-    """List what differs between two graphs; nothing, if the alignment shows that they are the same after all."""
-    found = node_changes(alignment, changed_paths)
-    moved = order_changes(alignment)
-    if not found.changes and not moved:
-        # Effects follow from operators and wiring, so they are worth words only where nothing else is.
-        moved = effect_changes(alignment, changed_paths)
-    for change in moved:
-        found.add([change])
-    return found
-
-
-def _paths(changes: Sequence[Change]) -> set[str]:
-    """Collect changed modules and state, and the modules that hold them."""
-    paths: set[str] = set()
-    for change in changes:
-        path = change.where
+def _with_owners(paths: Sequence[str]) -> set[str]:
+    """Give paths of modules and state, and of the modules that hold them."""
+    found: set[str] = set()
+    for path in paths:
         while path:
-            paths.add(path)
+            found.add(path)
             path = path.rpartition(".")[0]
-    return paths
+    return found
 
 
 def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) -> list[Change]:
@@ -102,32 +114,5 @@ def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) ->
 
 
 def _renamed(alignment: Alignment) -> int:
-    nodes, obtained_nodes = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
-    return sum(nodes[ours].name != obtained_nodes[theirs].name for ours, theirs in alignment.pairs())
-
-
-def _inner_differences(expected: GraphIndex, obtained: GraphIndex) -> list[Difference]:
-    """Compare modules that are graphs on both sides; names inside are prefixed with the module's path."""
-    found = []
-    for path, module in expected.modules.items():
-        other = obtained.modules.get(path)
-        if other is None or module.graph is None or other.graph is None or module.graph == other.graph:
-            continue
-        inner = structure_difference(module.graph, other.graph)
-        changes = [replace(change, where=f"{path}/{change.where}") for change in inner.changes]
-        found.append(replace(inner, changes=tuple(changes)))
-    return found
-
-
-def _merged(outer: Difference, inner: Sequence[Difference]) -> Difference:
-    changes = [*outer.changes, *(change for difference in inner for change in difference.changes)]
-    both = [outer, *inner]
-    omitted = sum(difference.omitted for difference in both) + len(changes[MOST_LISTED:])
-    return Difference(
-        outer.level,
-        tuple(changes[:MOST_LISTED]),
-        renamed=sum(difference.renamed for difference in both),
-        truncated=omitted > 0,
-        omitted=omitted,
-        followed=sum(difference.followed for difference in both),
-    )
+    nodes, obtained_nodes = alignment.expected.nodes, alignment.obtained.nodes
+    return sum(nodes[position].name != obtained_nodes[partner].name for position, partner in alignment.pairs())

@@ -1,1 +1,1 @@
-"""A graph as plain data, and the golden files that hold it. Only the builder and its neighbours know torch."""
+"""A graph as text: plain data, and golden files of it. The builder and its parts alone know torch and fxcore."""

@@ -15,48 +15,14 @@ from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecor
 from pytest_fxgraph.document.module_config import TextOf, module_config, training_flag
 from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
 from pytest_fxgraph.document.origins import Origins, unread_frame
-from pytest_fxgraph.document.state_records import StateRecords, tensor_attributes
+from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import LEVELS as CONSTANT_LEVELS
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
 
 GRAPH_MODULE = "GraphModule"  # whoever's: torch.fx makes a class for each graph
-
-
-def module_records(called: Iterable[CalledModule], text: TextOf) -> list[ModuleRecord]:
-    """Describe called modules and the modules inside them, in the order of the calls."""
-    records: dict[str, ModuleRecord] = {}
-    first_paths: dict[int, str] = {}
-    for called_path, called_module, traits, graph in called:
-        first = first_paths.setdefault(id(called_module), called_path)
-        if graph is not None:
-            records[called_path] = _graph_record(called_path, first, graph)
-            continue
-        if called_path not in records:
-            records[called_path] = _record(called_path, called_module, traits, first, text)
-        for path, module in parts_of(called_path, called_module) if called_module._modules else ():
-            if path not in records:
-                first = first_paths.setdefault(id(module), path)
-                records[path] = _record(path, module, traits_of(type(module)), first, text)
-    return list(records.values())
-
-
-def _record(path: str, module: torch.nn.Module, traits: ModuleTraits, first: str, text: TextOf) -> ModuleRecord:
-    training = None if traits.is_inert else training_flag(module)
-    return ModuleRecord(
-        path, traits.kind, module_config(module, text, traits), training, None if first == path else first
-    )
-
-
-def _graph_record(path: str, first: str, graph: GraphDocument) -> ModuleRecord:
-    if first != path:
-        return ModuleRecord(path, GRAPH_MODULE, same_as=first)
-    return ModuleRecord(path, GRAPH_MODULE, graph=graph)
-
-
 MOST_NESTED_GRAPHS = 50
 _NAME = re.compile(r"\w+\Z")
-
 
 OwnName = Callable[[Any], "str | None"]
 
@@ -72,7 +38,7 @@ def build_document(
     """
     _check_level(constants)
     with gc_paused():  # none of tens of thousands of fresh records is garbage
-        return _Building(graph_module, constants, sources, own_name, depth=1).only_document()
+        return _DocumentBuilder(graph_module, constants, sources, own_name, depth=1).only_document()
 
 
 def build_document_of_graph(
@@ -83,10 +49,10 @@ def build_document_of_graph(
     sources: bool = True,
     own_name: OwnName | None = None,
 ) -> GraphDocument:
-    """Describe a graph that has no module of its own; its paths are those of `root`."""
+    """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`."""
     _check_level(constants)
     with gc_paused():
-        return _Building(root, constants, sources, own_name, depth=1, graph=graph).only_document()
+        return _DocumentBuilder(root, constants, sources, own_name, depth=1, graph=graph).only_document()
 
 
 def _check_level(constants: str) -> None:
@@ -103,8 +69,8 @@ def is_graph_module(value: Any) -> bool:
     return hasattr(getattr(value, "graph", None), "nodes")
 
 
-class _Building:
-    """One document in the making."""
+class _DocumentBuilder:
+    """Writes the document of one graph; nested graphs have a builder of their own."""
 
     def __init__(
         self,
@@ -138,7 +104,7 @@ class _Building:
         self._effects = EffectTexts(node_type, self._attribute, self._called)
 
     def only_document(self) -> GraphDocument:
-        """Put the parts together, and keep nothing of the graph: here are cycles that the garbage collector breaks."""
+        """Write the document, and keep nothing of the graph, so that no cycle is left to the garbage collector."""
         try:
             return self.document()
         finally:
@@ -147,19 +113,20 @@ class _Building:
             self._nodes, self._called = [], {}
 
     def document(self) -> GraphDocument:
-        """Put the parts together."""
+        """Write the document."""
         called = self._called.values()
         state = StateRecords(self._attributes, self._constants, self._texts.text)
-        for path, is_constant in tensor_attributes(self._nodes):
-            self._attribute(path)
-            state.add_attribute(path, is_constant)
+        for node in self._nodes:
+            if node.op == "get_attr":
+                self._attribute(node.target)
+                state.add_attribute(node.target, bool(node.meta.get("is_constant", False)))
         for each in called:
             if each.graph is None:
                 state.add_module(each.path, each.module)
         nodes = tuple(self._records())
         return GraphDocument(
             nodes=nodes,
-            modules=tuple(module_records(called, self._texts.text)),
+            modules=tuple(_module_records(called, self._texts.text)),
             state=state.records(),
             code=_tidy(self._code()),
             torch_version=str(torch.__version__),
@@ -240,7 +207,7 @@ class _Building:
         """Document a module that is itself a graph."""
         if not is_graph_module(module):
             return None
-        return _Building(module, self._constants, self._sources, self._own_name, self._depth + 1).document()
+        return _DocumentBuilder(module, self._constants, self._sources, self._own_name, self._depth + 1).document()
 
     def _attribute(self, path: str) -> Any:
         try:
@@ -257,3 +224,34 @@ def _tidy(code: str) -> str:
     """Drop blank lines around generated code and blanks at the ends of its lines."""
     lines: Sequence[str] = [line.rstrip() for line in code.split("\n")]
     return "\n".join(lines).strip("\n")
+
+
+def _module_records(called: Iterable[CalledModule], text: TextOf) -> list[ModuleRecord]:
+    """Describe called modules and the modules inside them, in the order of the calls."""
+    records: dict[str, ModuleRecord] = {}
+    first_paths: dict[int, str] = {}
+    for called_path, called_module, traits, graph in called:
+        first = first_paths.setdefault(id(called_module), called_path)
+        if graph is not None:
+            records[called_path] = _graph_record(called_path, first, graph)
+            continue
+        if called_path not in records:
+            records[called_path] = _record(called_path, called_module, traits, first, text)
+        for path, module in parts_of(called_path, called_module) if called_module._modules else ():
+            if path not in records:
+                first = first_paths.setdefault(id(module), path)
+                records[path] = _record(path, module, traits_of(type(module)), first, text)
+    return list(records.values())
+
+
+def _record(path: str, module: torch.nn.Module, traits: ModuleTraits, first: str, text: TextOf) -> ModuleRecord:
+    training = None if traits.is_inert else training_flag(module)
+    return ModuleRecord(
+        path, traits.kind, module_config(module, text, traits), training, None if first == path else first
+    )
+
+
+def _graph_record(path: str, first: str, graph: GraphDocument) -> ModuleRecord:
+    if first != path:
+        return ModuleRecord(path, GRAPH_MODULE, same_as=first)
+    return ModuleRecord(path, GRAPH_MODULE, graph=graph)

@@ -26,7 +26,8 @@ T = TypeVar("T")
 def decode(text: str | bytes, origin: str) -> GraphDocument:
     """Read a golden file's text; `origin` names the file in errors. Line ends of Windows and a BOM are accepted.
 
-    A GoldenFormatError says what is wrong and where; a file of a newer format is a GoldenVersionError.
+    Raises GoldenFormatError with the line and the reason if it is no golden file, GoldenVersionError if its format is
+    newer than this release.
     """
     try:
         return _decode(_clean(text))

@@ -30,7 +30,7 @@ _MOST_REMEMBERED = 16_384
 def encode(document: GraphDocument) -> str:
     """Write a document as the whole text of a golden file; what changes between runs is left out.
 
-    The text ends with one line feed, and no line ends with a blank. Text that UTF-8 cannot hold is a DocumentError.
+    The text ends with one line feed, and no line ends with a blank. Raises DocumentError if UTF-8 cannot hold it.
     """
     text = "\n".join([f"format: {FORMAT}", *_document_lines(document), ""])
     try:

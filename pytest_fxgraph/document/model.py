@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 FORMAT = 1
-
-LEVELS = ("exact", "structure", "ops", "signature", "cost")
+MOST_BYTES = 256 * 1024 * 1024  # of a golden file
 
 
 @dataclass(frozen=True, init=False)
@@ -128,6 +127,3 @@ class GraphDocument:
     code: str = ""
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
-
-
-MOST_BYTES = 256 * 1024 * 1024

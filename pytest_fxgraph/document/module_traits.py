@@ -24,7 +24,7 @@ class Attributes:
         self._known: dict[str, Any] = {"": root}
 
     def at(self, path: str) -> Any:
-        """Give what a path names; a missing part is an AttributeError."""
+        """Return what a path names. Raises AttributeError if a part of it is missing."""
         known = self._known
         if path not in known:
             parent, _, name = path.rpartition(".")
@@ -72,7 +72,7 @@ class ModuleTraits:
 
 
 def traits_of(cls: type) -> ModuleTraits:
-    """Give the traits of a class of modules."""
+    """Return the traits of a class of modules."""
     # A class of the user's is not kept: it may be one of many that a test makes, and stay alive for nothing.
     return _traits_of_torch(cls) if cls.__module__.startswith("torch.") else _traits(cls)
 

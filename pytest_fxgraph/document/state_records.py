@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -57,7 +57,7 @@ class StateRecords:
                         self._add(inner_path, owner, name, tensor, False)
 
     def records(self) -> tuple[StateRecord, ...]:
-        """Give what was collected."""
+        """Return what was collected."""
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
@@ -72,13 +72,6 @@ class StateRecords:
             None if first == path else first,
             constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
         )
-
-
-def tensor_attributes(nodes: Iterable[Any]) -> Iterable[tuple[str, bool]]:
-    """List what get_attr nodes read: the path, and whether the tracer says that it is a constant."""
-    for node in nodes:
-        if node.op == "get_attr":
-            yield node.target, bool(node.meta.get("is_constant", False))
 
 
 @functools.lru_cache(maxsize=1024)

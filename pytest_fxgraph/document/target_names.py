@@ -43,7 +43,7 @@ class TargetNames:
         self._codes: dict[str, list[object]] = {}
 
     def name(self, target: Any) -> str:
-        """Give the name of a call target; one without a stable name is a DocumentError."""
+        """Return the name of a call target. Raises DocumentError if it has none that is the same in every run."""
         if type(target) is str:
             return target
         known = self._known.get(id(target))
@@ -78,7 +78,7 @@ class TargetNames:
 
 
 def class_name(cls: type) -> str:
-    """Give the qualified name of a class, for torch's classes the public one: torch.nn.Conv2d."""
+    """Return the qualified name of a class, for torch's classes the public one: torch.nn.Conv2d."""
     module, name = cls.__module__, cls.__qualname__
     if module.partition(".")[0] == "torch":
         parts = module.split(".")

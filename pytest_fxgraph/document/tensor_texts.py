@@ -16,6 +16,11 @@ from pytest_fxgraph.document.literals import complex_text, float_text, int_text,
 
 # Where a node's value is described, the most exact first: shape propagation, make_fx and export, Dynamo.
 META_KEYS = ("tensor_meta", "val", "example_value")
+LEVELS = ("exact", "close", "shape")
+MOST_VALUES_IN_FULL = 64
+DIGITS_THAT_ARE_CLOSE = 4
+# Formats in which the shortest text that comes back is looked for; the others are written as the double they equal.
+_PACKED = {torch.float32: "f", torch.bfloat16: "f", torch.float16: "e"}
 
 
 def tensor_text(tensor: Any) -> str:
@@ -41,7 +46,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def value_of(meta: Mapping[str, Any]) -> str | None:
-    """Describe the value that a node's meta knows of; None where it knows nothing."""
+    """Describe the value that a node's meta describes; None where it describes none."""
     for key in META_KEYS:
         value = meta.get(key)
         if value is not None:
@@ -64,13 +69,6 @@ def value_text(value: Any) -> str:
 
 def _key_text(key: object) -> str:
     return string_text(key) if isinstance(key, str) else str(key)
-
-
-LEVELS = ("exact", "close", "shape")
-MOST_VALUES_IN_FULL = 64
-DIGITS_THAT_ARE_CLOSE = 4
-# Formats in which the shortest text that comes back is looked for; the others are written as the double they equal.
-_PACKED = {torch.float32: "f", torch.bfloat16: "f", torch.float16: "e"}
 
 
 def constant_text(tensor: torch.Tensor, level: str) -> str | None:

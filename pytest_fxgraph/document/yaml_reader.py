@@ -41,7 +41,7 @@ class Items(list[Any]):
 def read_yaml(text: str) -> Any:
     """Read one YAML document of texts, whole numbers, truth values, sequences and mappings with texts as keys.
 
-    Anchors, aliases, tags, equal keys, deep nesting and everything else are a YamlDataError.
+    Raises YamlDataError if there is anything else: anchors, aliases, tags, equal keys, deep nesting, other types.
     """
     reader = _Reader()
     try:
@@ -61,7 +61,7 @@ def read_yaml(text: str) -> Any:
 
 
 class _Reader:
-    """Puts events together, one at a time, on a stack of open containers."""
+    """Builds the data from events, one at a time, with a stack of open containers."""
 
     def __init__(self) -> None:
         self._open: list[Record | Items] = []
@@ -86,7 +86,7 @@ class _Reader:
             self._start_document(event)
 
     def result(self) -> Any:
-        """Give what was read."""
+        """Return what was read."""
         if not self._documents:
             raise YamlDataError("it is empty")
         return self._documents[0]

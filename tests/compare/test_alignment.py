@@ -8,7 +8,7 @@ from pytest_fxgraph.compare.graph_index import graph_index_of
 def pairs(expected: str, obtained: str):
     """Align two graphs and give the names of partners, and of nodes without one."""
     alignment = align(graph_index_of(document(expected)), graph_index_of(document(obtained)))
-    ours, theirs = alignment.expected.graph.nodes, alignment.obtained.graph.nodes
+    ours, theirs = alignment.expected.nodes, alignment.obtained.nodes
     return (
         {ours[one].name: theirs[other].name for one, other in alignment.pairs()},
         [ours[position].name for position in alignment.removed()],

@@ -1,0 +1,148 @@
+"""What differs between the modules, the state and the notes of two documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
+from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.compare.graph_index import GraphIndex, shared_paths
+from pytest_fxgraph.document.model import ModuleRecord, NodeRecord, StateRecord
+
+# Which nodes use the records of a section.
+_OPS = {"modules": "call_module", "state": "get_attr"}
+
+
+def add_modules(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> list[str]:
+    """Add modules that were added, removed or configured otherwise, and return the paths of all that are."""
+    if expected.document.modules == obtained.document.modules:
+        return []
+    sharing = shared_paths(expected.document.modules), shared_paths(obtained.document.modules)
+    before = {path: _module_record(module, sharing[0]) for path, module in expected.modules.items()}
+    after = {path: _module_record(module, sharing[1]) for path, module in obtained.modules.items()}
+    changed = [path for path in dict.fromkeys([*before, *after]) if before.get(path) != after.get(path)]
+    for path in changed:
+        records.add("modules", path, before.get(path), after.get(path))
+    return changed
+
+
+def add_state(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> list[str]:
+    """Add parameters, buffers and constants that came, went or changed, and return the paths of all that did."""
+    if expected.document.state == obtained.document.state:
+        return []
+    before, after = _state_records(expected.document.state), _state_records(obtained.document.state)
+    changed = []
+    for path in dict.fromkeys([*before, *after]):
+        expected_record, obtained_record = _known_to_both(before.get(path), after.get(path))
+        if expected_record != obtained_record:
+            records.add("state", path, expected_record, obtained_record)
+            changed.append(path)
+    return changed
+
+
+def record_changes(
+    section: str, expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords, fields: FieldChanges
+) -> list[Change]:
+    """Put the changed modules, or the changed state, in words; `section` is "modules" or "state"."""
+    changed = records.of_section(section)
+    if not changed:
+        return []
+    gone = [path for path, (_, after) in changed.items() if after is None]
+    callers = _callers(expected, _OPS[section], among=gone) | _callers(obtained, _OPS[section], among=changed)
+    changes: list[Change] = []
+    for path, (before, after) in changed.items():
+        about = _about("module" if section == "modules" else "state", path, callers.get(path))
+        if before is None or after is None:
+            changes.append(_presence(about, before, after))
+            continue
+        for found in records.fields_of(section, path, fields):
+            changes.append(_changed(about, found))
+    return changes
+
+
+def note_changes(records: ChangedRecords, fields: FieldChanges) -> list[Change]:
+    """Put the changed notes in words."""
+    return [
+        Change("signature", "changed", "note", found.field, "", found.expected, found.obtained)
+        for found in records.fields_of("notes", "", fields)
+    ]
+
+
+def _callers(index: GraphIndex, op: str, among: Iterable[str]) -> dict[str, NodeRecord]:
+    wanted = set(among)
+    callers: dict[str, NodeRecord] = {}
+    for node in index.nodes if wanted else ():
+        if node.op == op and node.target in wanted:
+            callers.setdefault(node.target, node)
+    return callers
+
+
+def _about(subject: str, path: str, caller: NodeRecord | None) -> Change:
+    change = Change(kind="state", action="changed", subject=subject, where=path)
+    if caller is None:
+        return change
+    return replace(change, node=caller.name, scope=caller.scope, source=caller.source)
+
+
+def _presence(about: Change, before: TextRecord | None, after: TextRecord | None) -> Change:
+    kind = "operators" if about.subject == "module" else "state"
+    action = "added" if before is None else "removed"
+    return replace(about, kind=kind, action=action, expected=_summary(before), obtained=_summary(after))
+
+
+def _summary(record: TextRecord | None) -> str:
+    if record is None:
+        return ""
+    return f"{record['kind']} {record['value']}" if "value" in record else str(record["kind"])
+
+
+def _changed(about: Change, found: FieldChange) -> Change:
+    kind = "state"
+    if about.subject == "module":
+        kind = {"kind": "operators", "graph": "operators", "same_as": "state"}.get(found.field, "arguments")
+    return replace(about, kind=kind, field=found.field, expected=found.expected, obtained=found.obtained)
+
+
+def _module_record(module: ModuleRecord, sharing: Mapping[str, str]) -> TextRecord:
+    return {
+        "kind": module.kind,
+        "config": dict(module.config),
+        "training": None if module.training is None else str(module.training),
+        "same_as": sharing.get(module.path),
+        "graph": "no graph" if module.graph is None else "a graph",
+    }
+
+
+def _state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
+    by_path = {record.path: record for record in state}
+    sharing = shared_paths(list(by_path.values()))
+    return {
+        path: {
+            "kind": record.kind,
+            "value": record.value,
+            "requires_grad": str(record.requires_grad),
+            "persistent": str(record.persistent),
+            "same_as": sharing.get(path),
+            # Of several names of one tensor, the one that was met first has the content.
+            "content": by_path.get(record.same_as or "", record).content,
+        }
+        for path, record in by_path.items()
+    }
+
+
+def _known_to_both(
+    expected: TextRecord | None, obtained: TextRecord | None
+) -> tuple[TextRecord | None, TextRecord | None]:
+    """Leave out the content of a constant that one side does not know, and whether it is a buffer there.
+
+    torch.fx keeps plain tensors of a model as buffers, of which a document has no content; on the meta device there
+    is none.
+    """
+    if expected is None or obtained is None:
+        return expected, obtained
+    records = expected, obtained
+    is_known = all(record["content"] is not None for record in records)
+    if is_known or any(record["kind"] not in ("buffer", "constant") for record in records):
+        return expected, obtained
+    return {**expected, "content": None}, {**obtained, "content": None, "kind": expected["kind"]}
