@@ -12,6 +12,10 @@ def _words(prefix: str, text: str) -> frozenset[str]:
     return frozenset(prefix + name for name in text.split())
 
 
+def _pairs(text: str) -> dict[str, str]:
+    return {name: operator for name, _, operator in (pair.partition("=") for pair in text.split())}
+
+
 _CHANGING = [*INPLACE_OPERATORS, "delitem"]
 
 # Fact -> names for which it holds.
@@ -40,7 +44,9 @@ FLAGS: dict[str, frozenset[str]] = {
         AdaptiveMaxPool3d Upsample UpsamplingNearest2d UpsamplingBilinear2d CosineSimilarity PairwiseDistance L1Loss
         MSELoss CrossEntropyLoss NLLLoss KLDivLoss BCELoss BCEWithLogitsLoss SmoothL1Loss HuberLoss
         """,
-    ),
+    )
+    # Attributes of a tensor that are no view of it.
+    | _words("Tensor.", "shape dtype device ndim layout requires_grad is_cuda itemsize nbytes names"),
     # Draw random numbers or set the generator that draws them, and are written in Python.
     "random": _words(
         "",
@@ -82,6 +88,8 @@ FLAGS: dict[str, frozenset[str]] = {
     | {f"__{name}__" for name in _CHANGING}
     | {f"operator.{name}" for name in [*_CHANGING, "iconcat"]}
     | _words("builtins.", "setattr delattr next"),
+    # Change what the tensor keeps beside its values.
+    "changes_state": _words("", "backward register_hook"),
     # The two operands may change places: mathematics.
     "commutative": _words("operator.", "add mul and_ or_ xor eq ne")
     | _words(
@@ -103,13 +111,21 @@ FLAGS: dict[str, frozenset[str]] = {
     ),
 }
 
-# Operators whose schemas promise a new tensor, and that may give back what they were given, or a view of it.
-MAY_ALIAS: frozenset[str] = frozenset()
+# Operators whose schemas promise a new tensor, and that may return an argument or a view of one; the methods `index`,
+# `resize` and `resize_as` are others than the operators of that name.
+MAY_ALIAS = _words(
+    "",
+    """
+    broadcast_tensors chalf dequantize einsum flatten_dense_tensors index meshgrid resize resize_as sum_to_size to_dense
+    to_mkldnn to_sparse to_sparse_bsc to_sparse_bsr to_sparse_csc to_sparse_csr type_as unflatten_dense_tensors
+    unsafe_split unsafe_split_with_sizes
+    """,
+)
 
-# Backends and internals that no program calls by name; a number of them crash when asked for what they do.
+# Backends and internals that no program calls by name.
 INTERNAL = ("cudnn_", "miopen_", "mkldnn_", "fbgemm_", "quantized_", "slow_", "thnn_")
 
-# Operators of which `normalize` knows all spellings: torch.NAME and Tensor.NAME.
+# Operators of which `normalize` knows the spellings, a choice of ours: torch.NAME and Tensor.NAME.
 NORMALIZED = _words(
     "",
     """
@@ -122,14 +138,18 @@ NORMALIZED_FUNCTIONAL = _words(
     "", "relu sigmoid tanh softmax log_softmax gelu silu leaky_relu elu relu6 hardtanh softplus"
 )
 # Other names of these operators.
-SPELLINGS = {
-    **{f"operator.{name}": name for name in "add sub mul pow matmul neg abs eq ne lt le gt ge".split()},
-    **{"operator.truediv": "div", "operator.and_": "bitwise_and"},
-    **{"operator.or_": "bitwise_or", "operator.xor": "bitwise_xor"},
-    **{"torch.multiply": "mul", "torch.subtract": "sub", "torch.divide": "div", "torch.absolute": "abs"},
-}
-MODULE_SPELLINGS = {
-    **{"ReLU": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softmax": "softmax", "LogSoftmax": "log_softmax"},
-    **{"Flatten": "flatten", "GELU": "gelu", "SiLU": "silu", "LeakyReLU": "leaky_relu", "ELU": "elu"},
-    **{"ReLU6": "relu6", "Softplus": "softplus"},
-}
+SPELLINGS = _pairs(
+    """
+    operator.add=add operator.sub=sub operator.mul=mul operator.truediv=div operator.pow=pow operator.matmul=matmul
+    operator.neg=neg operator.abs=abs operator.eq=eq operator.ne=ne operator.lt=lt operator.le=le operator.gt=gt
+    operator.ge=ge operator.and_=bitwise_and operator.or_=bitwise_or operator.xor=bitwise_xor
+    torch.multiply=mul torch.subtract=sub torch.divide=div torch.absolute=abs
+    """
+)
+# Classes in torch.nn that call them.
+MODULE_SPELLINGS = _pairs(
+    """
+    ReLU=relu Sigmoid=sigmoid Tanh=tanh Softmax=softmax LogSoftmax=log_softmax Flatten=flatten GELU=gelu SiLU=silu
+    LeakyReLU=leaky_relu ELU=elu ReLU6=relu6 Softplus=softplus
+    """
+)

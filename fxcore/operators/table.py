@@ -9,6 +9,7 @@ it writes there. `random`, and `random_if`: only if an argument is true, given a
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,8 @@ def facts_of_name(name: str) -> Facts:
     own = table.get(name, _NOTHING)
     if not module.startswith("torch"):
         return own
+    if module == "torch.nn.init" and not short.endswith("_"):
+        short += "_"  # `normal` is the old name of `normal_`
     family = module.rpartition(".")[2]
     general = table.get(f"{family}_{short}") if family in _PREFIXED else None
     return {**(general or table.get(short, _NOTHING)), **own}
@@ -50,3 +53,17 @@ def facts_of_function(function: Any) -> Facts:
     if root in ("_operator", "builtins"):
         return facts_of_name(f"{root.removeprefix('_')}.{name}")
     return facts_of_name(f"{module}.{name}") if root == "torch" else _NOTHING
+
+
+def inplace_argument(function: Any) -> tuple[int, str] | None:
+    """Return position and name of the argument that makes `function` write its first one; None if it has none."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # most functions written in C have no signature
+        return None
+    return (parameters.index("inplace"), "inplace") if "inplace" in parameters else None
+
+
+def names_mutation(name: str) -> bool:
+    """Tell whether a name says, as torch's names do, that the first argument is written: one underscore at its end."""
+    return name.endswith("_") and not name.endswith("__")

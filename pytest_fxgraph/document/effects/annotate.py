@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from fxcore.operators.table import facts_of_name
 from pytest_fxgraph.document.effects.profiles import (
     PLAIN,
     ArgumentPlace,
@@ -16,7 +17,6 @@ from pytest_fxgraph.document.effects.profiles import (
     method_effects,
     module_effects,
 )
-from pytest_fxgraph.document.effects.tables import FRESH_ATTRIBUTES
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.module_traits import CalledModule
 
@@ -74,7 +74,11 @@ class EffectTexts:
             kinds.append(_kinds(node, profile))
             if places := self._written(node, profile):
                 written[position] = places
-        if not written and not any("state" in each for each in kinds) and not any(each.is_ambient for each in profiles):
+        if (
+            not written
+            and not any("state" in each for each in kinds)
+            and not any(each.changes_global_state for each in profiles)
+        ):
             return kinds
         return _StorageEffects(nodes, profiles, self._nodes_in, self._attribute).added_to(kinds, written)
 
@@ -148,21 +152,21 @@ class _StorageEffects:
                 writes.setdefault(position, set()).update(read)
         touched = set().union(*writes.values())
         result = []
-        ambient: int | None = None
+        global_state: int | None = None  # the first node that changes it
         for position, kind in enumerate(kinds):
             reads = self._reads(position, touched)
             if position in module_reads:
                 reads |= module_reads[position] & touched
-            if ambient is None and self._profiles[position].is_ambient:
-                ambient = position
+            if global_state is None and self._profiles[position].changes_global_state:
+                global_state = position
             wrote = writes.get(position, _NOTHING)
-            is_told = reads or wrote or ambient is not None
-            result.append(kind + self._texts(position, wrote, reads, ambient) if is_told else kind)
+            is_told = reads or wrote or global_state is not None
+            result.append(kind + self._texts(position, wrote, reads, global_state) if is_told else kind)
         return result
 
     def _join(self, position: int, node: Any, profile: OperatorEffects) -> None:
         op, args = node.op, node.args
-        if profile.shares == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
+        if profile.aliases == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
             return  # the ordinary case of what follows
         if op == "get_attr":
             for key in _storages([self._attribute(node.target)]):
@@ -178,14 +182,14 @@ class _StorageEffects:
             return self._nodes_in(args[0] if args else kwargs.get("input"))
         if "out" in kwargs:
             return self._nodes_in(kwargs["out"])
-        if profile.shares == "all":
+        if profile.aliases == "all":
             return self._nodes_in(args) + self._nodes_in(kwargs)
-        if profile.shares == "none":
+        if profile.aliases == "none":
             # Adding lists keeps their items.
             return [shared for each in args if isinstance(each, _SEQUENCES) for shared in self._nodes_in(each)]
-        if node.target is getattr and len(args) > 1 and args[1] in FRESH_ATTRIBUTES:
+        if node.target is getattr and len(args) > 1 and "non_aliasing" in facts_of_name(f"Tensor.{args[1]}"):
             return []
-        positions = (0,) if profile.shares == "first" else profile.shares
+        positions = (0,) if profile.aliases == "first" else profile.aliases
         named = [] if args else list(kwargs.values())
         return self._nodes_in([args[index] for index in positions if index < len(args)] + named)  # type: ignore[operator]  # "first" and positions are left
 
@@ -212,13 +216,13 @@ class _StorageEffects:
             reads.add(first)
         return reads
 
-    def _texts(self, position: int, writes: Set[int], reads: Set[int], ambient: int | None) -> tuple[str, ...]:
+    def _texts(self, position: int, writes: Set[int], reads: Set[int], global_state: int | None) -> tuple[str, ...]:
         names = self._nodes
         texts = [f"write %{names[first].name}" for first in sorted(writes)]
         texts += [f"read %{names[first].name}" for first in sorted(reads - writes)]
-        if ambient is not None and self._nodes[position].op not in _ENDS:
-            verb = "write" if self._profiles[position].is_ambient else "read"
-            texts.append(f"{verb} %{names[ambient].name}")
+        if global_state is not None and self._nodes[position].op not in _ENDS:
+            verb = "write" if self._profiles[position].changes_global_state else "read"
+            texts.append(f"{verb} %{names[global_state].name}")
         return tuple(texts)
 
 

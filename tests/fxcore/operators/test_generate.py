@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fxcore.operators import by_hand
+from fxcore.operators.generate import TABLE, TORCH_VERSION, main
+from fxcore.operators.table import operator_table
+
+made_with_this_torch = pytest.mark.skipif(
+    torch.__version__.partition("+")[0] != TORCH_VERSION,
+    reason=f"the table is made from the schemas of {TORCH_VERSION}",
+)
+
+
+@made_with_this_torch
+def test_the_table_is_up_to_date(capsys):
+    assert main(["--check"]) == 0, "run python -m fxcore.operators.generate"
+    assert "up to date" in capsys.readouterr().out
+
+
+@made_with_this_torch
+def test_a_stale_table_is_told_and_written_anew(tmp_path, monkeypatch, capsys):
+    expected = TABLE.read_text(encoding="utf-8")
+    stale = tmp_path / "table.json"
+    stale.write_text(expected.replace('"abs"', '"abz"'), encoding="utf-8")
+    monkeypatch.setattr("fxcore.operators.generate.TABLE", stale)
+
+    assert main(["--check"]) == 1
+    assert "stale" in capsys.readouterr().out
+    assert main([]) == 0
+    assert stale.read_text(encoding="utf-8") == expected
+
+
+def test_the_table_has_one_operator_a_line_and_is_sorted():
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    names = [line.partition(": ")[0] for line in lines[1:-1]]
+
+    assert len(names) == len(operator_table())
+    assert names == sorted(names)
+
+
+@made_with_this_torch
+def test_what_is_written_by_hand_is_not_said_by_the_schemas(monkeypatch):
+    written = by_hand.FLAGS.pop("non_aliasing")
+    monkeypatch.setitem(by_hand.FLAGS, "non_aliasing", frozenset())
+    from fxcore.operators.generate import table_text
+
+    said = {line.split('"')[1] for line in table_text().splitlines() if '"non_aliasing": true' in line}
+    by_hand.FLAGS["non_aliasing"] = written
+
+    assert not said & written
