@@ -152,3 +152,19 @@ def test_results_of_well_known_operators_share_no_storage_and_views_do():
     assert method_effects("view").aliases == "first"
     assert effects_of(torch.flatten).aliases == "all"
     assert effects_of(of_the_user).aliases == "all"
+
+
+def test_norms_write_their_statistics_while_they_train():
+    for function in (torch.batch_norm, torch.ops.aten.batch_norm.default):
+        effects = effects_of(function)
+        assert effects.writes == ((3, "running_mean"), (4, "running_var"))
+        assert holds(effects.writes_condition, (0, 0, 0, 0, 0, True), {})
+        assert not holds(effects.writes_condition, (0, 0, 0, 0, 0, False), {})
+    assert effects_of(F.batch_norm).writes == ((1, "running_mean"), (2, "running_var"))
+    assert not holds(effects_of(F.batch_norm).writes_condition, (), {})
+    assert holds(effects_of(F.instance_norm).writes_condition, (), {})
+
+
+def test_what_changes_how_all_that_follows_computes_is_known():
+    assert effects_of(torch._C._set_grad_enabled).changes_global_state
+    assert not effects_of(torch.relu).changes_global_state
