@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
@@ -12,18 +12,7 @@ from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.operators.table import facts_of_function, facts_of_name, names_mutation
 
 
-class _Node(Protocol):
-    @property
-    def op(self) -> str: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def args(self) -> tuple[Any, ...]: ...
-    @property
-    def kwargs(self) -> dict[str, Any]: ...
-
-
-def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
+def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
     """Tell whether `node` must stay in a graph even if nobody reads its value.
 
     Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
@@ -43,7 +32,7 @@ def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
     return False
 
 
-def only_writes_first_argument(node: _Node, module: Any) -> bool:
+def only_writes_first_argument(node: Any, module: Any) -> bool:
     """Tell whether all that `node` does, besides computing its value, is to write into its first argument.
 
     False for overloads of torch.ops, which torch.fx keeps too, for random values, and where it is not known.

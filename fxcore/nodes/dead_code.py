@@ -11,18 +11,7 @@ from fxcore.node_data.purity import only_writes_first_argument
 from fxcore.operators.table import facts_of_function, facts_of_name, inplace_argument
 
 
-class _Node(Protocol):
-    @property
-    def op(self) -> str: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def args(self) -> tuple[Any, ...]: ...
-    @property
-    def kwargs(self) -> dict[str, Any]: ...
-
-
-def may_alias(node: _Node, module: Any) -> bool:
+def may_alias(node: Node, module: Any) -> bool:
     """Tell whether the value of `node` may share memory with another value; True where that is not known.
 
     Paths are looked up in `module`.
@@ -36,7 +25,7 @@ def may_alias(node: _Node, module: Any) -> bool:
     return node.op != "call_module" or module is None or _layer_may_alias(module, str(node.target))
 
 
-def _may_work_in_place(node: _Node) -> bool:
+def _may_work_in_place(node: Node) -> bool:
     inplace = inplace_argument(node.target)
     return inplace is not None and (len(node.args) > inplace[0] or node.kwargs.get("inplace", False) is not False)
 
@@ -59,7 +48,7 @@ class _Graph(Protocol):
 
 
 def remove_unread(graph: _Graph, must_stay: Callable[[Node], bool]) -> int:
-    """Erase every node without readers that `must_stay` does not keep; return how many went."""
+    """Erase every node without readers that `must_stay` does not keep; return how many were erased."""
     removed = 0
     # Backwards: erasing a node may leave its inputs unread, and we meet those next.
     for node in reversed(list(graph.nodes)):
@@ -91,7 +80,7 @@ def _is_lost_write(node: Node, module: Any) -> bool:
 
 
 def _sees_nothing(user: Node, writer: Node, module: Any) -> bool:
-    """Tell whether a reader of a value is `writer`, or an earlier one of its kind whose own value nobody reads."""
+    """Tell whether a reader of a value is `writer`, or another that only writes into it and that nobody reads."""
     return user is writer or (
         not user.users and user.args[:1] == writer.args[:1] and only_writes_first_argument(user, module)
     )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import sys
@@ -17,53 +18,87 @@ import torch
 from torch._ops import OpOverload
 from torch.nn import functional
 
-from fxcore.operators import by_hand
+from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
 
 TABLE = Path(__file__).with_name("table.json")
 # The torch whose schemas the table in the repository is made from.
 TORCH_VERSION = "2.13.0"
 
+_FLAGS = (
+    *("non_aliasing", "random", "side_effect", "global_state", "changes_state", "mutates", "commutative", "cse_banned"),
+)
 _FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 _REQUIRED = inspect.Parameter.empty
 _Defaults = dict[str, Any]  # parameters in order; _REQUIRED where there is no default
+_Overloads = dict[str, list[OpOverload]]
+
+
+def facts_by_hand() -> dict[str, dict[str, str]]:
+    """Read `by_hand.txt`: fact -> names for which it holds, each with what stands behind its equals sign."""
+    facts: dict[str, dict[str, str]] = {}
+    for line in Path(__file__).with_name("by_hand.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            names = facts[line.strip("[]")] = {}
+            prefix = ""
+        for word in () if line.startswith(("#", "[")) else line.split():
+            name, _, value = word.partition("=")
+            if name.endswith("."):
+                prefix = name
+            else:
+                names[prefix + name] = value
+    facts["non_aliasing"] |= dict.fromkeys((f"operator.{name}" for name in OPERATORS.keys() - {"getitem", "pos"}), "")
+    for name in INPLACE_OPERATORS:
+        facts["mutates"] |= {f"operator.{name}": "", f"__{name}__": ""}
+    return facts
 
 
 def table_text() -> str:
     """Return the table as its file has it: one operator a line, sorted."""
     table: dict[str, dict[str, Any]] = defaultdict(dict)
-    overloads = _overloads()
+    by_hand = facts_by_hand()
+    overloads = callable_overloads(tuple(by_hand["internal"]))
     for name, operators in overloads.items():
-        if name not in by_hand.MAY_ALIAS and all(map(_promises_new_tensors, operators)):
+        if name not in by_hand["may_alias"] and all(map(_promises_new_tensors, operators)):
             table[name]["non_aliasing"] = True
         if any(torch.Tag.nondeterministic_seeded in each.tags for each in operators):
             table[name]["random"] = True
-    for fact, names in by_hand.FLAGS.items():
-        for name in sorted(names):
+    for fact in _FLAGS:
+        for name in by_hand[fact]:
             table[name][fact] = True
     for name in [name for name, facts in table.items() if "random" in facts]:
         if condition := _random_condition(name, overloads.get(name, ())):
             table[name]["random_if"] = condition
-    for name, facts in (*_norms(overloads), *_spellings(overloads)):
+    for name, switch in by_hand["writes_statistics"].items():
+        # torch.nn.functional takes them in another order.
+        for key, signature in (
+            (name, _schema_defaults(overloads[name][0])),
+            (f"torch.nn.functional.{name}", _inspected(getattr(functional, name, None))),
+        ):
+            if order := list(signature):
+                written = [(order.index(each), each) for each in ("running_mean", "running_var")]
+                table[key]["writes_if"] = written, (order.index(switch), [switch], switch == "use_input_stats")
+    for name, facts in _spellings(by_hand["spelling"], overloads):
         table[name].update(facts)
     lines = [f"{json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _overloads() -> dict[str, list[OpOverload]]:
-    """Return the operators that programs call by name, each with its overloads but for those with `out=`."""
-    found: dict[str, list[OpOverload]] = defaultdict(list)
+def callable_overloads(internal: tuple[str, ...]) -> _Overloads:
+    """Return the operators that programs call by name, each with its overloads but for those with `out=`.
+
+    Names that begin with one of `internal` are left out.
+    """
+    found: _Overloads = defaultdict(list)
     for qualified in sorted(torch._C._dispatch_get_all_op_names()):
         name, _, overload = qualified.removeprefix("aten::").partition(".")
-        if qualified.startswith("aten::") and _is_public(name):
+        if qualified.startswith("aten::") and not name.startswith(internal) and _is_callable(name):
             operator = getattr(getattr(torch.ops.aten, name), overload or "default")
             if not any(each.is_out for each in operator._schema.arguments):
                 found[name].append(operator)
     return found
 
 
-def _is_public(name: str) -> bool:
-    if name.startswith(("_", *by_hand.INTERNAL)):
-        return False
+def _is_callable(name: str) -> bool:
     places = [(owner, name) for owner in (torch, torch.Tensor, functional, torch._C._nn)]
     places += [(owner, name.removeprefix(prefix)) for prefix, owner in _FAMILIES.items() if name.startswith(prefix)]
     return any(callable(getattr(owner, short, None)) for owner, short in places)
@@ -86,49 +121,25 @@ def _random_condition(name: str, operators: Sequence[OpOverload]) -> tuple[int, 
     return found[0][0], sorted({key for _, key, _ in found}), True if default in (_REQUIRED, None) else default
 
 
-def _norms(overloads: dict[str, list[OpOverload]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Find the running statistics that norms write, and the argument that makes them do so."""
-    for name, function in (
-        ("batch_norm", functional.batch_norm),
-        ("native_batch_norm", functional.batch_norm),
-        ("instance_norm", functional.instance_norm),
-    ):
-        defaults = _inspected(function)
-        switch = "use_input_stats" if "use_input_stats" in defaults else "training"
-        for key, signature in (
-            (name, _schema_defaults(overloads[name][0])),
-            # torch.nn.functional takes them in another order.
-            (f"torch.nn.functional.{name}", defaults),
-        ):
-            order = list(signature)
-            written = [(order.index(each), each) for each in ("running_mean", "running_var")]
-            if key != "torch.nn.functional.native_batch_norm":
-                yield key, {"writes_if": [written, [order.index(switch), [switch], defaults[switch]]]}
+def _spellings(by_hand: dict[str, str], overloads: _Overloads) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Say of each spelling which operator it calls, its parameters in order, and the texts of their defaults."""
+    operators = {name: other or name.rpartition(".")[2] for name, other in by_hand.items()}
+    inspected = {name: _inspected(_python_object(name)) for name in operators}
+    python: dict[str, _Defaults] = defaultdict(dict)
+    for name, operator in operators.items():
+        python[operator] |= inspected[name]
+    for name, operator in operators.items():
+        schema, written = _merged_defaults(overloads[operator]), python[operator]
+        # Where they are equal Python's counts: schemas write 1 for its 1.0.
+        defaults = written | schema | {key: each for key, each in written.items() if schema.get(key) == each}
+        is_module = name.rpartition(".")[2][0].isupper()
+        parameters = inspected[name] if is_module or inspected[name] else schema
+        texts = {key: None if defaults[key] is _REQUIRED else _text(defaults[key]) for key in parameters}
+        yield name, {"operator": operator, "parameters": texts}
 
 
-def _spellings(overloads: dict[str, list[OpOverload]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Say how the operators that `normalize` knows are written: their parameters and defaults in each spelling."""
-    kinds = {name: kind for kind, name in by_hand.MODULE_SPELLINGS.items()}
-    for name in sorted(by_hand.NORMALIZED | by_hand.NORMALIZED_FUNCTIONAL):
-        schema = _merged_defaults(overloads[name])
-        of_function = _inspected(getattr(functional, name, None)) or schema
-        of_module = _inspected(getattr(torch.nn, kinds[name])) if name in kinds else {}
-        defaults = {**of_function, **schema}
-        # Schemas write 1 for the 1.0 of the constructor.
-        defaults |= {key: each for key, each in (of_function | of_module).items() if defaults.get(key) == each}
-        if name in by_hand.NORMALIZED:
-            yield name, _spelling(name, schema, defaults)
-        if name in by_hand.NORMALIZED_FUNCTIONAL:
-            yield f"torch.nn.functional.{name}", _spelling(name, of_function, defaults)
-        if name in kinds:
-            yield f"torch.nn.{kinds[name]}", _spelling(name, of_module, defaults)
-        for spelling in [each for each, operator in by_hand.SPELLINGS.items() if operator == name]:
-            yield spelling, _spelling(name, schema, defaults)
-
-
-def _spelling(operator: str, parameters: Iterable[str], defaults: _Defaults) -> dict[str, Any]:
-    texts = {key: None if defaults[key] is _REQUIRED else _text(defaults[key]) for key in parameters}
-    return {"operator": operator, "parameters": texts}
+def _python_object(name: str) -> Any:
+    return functools.reduce(getattr, name.split(".")[1:], torch) if name.startswith("torch.nn.") else None
 
 
 def _text(value: object) -> str:
@@ -168,14 +179,14 @@ def _inspected(function: Any) -> _Defaults:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the table, or with `--check` compare it; return 1 if it is out of date."""
+    """Write the table, or with `--check` compare it; return 1 if it is stale."""
     text = table_text()
     if "--check" not in arguments:
         TABLE.write_text(text, encoding="utf-8")
         return 0
-    is_current = TABLE.read_text(encoding="utf-8") == text
-    print(f"{TABLE.name} is " + ("up to date" if is_current else "stale: run python -m fxcore.operators.generate"))
-    return 0 if is_current else 1
+    is_stale = TABLE.read_text(encoding="utf-8") != text
+    print("table.json is stale: run python -m fxcore.operators.generate" if is_stale else "table.json is up to date")
+    return int(is_stale)
 
 
 if __name__ == "__main__":

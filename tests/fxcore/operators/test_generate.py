@@ -5,8 +5,7 @@ import json
 import pytest
 import torch
 
-from fxcore.operators import by_hand
-from fxcore.operators.generate import TABLE, TORCH_VERSION, main, table_text
+from fxcore.operators.generate import TABLE, TORCH_VERSION, facts_by_hand, main, table_text
 from fxcore.operators.table import operator_table
 
 made_with_this_torch = pytest.mark.skipif(
@@ -43,10 +42,22 @@ def test_the_table_has_one_operator_a_line_and_is_sorted():
 
 @made_with_this_torch
 def test_what_is_written_by_hand_is_not_said_by_the_schemas(monkeypatch):
-    written = by_hand.FLAGS
-    monkeypatch.setattr(by_hand, "FLAGS", {"random": frozenset()})
+    by_hand = facts_by_hand()
+    nothing = {fact: {} for fact in ("non_aliasing", "random", "mutates")}
+    monkeypatch.setattr("fxcore.operators.generate.facts_by_hand", lambda: by_hand | nothing)
 
     said = json.loads(table_text())
 
-    for fact in ("non_aliasing", "random"):
-        assert not [name for name in written[fact] if fact in said.get(name, ())]
+    for fact in nothing:
+        assert not [name for name in by_hand[fact] if fact in said.get(name, ())]
+
+
+def test_facts_by_hand_are_words_behind_a_prefix():
+    by_hand = facts_by_hand()
+
+    assert by_hand["writes_statistics"]["instance_norm"] == "use_input_stats"
+    assert by_hand["spelling"]["torch.nn.LeakyReLU"] == "leaky_relu"
+    assert "torch.nn.HuberLoss" in by_hand["non_aliasing"]
+    assert "operator.add" in by_hand["non_aliasing"]
+    assert "operator.getitem" not in by_hand["non_aliasing"]
+    assert {"append", "operator.iadd", "__iadd__"} <= by_hand["mutates"].keys()

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fxcore.operators import by_hand, generate
+from fxcore.operators import generate
 from fxcore.operators.table import (
     facts_of_function,
     facts_of_name,
@@ -22,6 +22,7 @@ from fxcore.operators.table import (
     operator_table,
 )
 
+BY_HAND = generate.facts_by_hand()
 SHAPES = [(2, 3), (3, 3), (4,), (2, 3, 4), (2, 3, 4, 4), (1, 2, 3, 4, 4), (), (1, 3, 3)]
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.complex64]
 # Reads memory that is not there when some of its optional arguments are missing.
@@ -75,7 +76,7 @@ def calls(overload: Any) -> Iterator[tuple[list[Any], Any]]:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_no_operator_that_is_non_aliasing_returns_storage_that_it_was_given():
-    overloads = generate._overloads()
+    overloads = generate.callable_overloads(tuple(BY_HAND["internal"]))
     names = [name for name, facts in operator_table().items() if "non_aliasing" in facts and name in overloads]
     ran, sharing = set(), set()
     for name in [name for name in names if name not in CRASHES]:
@@ -137,7 +138,7 @@ def test_no_function_written_in_python_that_is_non_aliasing_returns_storage_that
 
 
 def test_all_functions_written_in_python_have_an_example():
-    by_name = {name for name in by_hand.FLAGS["non_aliasing"] if "." not in name}
+    by_name = {name for name in BY_HAND["non_aliasing"] if "." not in name}
 
     assert by_name <= {name.split()[0] for name in WRITTEN_IN_PYTHON}
 
@@ -164,7 +165,7 @@ MODULE_ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(name for name in by_hand.FLAGS["non_aliasing"] if name.startswith("torch.nn.")))
+@pytest.mark.parametrize("name", sorted(name for name in BY_HAND["non_aliasing"] if name.startswith("torch.nn.")))
 def test_no_module_that_is_non_aliasing_returns_storage_that_it_was_given(name):
     kind = name.removeprefix("torch.nn.")
     module = getattr(nn, kind)(*MODULE_ARGUMENTS.get(kind, ())).eval()
@@ -273,7 +274,7 @@ def test_operators_that_python_writes_with_an_equals_sign_write_their_tensor(nam
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(by_hand.FLAGS["commutative"]))
+@pytest.mark.parametrize("name", sorted(BY_HAND["commutative"]))
 def test_operands_of_what_is_commutative_may_change_places(name):
     module, _, short = name.rpartition(".")
     function = getattr(operator if module == "operator" else torch, short)
@@ -290,7 +291,7 @@ def test_operands_of_what_is_commutative_may_change_places(name):
 def test_every_name_written_by_hand_is_one_of_torch_or_python():
     of_torch = [torch, torch.Tensor, F, torch.fft, torch.autograd.grad_mode, torch.amp.autocast_mode, nn.init, torch._C]
     owners = {"": [*of_torch, torch._C._nn, list, dict, set], "operator": [operator], "builtins": [builtins]}
-    names = {name for names in by_hand.FLAGS.values() for name in names}
+    names = {name for fact, names in BY_HAND.items() if fact != "internal" for name in names}
 
     for module, _, name in (name.rpartition(".") for name in names):
         if module in owners and not name.startswith("__"):
