@@ -1,4 +1,4 @@
-"""What each operator does beside computing its result: draws random numbers, writes, keeps state, talks."""
+"""What each operator does beside computing its result: draws random numbers, writes, keeps state, prints."""
 
 from __future__ import annotations
 
