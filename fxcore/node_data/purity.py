@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from fxcore import torch_fx_registry
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.operators.syntax import INPLACE_OPERATORS
+from fxcore.operators.table import facts_of_function, facts_of_name, names_mutation
 
 
-class _Node(Protocol):
-    @property
-    def op(self) -> str: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def args(self) -> tuple[Any, ...]: ...
-    @property
-    def kwargs(self) -> dict[str, Any]: ...
-
-
-def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
+def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
     """Tell whether `node` must stay in a graph even if nobody reads its value.
 
     Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
-    having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), methods and functions
-    that mutate in place by PyTorch's naming (`add_`, `operator.iadd`, `out=`, `inplace=True`) count too.
+    having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), what mutates counts too
+    (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), and so does what changes how all that follows computes.
     """
     op = node.op
     if op in ("placeholder", "output"):
@@ -37,13 +26,13 @@ def is_impure(node: _Node, module: Any, impure_random: bool = True) -> bool:
         # Without a module to ask, keeping a call that may do anything is the safe answer.
         return module is None or _module_is_impure(module, str(node.target))
     if op == "call_method":
-        return _names_mutation(str(node.target)) or _asks_for_mutation(node.kwargs)
+        return _method_mutates(str(node.target)) or _asks_for_mutation(node.kwargs)
     if op == "call_function":
         return function_is_impure(node.target, node.args, impure_random) or _asks_for_mutation(node.kwargs)
     return False
 
 
-def only_writes_first_argument(node: _Node, module: Any) -> bool:
+def only_writes_first_argument(node: Any, module: Any) -> bool:
     """Tell whether all that `node` does, besides computing its value, is to write into its first argument.
 
     False for overloads of torch.ops, which torch.fx keeps too, for random values, and where it is not known.
@@ -51,28 +40,17 @@ def only_writes_first_argument(node: _Node, module: Any) -> bool:
     if not node.args or "out" in node.kwargs:
         return False
     if node.op == "call_method":
-        return str(node.target) not in _RANDOM_METHODS
+        return "random" not in facts_of_name(str(node.target))
     if node.op == "call_function":
         return not function_is_impure(node.target) or (
-            _is_inplace_function(node.target) and not _is_registered(node.target) and not _draws(node.target)
+            _function_mutates(node.target)
+            and not _is_in(node.target, torch_fx_registry.side_effectful_functions())
+            and "random" not in facts_of_function(node.target)
         )
     if node.op == "call_module" and module is not None:
         called = _called_module(module, str(node.target))
         return not getattr(called, "_is_impure", False) and bool(getattr(called, "inplace", False))
     return False
-
-
-_RANDOM_METHODS = frozenset(
-    {"bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_"}
-)
-
-
-def _draws(function: Any) -> bool:
-    return function.__module__ == "torch.nn.init" or "dropout" in function.__name__ or function is torch.rrelu_
-
-
-def _is_registered(function: Any) -> bool:
-    return _is_in(function, torch_fx_registry.side_effectful_functions())
 
 
 def _module_is_impure(module: Any, path: str) -> bool:
@@ -87,12 +65,8 @@ def _called_module(module: Any, path: str) -> Any:
         return None
 
 
-_INPLACE_DUNDERS = frozenset(f"__{name}__" for name in (*INPLACE_OPERATORS, "delitem"))
-
-
-def _names_mutation(method: str) -> bool:
-    """Tell whether a Tensor method mutates by PyTorch's convention: one underscore at the end."""
-    return method in _INPLACE_DUNDERS or (method.endswith("_") and not method.endswith("__"))
+def _method_mutates(name: str) -> bool:
+    return names_mutation(name) or "mutates" in facts_of_name(name)
 
 
 def _asks_for_mutation(kwargs: dict[str, Any]) -> bool:
@@ -110,11 +84,12 @@ def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: b
     if _is_in(target, effectful) or _is_in(target, torch_fx_registry.random_functions()):
         return True
     if isinstance(target, OpOverload):
-        return bool(target._schema.is_mutable) or (impure_random and bool(target._nondeterministic_seeded))
+        # Asked of the tags: torch 2.6 has no `_nondeterministic_seeded`.
+        return bool(target._schema.is_mutable) or (impure_random and torch.Tag.nondeterministic_seeded in target.tags)
     schema = getattr(target, "_schema", None)
     if schema is not None and getattr(schema, "is_mutable", False):
         return True
-    return _is_inplace_function(target)
+    return _function_mutates(target) or "global_state" in facts_of_function(target)
 
 
 def _higher_order_is_impure(target: Any, args: tuple[Any, ...], effectful: set[Any]) -> bool:
@@ -131,9 +106,7 @@ def _is_in(target: Any, functions: Any) -> bool:
         return False
 
 
-def _is_inplace_function(target: Any) -> bool:
-    name = getattr(target, "__name__", "")
+def _function_mutates(target: Any) -> bool:
     module = getattr(target, "__module__", None) or ""
-    if module == "_operator":
-        return name in INPLACE_OPERATORS
-    return module.split(".")[0] == "torch" and _names_mutation(name)
+    is_named_so = module.split(".")[0] == "torch" and names_mutation(getattr(target, "__name__", ""))
+    return is_named_so or "mutates" in facts_of_function(target)

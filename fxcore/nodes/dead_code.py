@@ -2,81 +2,43 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
-
-import torch
-from torch import nn
-from torch.nn import functional
 
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.node_data.purity import only_writes_first_argument
-
-# Of layers and functions that compute a new tensor whatever they are given. Not here: views, and those that sometimes
-# hand back what they were given (dropout in eval mode, identity, contiguous, to, flatten).
-_LAYERS: tuple[type[nn.Module], ...] = (
-    *(nn.Linear, nn.Bilinear, nn.Conv1d, nn.Conv2d, nn.Conv3d),
-    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
-    *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm, nn.Embedding),
-)
-_TENSOR_METHODS = frozenset({"clone", "new_zeros", "new_ones", "new_empty", "new_full", "matmul", "mm", "bmm"})
-_FUNCTIONS: frozenset[Callable[..., Any]] = frozenset(
-    {
-        *(
-            functional.linear,
-            functional.conv1d,
-            functional.conv2d,
-            functional.conv3d,
-            functional.batch_norm,
-            functional.layer_norm,
-            functional.group_norm,
-            functional.embedding,
-        ),
-        *(functional.conv_transpose1d, functional.conv_transpose2d, functional.conv_transpose3d),
-        *(torch.clone, torch.matmul, torch.mm, torch.bmm, torch.addmm, torch.add, torch.sub, torch.mul, torch.div),
-        *(torch.zeros, torch.ones, torch.empty, torch.full, torch.zeros_like, torch.ones_like, torch.empty_like),
-        *(operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.neg),
-    }
-)
+from fxcore.operators.table import facts_of_function, facts_of_name, inplace_argument
 
 
-class _Node(Protocol):
-    @property
-    def op(self) -> str: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def kwargs(self) -> dict[str, Any]: ...
+def may_alias(node: Node, module: Any) -> bool:
+    """Tell whether the value of `node` may share memory with another value; True where that is not known.
 
-
-def is_fresh(node: _Node, module: Any) -> bool:
-    """Tell whether the value of `node` surely shares no memory with any other value.
-
-    False where that is not known. Paths are looked up in `module`.
+    Paths are looked up in `module`.
     """
     if "out" in node.kwargs:
-        return False
-    if node.op == "call_function":
-        return _is_fresh_function(node.target)
+        return True
     if node.op == "call_method":
-        return node.target in _TENSOR_METHODS
-    return node.op == "call_module" and module is not None and _is_fresh_layer(module, node.target)
+        return "non_aliasing" not in facts_of_name(str(node.target))
+    if node.op == "call_function":
+        return "non_aliasing" not in facts_of_function(node.target) or _may_work_in_place(node)
+    return node.op != "call_module" or module is None or _layer_may_alias(module, str(node.target))
 
 
-def _is_fresh_function(function: Any) -> bool:
+def _may_work_in_place(node: Node) -> bool:
+    inplace = inplace_argument(node.target)
+    return inplace is not None and (len(node.args) > inplace[0] or node.kwargs.get("inplace", False) is not False)
+
+
+def _layer_may_alias(module: Any, path: str) -> bool:
     try:
-        return function in _FUNCTIONS
-    except TypeError:  # not hashable, so none of ours
-        return False
-
-
-def _is_fresh_layer(module: Any, path: str) -> bool:
-    try:
-        return type(get_attribute(module, path)) in _LAYERS
+        layer = get_attribute(module, path)
     except AttributeError:
-        return False
+        return True
+    cls = type(layer)
+    is_of_torch = cls.__module__.startswith("torch.nn.modules.")
+    is_known = is_of_torch and "non_aliasing" in facts_of_name(f"torch.nn.{cls.__name__}")
+    return not is_known or bool(getattr(layer, "inplace", False))
 
 
 class _Graph(Protocol):
@@ -86,7 +48,7 @@ class _Graph(Protocol):
 
 
 def remove_unread(graph: _Graph, must_stay: Callable[[Node], bool]) -> int:
-    """Erase every node without readers that `must_stay` does not keep; return how many went."""
+    """Erase every node without readers that `must_stay` does not keep; return how many were erased."""
     removed = 0
     # Backwards: erasing a node may leave its inputs unread, and we meet those next.
     for node in reversed(list(graph.nodes)):
@@ -109,7 +71,7 @@ def _is_lost_write(node: Node, module: Any) -> bool:
         value = node.args[0]
         if not isinstance(value, Node) or not all(_sees_nothing(user, node, module) for user in value.users):
             return False
-        if is_fresh(value, module):
+        if not may_alias(value, module):
             return True
         if not value.is_impure():
             return False
@@ -118,7 +80,7 @@ def _is_lost_write(node: Node, module: Any) -> bool:
 
 
 def _sees_nothing(user: Node, writer: Node, module: Any) -> bool:
-    """Tell whether a reader of a value is `writer`, or an earlier one of its kind whose own value nobody reads."""
+    """Tell whether a reader of a value is `writer`, or another that only writes into it and that nobody reads."""
     return user is writer or (
         not user.users and user.args[:1] == writer.args[:1] and only_writes_first_argument(user, module)
     )

@@ -8,24 +8,7 @@ from dataclasses import replace
 from pytest_fxgraph.compare.graph_index import GraphIndex, accesses, graph_index_of
 from pytest_fxgraph.compare.node_hashes import NodeHashes
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
-
-_OPERATOR_NAMES = ("add", "mul", "and_", "or_", "xor", "eq", "ne")
-_TENSOR_NAMES = (
-    *("add", "mul", "multiply", "eq", "ne", "not_equal", "maximum", "minimum", "fmax", "fmin", "hypot", "isclose"),
-    *(
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "logaddexp",
-        "logaddexp2",
-    ),
-    *("gcd", "lcm"),
-)
-_FUNCTIONS = frozenset([f"operator.{name}" for name in _OPERATOR_NAMES] + [f"torch.{name}" for name in _TENSOR_NAMES])
-_METHODS = frozenset(_TENSOR_NAMES)
+from pytest_fxgraph.operator_table import facts_of_call
 
 
 def with_operands_in_order(expected: GraphDocument, obtained: GraphDocument) -> tuple[GraphDocument, GraphDocument]:
@@ -36,10 +19,9 @@ def with_operands_in_order(expected: GraphDocument, obtained: GraphDocument) -> 
 
 def is_commutative(node: NodeRecord) -> bool:
     """Tell whether the two operands of a node may change places, as far as the node itself shows."""
-    known = node.op == "call_function" and node.target in _FUNCTIONS
-    known = known or (node.op == "call_method" and node.target in _METHODS)
     # torch.add(x, y, alpha=2) is not commutative, nor is the + of tuples, lists and strings.
-    return known and len(node.args) == 2 and not node.kwargs and not any(text[:1] in '([{"' for text in node.args)
+    has_two_operands = len(node.args) == 2 and not node.kwargs and not any(text[:1] in '([{"' for text in node.args)
+    return has_two_operands and "commutative" in facts_of_call(node.op, node.target)
 
 
 def _in_order(document: GraphDocument, table: NodeHashes) -> GraphDocument:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pytest_fxgraph.document.effects.tables import FRESH_MODULES
+from fxcore.operators.table import facts_of_name
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.target_names import class_name
 
@@ -97,7 +97,7 @@ def _traits(cls: type) -> ModuleTraits:
         is_always_random=issubclass(cls, _ALWAYS_RANDOM),
         observes=module.startswith("torch.ao."),
         may_write_buffers=not module.startswith("torch.nn.") or cls.__name__.endswith("SpectralNorm"),
-        is_fresh=is_of_torch and cls.__name__ in FRESH_MODULES,
+        is_fresh=is_of_torch and "non_aliasing" in facts_of_name(f"torch.nn.{cls.__name__}"),
         parameters=_constructor_parameters(cls) if is_of_torch else (),
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from fxcore.operators.table import facts_of_name
 from pytest_fxgraph.document.effects.profiles import (
     PLAIN,
     ArgumentPlace,
@@ -16,13 +17,12 @@ from pytest_fxgraph.document.effects.profiles import (
     method_effects,
     module_effects,
 )
-from pytest_fxgraph.document.effects.tables import FRESH_ATTRIBUTES
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.module_traits import CalledModule
 
 
 class SharedStorage:
-    """Positions of nodes in sets; each set is named by its first position."""
+    """Positions of nodes in disjoint sets of those that may share storage; the first position names each set."""
 
     def __init__(self, count: int) -> None:
         self._parent = list(range(count))
@@ -48,62 +48,66 @@ class SharedStorage:
 Finder = Callable[[str], Any]
 
 _ENDS = ("placeholder", "output")
-_WITHOUT_PROFILE = (*_ENDS, "get_attr")
+_WITHOUT_EFFECTS = (*_ENDS, "get_attr")
 _SEQUENCES = (list, tuple)
 _NOTHING: Set[int] = frozenset()
 
 
 class EffectTexts:
-    """Finds the effects of nodes; `attribute` looks up what a path names in the graph's module."""
+    """Finds the effects of nodes. `attribute` looks up what a path names in the graph's module."""
 
     def __init__(self, node_type: type | None, attribute: Finder, called: Mapping[str, CalledModule]) -> None:
         self._node_type = node_type
         self._attribute = attribute
         self._called = called
-        self._profiles: dict[tuple[str, str], OperatorEffects] = {}
+        self._known: dict[tuple[str, str], OperatorEffects] = {}
 
     def of(self, nodes: Sequence[Any], targets: Sequence[str]) -> list[tuple[str, ...]]:
         """Give the effects of each node, whose targets are named already."""
-        profiles = [self._profile(node, target) for node, target in zip(nodes, targets, strict=True)]
+        all_effects = [self._effects(node, target) for node, target in zip(nodes, targets, strict=True)]
         kinds: list[tuple[str, ...]] = []
         written: dict[int, list[Any]] = {}
-        for position, (node, profile) in enumerate(zip(nodes, profiles, strict=True)):
-            if profile.is_plain and not node.kwargs:
+        for position, (node, effects) in enumerate(zip(nodes, all_effects, strict=True)):
+            if effects.is_plain and not node.kwargs:
                 kinds.append(())
                 continue
-            kinds.append(_kinds(node, profile))
-            if places := self._written(node, profile):
+            kinds.append(_kinds(node, effects))
+            if places := self._written(node, effects):
                 written[position] = places
-        if not written and not any("state" in each for each in kinds) and not any(each.is_ambient for each in profiles):
+        if (
+            not written
+            and not any("state" in each for each in kinds)
+            and not any(each.changes_global_state for each in all_effects)
+        ):
             return kinds
-        return _StorageEffects(nodes, profiles, self._nodes_in, self._attribute).added_to(kinds, written)
+        return _StorageEffects(nodes, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
 
-    def _profile(self, node: Any, target: str) -> OperatorEffects:
+    def _effects(self, node: Any, target: str) -> OperatorEffects:
         op = node.op
-        if op in _WITHOUT_PROFILE:
+        if op in _WITHOUT_EFFECTS:
             return PLAIN
         key = (op, target)
-        profile = self._profiles.get(key)
-        if profile is None:
-            profile = self._profiles[key] = self._new_profile(op, node.target, target)
-        return profile
+        effects = self._known.get(key)
+        if effects is None:
+            effects = self._known[key] = self._new_effects(op, node.target, target)
+        return effects
 
-    def _new_profile(self, op: str, target: Any, name: str) -> OperatorEffects:
+    def _new_effects(self, op: str, target: Any, name: str) -> OperatorEffects:
         if op == "call_function":
             return function_effects(target, name)
         if op == "call_method":
             return method_effects(name)
         called = self._called[name]
-        return module_effects(called.module, called.traits) if called.graph is None else _graph_profile(called.graph)
+        return module_effects(called.module, called.traits) if called.graph is None else _effects_of_graph(called.graph)
 
-    def _written(self, node: Any, profile: OperatorEffects) -> list[Any]:
+    def _written(self, node: Any, effects: OperatorEffects) -> list[Any]:
         """List the nodes whose storage a call writes."""
         args, kwargs = node.args, node.kwargs
         written = self._nodes_in(kwargs["out"]) if "out" in kwargs else []
-        if profile.writes and holds(profile.writes_condition, args, kwargs):
-            for place in profile.writes:
+        if effects.writes and holds(effects.writes_condition, args, kwargs):
+            for place in effects.writes:
                 written += self._nodes_in(_argument(place, args, kwargs))
-        if _is_true(profile.inplace and _argument(profile.inplace, args, kwargs)):
+        if _is_true(effects.inplace and _argument(effects.inplace, args, kwargs)):
             written += self._nodes_in(args[0] if args else kwargs.get("input"))
         return written
 
@@ -118,17 +122,17 @@ class EffectTexts:
 
 
 class _StorageEffects:
-    """The second half, for graphs in which something is written: who reads and writes which storage."""
+    """For graphs in which something is written: which nodes read and write which storage."""
 
     def __init__(
         self,
         nodes: Sequence[Any],
-        profiles: Sequence[OperatorEffects],
+        all_effects: Sequence[OperatorEffects],
         nodes_in: Callable[[Any], list[Any]],
         attribute: Finder,
     ) -> None:
         self._nodes = nodes
-        self._profiles = profiles
+        self._all_effects = all_effects
         self._nodes_in = nodes_in
         self._attribute = attribute
         self._position = {node: position for position, node in enumerate(nodes)}
@@ -138,8 +142,8 @@ class _StorageEffects:
 
     def added_to(self, kinds: list[tuple[str, ...]], written: dict[int, list[Any]]) -> list[tuple[str, ...]]:
         """Give the effects with the reads and writes of everything that is written somewhere."""
-        for position, (node, profile) in enumerate(zip(self._nodes, self._profiles, strict=True)):
-            self._join(position, node, profile)
+        for position, (node, effects) in enumerate(zip(self._nodes, self._all_effects, strict=True)):
+            self._join(position, node, effects)
         self._roots = roots = [self._storage.first(position) for position in range(len(self._nodes))]
         module_reads = self._module_reads()
         writes = {position: {roots[self._position[node]] for node in nodes} for position, nodes in written.items()}
@@ -148,44 +152,44 @@ class _StorageEffects:
                 writes.setdefault(position, set()).update(read)
         touched = set().union(*writes.values())
         result = []
-        ambient: int | None = None
+        global_state: int | None = None  # the first node that changes it
         for position, kind in enumerate(kinds):
             reads = self._reads(position, touched)
             if position in module_reads:
                 reads |= module_reads[position] & touched
-            if ambient is None and self._profiles[position].is_ambient:
-                ambient = position
+            if global_state is None and self._all_effects[position].changes_global_state:
+                global_state = position
             wrote = writes.get(position, _NOTHING)
-            is_told = reads or wrote or ambient is not None
-            result.append(kind + self._texts(position, wrote, reads, ambient) if is_told else kind)
+            is_told = reads or wrote or global_state is not None
+            result.append(kind + self._texts(position, wrote, reads, global_state) if is_told else kind)
         return result
 
-    def _join(self, position: int, node: Any, profile: OperatorEffects) -> None:
+    def _join(self, position: int, node: Any, effects: OperatorEffects) -> None:
         op, args = node.op, node.args
-        if profile.shares == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
+        if effects.aliases == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
             return  # the ordinary case of what follows
         if op == "get_attr":
             for key in _storages([self._attribute(node.target)]):
                 self._storage.join(position, self._holders.setdefault(key, position))
         elif op not in _ENDS:
-            for shared in self._shared(node, profile):
+            for shared in self._shared(node, effects):
                 self._storage.join(position, self._position[shared])
 
-    def _shared(self, node: Any, profile: OperatorEffects) -> list[Any]:
+    def _shared(self, node: Any, effects: OperatorEffects) -> list[Any]:
         """List the nodes whose storage a result may share."""
         args, kwargs = node.args, node.kwargs
-        if profile.inplace and _is_true(_argument(profile.inplace, args, kwargs)):
+        if effects.inplace and _is_true(_argument(effects.inplace, args, kwargs)):
             return self._nodes_in(args[0] if args else kwargs.get("input"))
         if "out" in kwargs:
             return self._nodes_in(kwargs["out"])
-        if profile.shares == "all":
+        if effects.aliases == "all":
             return self._nodes_in(args) + self._nodes_in(kwargs)
-        if profile.shares == "none":
+        if effects.aliases == "none":
             # Adding lists keeps their items.
             return [shared for each in args if isinstance(each, _SEQUENCES) for shared in self._nodes_in(each)]
-        if node.target is getattr and len(args) > 1 and args[1] in FRESH_ATTRIBUTES:
+        if node.target is getattr and len(args) > 1 and "non_aliasing" in facts_of_name(f"Tensor.{args[1]}"):
             return []
-        positions = (0,) if profile.shares == "first" else profile.shares
+        positions = (0,) if effects.aliases == "first" else effects.aliases
         named = [] if args else list(kwargs.values())
         return self._nodes_in([args[index] for index in positions if index < len(args)] + named)  # type: ignore[operator]  # "first" and positions are left
 
@@ -212,18 +216,18 @@ class _StorageEffects:
             reads.add(first)
         return reads
 
-    def _texts(self, position: int, writes: Set[int], reads: Set[int], ambient: int | None) -> tuple[str, ...]:
+    def _texts(self, position: int, writes: Set[int], reads: Set[int], global_state: int | None) -> tuple[str, ...]:
         names = self._nodes
         texts = [f"write %{names[first].name}" for first in sorted(writes)]
         texts += [f"read %{names[first].name}" for first in sorted(reads - writes)]
-        if ambient is not None and self._nodes[position].op not in _ENDS:
-            verb = "write" if self._profiles[position].is_ambient else "read"
-            texts.append(f"{verb} %{names[ambient].name}")
+        if global_state is not None and self._nodes[position].op not in _ENDS:
+            verb = "write" if self._all_effects[position].changes_global_state else "read"
+            texts.append(f"{verb} %{names[global_state].name}")
         return tuple(texts)
 
 
-def _kinds(node: Any, profile: OperatorEffects) -> tuple[str, ...]:
-    return profile.kinds if holds(profile.condition, node.args, node.kwargs) else ()
+def _kinds(node: Any, effects: OperatorEffects) -> tuple[str, ...]:
+    return effects.kinds if holds(effects.condition, node.args, node.kwargs) else ()
 
 
 def _argument(place: ArgumentPlace, args: Any, kwargs: Any) -> Any:
@@ -248,12 +252,12 @@ def _storage_key(tensor: torch.Tensor) -> Any:
     return pointer or ("id", id(tensor))
 
 
-def _graph_profile(document: GraphDocument) -> OperatorEffects:
+def _effects_of_graph(document: GraphDocument) -> OperatorEffects:
     """Sum up a graph that is called as a module: its own effects, and which of its inputs it writes."""
     inputs = [node.name for node in document.nodes if node.op == "placeholder"]
-    effects = [effect for node in document.nodes for effect in node.effects]
-    kinds = [kind for kind in ("random", "state", "io", "call") if kind in effects]
-    written = {effect[len("write %") :] for effect in effects if effect.startswith("write %")}
+    texts = {text for node in document.nodes for text in node.effects}
+    kinds = [kind for kind in ("random", "state", "io", "call") if kind in texts]
+    written = {text.removeprefix("write %") for text in texts if text.startswith("write %")}
     return OperatorEffects(
         kinds=tuple(kinds), writes=tuple((index, name) for index, name in enumerate(inputs) if name in written)
     )

@@ -1,9 +1,9 @@
-"""What each operator does beside computing its result: draws random numbers, writes, keeps state, talks."""
+"""What each operator does beside computing its result: draws random numbers, writes, keeps state, prints."""
 
 from __future__ import annotations
 
 import functools
-import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from pytest_fxgraph.document.effects import tables
+from fxcore.operators.table import Facts, facts_of_name, inplace_argument, names_mutation
 from pytest_fxgraph.document.module_traits import ModuleTraits, traits_of
 
 ArgumentPlace = tuple[int, str]
-Condition = tuple[int, tuple[str, ...], Any]
+Condition = Sequence[Any]  # position, names and default of an argument
 
 # Functions of these modules are known; those of all others are the user's.
 KNOWN_MODULES = frozenset({"torch", "operator", "builtins", "math", "cmath", "aten", "prims", "higher_order", "fxcore"})
@@ -23,20 +23,20 @@ KNOWN_MODULES = frozenset({"torch", "operator", "builtins", "math", "cmath", "at
 
 @dataclass(frozen=True)
 class OperatorEffects:
-    """What is known about a call target, the same for every call of it."""
+    """What a call target does beside computing its result, the same for every call of it."""
 
     kinds: tuple[str, ...] = ()  # "random", "io", "call", "state"
-    condition: Condition | None = None  # of `kinds`; a call whose argument is False has none
+    condition: Condition | None = None  # of `kinds`: a call whose argument is false has none
     writes: tuple[ArgumentPlace, ...] = ()
     writes_condition: Condition | None = None
     inplace: ArgumentPlace | None = None  # the argument that makes the call write its first one
-    shares: tuple[int, ...] | str = "all"  # arguments that the result may alias: "none", "first", "all", or positions
-    is_ambient: bool = False  # changes how all that follows computes
+    aliases: tuple[int, ...] | str = "all"  # arguments that the result may alias: "none", "first", "all", or positions
+    changes_global_state: bool = False  # changes how all that follows computes
 
     @cached_property
     def is_plain(self) -> bool:
         """Tell whether no call of this target has an effect, except by `out=` or `inplace=`."""
-        return not (self.kinds or self.writes or self.inplace or self.is_ambient)
+        return not (self.kinds or self.writes or self.inplace or self.changes_global_state)
 
 
 PLAIN = OperatorEffects()
@@ -44,98 +44,92 @@ FIRST: tuple[ArgumentPlace, ...] = ((0, "self"), (0, "input"))
 
 
 def method_effects(name: str) -> OperatorEffects:
-    """Give the profile of a method."""
-    if is_inplace_name(name) or name in tables.MUTATING_METHODS:
-        stores = name in tables.MUTATING_METHODS
-        kinds = ("random",) if name in tables.RANDOM else ()
-        return OperatorEffects(kinds=kinds, writes=FIRST, shares="all" if stores else "first")
-    if name in tables.RANDOM:
-        return OperatorEffects(kinds=("random",), shares="none")
-    if name in ("backward", "register_hook"):
-        return OperatorEffects(kinds=("state",), shares="first")
-    return OperatorEffects(shares="none" if name in tables.FRESH else "first")
+    """Return the effects of a method."""
+    facts = facts_of_name(name)
+    is_random = "random" in facts
+    stores = "mutates" in facts
+    if stores or names_mutation(name):
+        # A container keeps what it is given.
+        return OperatorEffects(("random",) * is_random, writes=FIRST, aliases="all" if stores else "first")
+    if is_random:
+        return OperatorEffects(("random",), aliases="none")
+    return OperatorEffects(("state",) * ("changes_state" in facts), aliases=_aliases(facts, "first"))
 
 
 def function_effects(target: Any, name: str) -> OperatorEffects:
-    """Give the profile of a function, whose stable name is known already."""
+    """Return the effects of a function, whose stable name is known already."""
     if isinstance(target, OpOverload):
-        return _overload_profile(target, name)
+        return _overload_effects(target, name)
     root, _, rest = name.partition(".")
-    short = name.rpartition(".")[2]
-    if name in tables.SIDE_EFFECTS:
-        return OperatorEffects(kinds=("io",), shares="none")
+    facts = facts_of_name(name)
+    if "side_effect" in facts:
+        return OperatorEffects(kinds=("io",), aliases="none")
     if root == "higher_order" or root not in KNOWN_MODULES:
         return OperatorEffects(kinds=("call",))
-    if root == "math" or root == "cmath":
-        return OperatorEffects(shares="none")
+    if root in ("math", "cmath"):
+        return OperatorEffects(aliases="none")
     if root in ("operator", "builtins"):
-        return _python_profile(name, short)
+        return _python_effects(rest, facts)
     if rest.startswith("Tensor."):
-        return method_effects(short)
-    return _torch_profile(target, short)
+        return method_effects(rest.rpartition(".")[2])
+    return _torch_effects(target, rest.rpartition(".")[2], facts)
 
 
-def is_inplace_name(name: str) -> bool:
-    """Tell whether a name says, as torch's names do, that the first argument is written."""
-    return name.endswith("_") and not name.endswith("__")
+def _python_effects(short: str, facts: Facts) -> OperatorEffects:
+    if "mutates" in facts:
+        return OperatorEffects(writes=((0, ""),), aliases="first")
+    return OperatorEffects(aliases=_aliases(facts, "first" if short in ("getitem", "getattr") else "all"))
 
 
-def _python_profile(name: str, short: str) -> OperatorEffects:
-    if name in tables.MUTATING_FUNCTIONS:
-        return OperatorEffects(writes=((0, ""),), shares="first")
-    fresh = tables.FRESH_OPERATORS if name.startswith("operator.") else tables.FRESH_BUILTINS
-    if short in fresh:
-        return OperatorEffects(shares="none")
-    return OperatorEffects(shares="first" if short in ("getitem", "getattr") else "all")
-
-
-def _torch_profile(target: Any, short: str) -> OperatorEffects:
-    if short in tables.AMBIENT:
-        return OperatorEffects(is_ambient=True, shares="none")
-    updated = tables.STATISTICS_UPDATED_WHEN.get(short)
-    if updated:
-        return OperatorEffects(writes=updated[0], writes_condition=updated[1], shares="none")
-    is_random = short in tables.RANDOM
+def _torch_effects(target: Any, short: str, facts: Facts) -> OperatorEffects:
+    if "global_state" in facts:
+        return OperatorEffects(changes_global_state=True, aliases="none")
+    writes, condition = _conditional_writes(facts)
     return OperatorEffects(
-        kinds=("random",) if is_random else (),
-        condition=tables.WHEN.get(short),
-        writes=FIRST if is_inplace_name(short) else (),
-        inplace=_inplace_argument(target),
-        shares="none" if short in tables.FRESH else "all",
+        kinds=("random",) * ("random" in facts),
+        condition=facts.get("random_if"),
+        writes=FIRST if names_mutation(short) else writes,
+        writes_condition=condition,
+        inplace=None if writes else inplace_argument(target),
+        aliases=_aliases(facts, "all"),
     )
 
 
-def _inplace_argument(target: Any) -> ArgumentPlace | None:
-    try:
-        parameters = list(inspect.signature(target).parameters)
-    except (TypeError, ValueError):  # most functions written in C have no signature
-        return None
-    return (parameters.index("inplace"), "inplace") if "inplace" in parameters else None
-
-
-def _overload_profile(target: OpOverload, name: str) -> OperatorEffects:
+def _overload_effects(target: OpOverload, name: str) -> OperatorEffects:
     """Read an operator's own schema, which says what it writes and what its results may alias."""
-    if name in tables.SIDE_EFFECTS:
-        return OperatorEffects(kinds=("io",), shares="none")
-    short = name.split(".")[-2]
-    arguments = list(enumerate(target._schema.arguments))
-    updated = tables.STATISTICS_UPDATED_WHEN.get(short, ((), None))
+    if "side_effect" in facts_of_name(name):
+        return OperatorEffects(kinds=("io",), aliases="none")
+    facts = facts_of_name(name.split(".")[-2])
+    schema = target._schema
+    arguments = list(enumerate(schema.arguments))
     writes = tuple((index, each.name) for index, each in arguments if each.alias_info and each.alias_info.is_write)
-    is_random = short in tables.RANDOM or any("nondeterministic_seeded" in str(tag) for tag in target.tags)
-    returns_alias = any(each.alias_info for each in target._schema.returns)
-    shares = tuple(index for index, each in arguments if each.alias_info) if returns_alias else "none"
-    return OperatorEffects(
-        kinds=("random",) if is_random else (),
-        condition=tables.WHEN.get(short),
-        writes=writes or updated[0],
-        writes_condition=None if writes else updated[1],
+    other_writes, condition = _conditional_writes(facts)
+    aliases: tuple[int, ...] | str = "none"
+    if any("maybe_aliasing" in str(tag) for tag in target.tags):
         # `dropout` and its like return their input where they have nothing to do, and say so by a tag only.
-        shares="all" if any("maybe_aliasing" in str(tag) for tag in target.tags) else shares,
+        aliases = "all"
+    elif any(each.alias_info for each in schema.returns):
+        aliases = tuple(index for index, each in arguments if each.alias_info)
+    return OperatorEffects(
+        kinds=("random",) * ("random" in facts or torch.Tag.nondeterministic_seeded in target.tags),
+        condition=facts.get("random_if"),
+        writes=writes or other_writes,
+        writes_condition=None if writes else condition,
+        aliases=aliases,
     )
+
+
+def _aliases(facts: Facts, otherwise: str) -> str:
+    return "none" if "non_aliasing" in facts else otherwise
+
+
+def _conditional_writes(facts: Facts) -> tuple[tuple[ArgumentPlace, ...], Condition | None]:
+    written, condition = facts.get("writes_if", ((), None))
+    return tuple((position, name) for position, name in written), condition
 
 
 def holds(condition: Condition | None, args: Any, kwargs: Any) -> bool:
-    """Tell whether a call may do what its profile says: only a literal false argument rules it out."""
+    """Tell whether a call may do what its effects say: only a literal false argument rules it out."""
     if condition is None:
         return True
     position, names, default = condition
@@ -144,11 +138,11 @@ def holds(condition: Condition | None, args: Any, kwargs: Any) -> bool:
 
 
 def module_effects(module: torch.nn.Module, traits: ModuleTraits | None = None) -> OperatorEffects:
-    """Give the profile of a called module, the modules inside it included."""
+    """Return the effects of a called module, the modules inside it included."""
     traits = traits or traits_of(type(module))
     if traits.is_inert and not module._modules:
         is_inplace = module.__dict__.get("inplace") is True
-        return _profile(False, False, is_inplace, traits.is_fresh and not is_inplace)
+        return _effects_of_module(False, False, is_inplace, traits.is_fresh and not is_inplace)
     if module._modules:
         parts = list(module.modules())
         draws, updates = any(map(is_random, parts)), any(map(updates_state, parts))
@@ -156,15 +150,15 @@ def module_effects(module: torch.nn.Module, traits: ModuleTraits | None = None) 
         is_inplace = any(map(_works_in_place, [module] if traits.is_of_torch else parts))
     else:
         draws, updates, is_inplace = is_random(module), updates_state(module), _works_in_place(module)
-    return _profile(draws, updates, is_inplace, traits.is_fresh and not is_inplace)
+    return _effects_of_module(draws, updates, is_inplace, traits.is_fresh and not is_inplace)
 
 
 @functools.cache  # of sixteen
-def _profile(draws: bool, updates: bool, is_inplace: bool, is_fresh: bool) -> OperatorEffects:
+def _effects_of_module(draws: bool, updates: bool, is_inplace: bool, is_new: bool) -> OperatorEffects:
     return OperatorEffects(
         kinds=("random",) * draws + ("state",) * updates,
         writes=((0, "input"),) if is_inplace else (),
-        shares="none" if is_fresh else "all",
+        aliases="none" if is_new else "all",
     )
 
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import math
@@ -55,11 +53,11 @@ def test_a_module_that_works_in_place_writes_its_input():
     assert module_effects(nn.ReLU()).writes == ()
 
 
-def test_the_result_of_a_layer_is_fresh_and_that_of_a_reshaping_module_is_not():
-    assert module_effects(nn.Linear(1, 1)).shares == "none"
-    assert module_effects(nn.ReLU(inplace=True)).shares == "all"
-    assert module_effects(nn.Flatten()).shares == "all"
-    assert module_effects(Observer()).shares == "all"
+def test_the_result_of_a_layer_shares_no_storage_and_that_of_a_reshaping_module_is_not():
+    assert module_effects(nn.Linear(1, 1)).aliases == "none"
+    assert module_effects(nn.ReLU(inplace=True)).aliases == "all"
+    assert module_effects(nn.Flatten()).aliases == "all"
+    assert module_effects(Observer()).aliases == "all"
 
 
 def test_training_matters_to_dropout_and_to_norms_with_statistics_alone():
@@ -74,7 +72,7 @@ def of_the_user(x):
     return x
 
 
-def profile_of(function):
+def effects_of(function):
     return function_effects(function, TargetNames(repr).name(function))
 
 
@@ -82,7 +80,7 @@ def profile_of(function):
     "function", [torch.rand, torch.bernoulli, F.gumbel_softmax, torch.ops.aten.rand.default, torch.Tensor.normal_]
 )
 def test_random_operators_are_known(function):
-    assert profile_of(function).kinds == ("random",)
+    assert effects_of(function).kinds == ("random",)
 
 
 @pytest.mark.parametrize(
@@ -101,25 +99,25 @@ def test_random_operators_are_known(function):
     ],
 )
 def test_what_is_random_in_training_only_is_judged_by_its_arguments(function, args, kwargs, is_random):
-    profile = profile_of(function)
+    effects = effects_of(function)
 
-    assert profile.kinds == ("random",)
-    assert holds(profile.condition, args, kwargs) is is_random
+    assert effects.kinds == ("random",)
+    assert holds(effects.condition, args, kwargs) is is_random
 
 
 @pytest.mark.parametrize(
     "function", [torch.relu_, F.relu_, torch.Tensor.add_, torch.nn.init.zeros_, operator.setitem, operator.iadd]
 )
 def test_functions_that_write_their_first_argument_are_known(function):
-    assert 0 in [position for position, _ in profile_of(function).writes]
+    assert 0 in [position for position, _ in effects_of(function).writes]
 
 
 def test_an_overload_says_itself_what_it_writes_and_aliases():
-    assert profile_of(torch.ops.aten.add_.Tensor).writes == ((0, "self"),)
-    assert profile_of(torch.ops.aten.add.out).writes == ((3, "out"),)
-    assert profile_of(torch.ops.aten.add.Tensor).writes == ()
-    assert profile_of(torch.ops.aten.add.Tensor).shares == "none"
-    assert profile_of(torch.ops.aten.view.default).shares == (0,)
+    assert effects_of(torch.ops.aten.add_.Tensor).writes == ((0, "self"),)
+    assert effects_of(torch.ops.aten.add.out).writes == ((3, "out"),)
+    assert effects_of(torch.ops.aten.add.Tensor).writes == ()
+    assert effects_of(torch.ops.aten.add.Tensor).aliases == "none"
+    assert effects_of(torch.ops.aten.view.default).aliases == (0,)
 
 
 def test_methods_that_end_with_one_underscore_write_their_object():
@@ -144,13 +142,29 @@ def test_methods_that_end_with_one_underscore_write_their_object():
     ],
 )
 def test_side_effects_and_functions_of_the_user_are_known(function, kinds):
-    assert profile_of(function).kinds == kinds
+    assert effects_of(function).kinds == kinds
 
 
-def test_results_of_well_known_operators_are_fresh_and_views_are_not():
-    assert profile_of(torch.add).shares == "none"
-    assert profile_of(operator.mul).shares == "none"
-    assert method_effects("softmax").shares == "none"
-    assert method_effects("view").shares == "first"
-    assert profile_of(torch.flatten).shares == "all"
-    assert profile_of(of_the_user).shares == "all"
+def test_results_of_well_known_operators_share_no_storage_and_views_do():
+    assert effects_of(torch.add).aliases == "none"
+    assert effects_of(operator.mul).aliases == "none"
+    assert method_effects("softmax").aliases == "none"
+    assert method_effects("view").aliases == "first"
+    assert effects_of(torch.flatten).aliases == "all"
+    assert effects_of(of_the_user).aliases == "all"
+
+
+def test_norms_write_their_statistics_while_they_train():
+    for function in (torch.batch_norm, torch.ops.aten.batch_norm.default):
+        effects = effects_of(function)
+        assert effects.writes == ((3, "running_mean"), (4, "running_var"))
+        assert holds(effects.writes_condition, (0, 0, 0, 0, 0, True), {})
+        assert not holds(effects.writes_condition, (0, 0, 0, 0, 0, False), {})
+    assert effects_of(F.batch_norm).writes == ((1, "running_mean"), (2, "running_var"))
+    assert not holds(effects_of(F.batch_norm).writes_condition, (), {})
+    assert holds(effects_of(F.instance_norm).writes_condition, (), {})
+
+
+def test_what_changes_how_all_that_follows_computes_is_known():
+    assert effects_of(torch._C._set_grad_enabled).changes_global_state
+    assert not effects_of(torch.relu).changes_global_state

@@ -50,6 +50,9 @@ MUTATIONS = {
     "operator": node_of(operator.iadd, 2),
     "assignment": node_of(operator.setitem, 3),
     "function": node_of(torch.relu_),
+    "container": node_of("append", 2),
+    "deletion": node_of(operator.delitem, 2),
+    "attribute": node_of(setattr, 3),
     "init": node_of(nn.init.zeros_),
     "out": node_of(torch.relu, out=torch.ones(1)),
     "inplace": node_of(F.relu, inplace=True),
@@ -59,6 +62,11 @@ MUTATIONS = {
 @pytest.mark.parametrize("node", MUTATIONS.values(), ids=MUTATIONS)
 def test_a_call_that_mutates_stays(node):
     assert node.is_impure()
+
+
+def test_a_call_that_changes_how_all_that_follows_computes_stays():
+    assert node_of(torch.set_default_dtype).is_impure()
+    assert node_of(torch.set_flush_denormal).is_impure()
 
 
 def test_a_name_that_merely_looks_like_a_mutation_is_pure():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import nn
 from torch.nn import functional
 
@@ -66,6 +67,40 @@ def test_what_is_written_into_a_value_that_nobody_reads_goes_with_it():
     assert [node.name for node in graph.nodes] == ["x", "add", "output"]
 
 
+def written_into_a_value_of_its_own(x):
+    functional.softmax(x, 0).mul_(2)
+    torch.linalg.inv(x).add_(1)
+    nn.init.zeros_(x.sum(0))
+    return x
+
+
+def test_any_operator_that_returns_new_storage_may_be_written_into_unseen():
+    graph = fxcore.symbolic_trace(written_into_a_value_of_its_own).graph
+
+    graph.eliminate_dead_code()
+
+    assert [node.name for node in graph.nodes] == ["x", "output"]
+
+
+class WritesThroughALayer(nn.Module):
+    def __init__(self, inplace):
+        super().__init__()
+        self.relu = nn.ReLU(inplace=inplace)
+
+    def forward(self, x):
+        self.relu(x).add_(1)
+        return x
+
+
+@pytest.mark.parametrize(("inplace", "kept"), [(False, ["x", "output"]), (True, ["x", "relu", "add_", "output"])])
+def test_a_layer_that_works_in_place_returns_what_it_was_given(inplace, kept):
+    graph = fxcore.symbolic_trace(WritesThroughALayer(inplace)).graph
+
+    graph.eliminate_dead_code()
+
+    assert [node.name for node in graph.nodes] == kept
+
+
 def written_into_a_reader(x):
     y = x.clone()
     y.add_(1)
@@ -80,6 +115,26 @@ def written_through_a_view(x):
 
 def written_into_an_input(x, y):
     x.add_(1)
+    return y
+
+
+def written_where_a_function_wrote(x):
+    functional.relu(x, True).add_(1)
+    return x
+
+
+def written_where_a_function_wrote_by_keyword(x):
+    functional.relu(x, inplace=True).add_(1)
+    return x
+
+
+def written_into_what_an_operator_gave_back(x):
+    x.type_as(x).add_(1)
+    return x
+
+
+def written_into_out(x, y):
+    torch.add(x, 1, out=y).mul_(2)
     return y
 
 
@@ -99,6 +154,10 @@ def written_by_init(x):
         (written_into_a_reader, "add_"),
         (written_through_a_view, "add_"),
         (written_into_an_input, "add_"),
+        (written_where_a_function_wrote, "add_"),
+        (written_where_a_function_wrote_by_keyword, "add_"),
+        (written_into_what_an_operator_gave_back, "add_"),
+        (written_into_out, "mul_"),
         (written_at_random, "uniform_"),
         (written_by_init, "uniform_"),
     ],

@@ -10,33 +10,18 @@ from torch.utils import _pytree as pytree
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.operators.table import operator_table
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 
 __all__ = ["CSEPass", "get_CSE_banned_ops"]
 
-aten = torch.ops.aten
-
-_RANDOM = (
-    "_fused_dropout",
-    "_standard_gamma",
-    "bernoulli",
-    "binomial",
-    "dropout",
-    "multinomial",
-    "native_dropout",
-    "normal",
-    "poisson",
-    "rand",
-    "rand_like",
-    "randint",
-    "randn",
-    "randperm",
-    "rrelu",
-)
-_IN_PLACE = ("add_", "div_", "lerp_", "mul_", "pow_", "relu_", "sigmoid_", "sub_", "tanh_")
-
-rand_ops = {getattr(aten, name) for name in _RANDOM}
-inplace_ops = {getattr(aten, name) for name in _IN_PLACE}
+_BANNED = {
+    getattr(torch.ops.aten, name.removeprefix("aten."))
+    for name, facts in operator_table().items()
+    if "cse_banned" in facts
+}
+inplace_ops = {packet for packet in _BANNED if packet.__name__.endswith("_")}
+rand_ops = _BANNED - inplace_ops
 
 
 def get_CSE_banned_ops() -> set[Any]:  # noqa: N802 - torch.fx's public name

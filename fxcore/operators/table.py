@@ -1,0 +1,69 @@
+"""The table of operators: plain data in `table.json`, the same whichever torch is installed.
+
+Each operator has the facts that hold for it. `non_aliasing`: its result never shares storage with an argument, unless
+it writes there. `random`, and `random_if`: only if an argument is true, given as (position, names, default).
+`mutates`: it writes its first argument. `writes_if`: it writes these arguments if one is true. `side_effect`,
+`global_state`, `commutative`, `cse_banned`, and `operator` with `parameters`: how `normalize` spells it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+_NOTHING: Facts = {}
+# Their functions are named after the module: torch.linalg.norm is linalg_norm.
+_PREFIXED = frozenset({"fft", "linalg", "special"})
+
+
+@functools.cache
+def operator_table() -> Mapping[str, Facts]:
+    """Return the facts of every operator in the table by its name. Read once, when first asked."""
+    table: dict[str, Facts] = json.loads(Path(__file__).with_name("table.json").read_text(encoding="utf-8"))
+    return table
+
+
+def facts_of_name(name: str) -> Facts:
+    """Return what is known of a function or method: `torch.nn.functional.relu`, `operator.add`, `clone`."""
+    table = operator_table()
+    module, _, short = name.rpartition(".")
+    own = table.get(name, _NOTHING)
+    if not module.startswith("torch"):
+        return own
+    if module == "torch.nn.init" and not short.endswith("_"):
+        short += "_"  # `normal` is the old name of `normal_`
+    family = module.rpartition(".")[2]
+    general = table.get(f"{family}_{short}") if family in _PREFIXED else None
+    return {**(general or table.get(short, _NOTHING)), **own}
+
+
+def facts_of_function(function: Any) -> Facts:
+    """Return what is known of a function of torch, `operator` or `builtins`; nothing of any other."""
+    name = getattr(function, "__name__", None)
+    module = getattr(function, "__module__", None)
+    if not isinstance(name, str) or not isinstance(module, str):
+        return _NOTHING
+    root = module.partition(".")[0]
+    if root in ("_operator", "builtins"):
+        return facts_of_name(f"{root.removeprefix('_')}.{name}")
+    return facts_of_name(f"{module}.{name}") if root == "torch" else _NOTHING
+
+
+def inplace_argument(function: Any) -> tuple[int, str] | None:
+    """Return position and name of the argument that makes `function` write its first one; None if it has none."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # most functions written in C have no signature
+        return None
+    return (parameters.index("inplace"), "inplace") if "inplace" in parameters else None
+
+
+def names_mutation(name: str) -> bool:
+    """Tell whether a name says, as torch's names do, that the first argument is written: one underscore at its end."""
+    return name.endswith("_") and not name.endswith("__")
