@@ -10,7 +10,8 @@ import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.attempt import GoldenAttempt, attempt_of
-from pytest_fxgraph.golden.comparison import GoldenComparison, GoldenRequest
+from pytest_fxgraph.golden.comparison import GoldenComparison
+from pytest_fxgraph.golden.obtained import GoldenRequest
 
 
 class GoldenExpectation:

@@ -1,26 +1,25 @@
-"""The command line that writes a golden, as a user can paste it where pytest was started."""
+"""Where the golden folder is, how paths in it are shown, and the command that writes a golden."""
 
 from __future__ import annotations
 
-import os
-import shlex
-from contextlib import suppress
-from typing import Any
-import pytest
-from pytest_fxgraph.settings import GOLDEN_DIR
 import functools
 import os
+import shlex
 from pathlib import Path, PurePosixPath
+
 import pytest
+
 from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
-
 _LONGEST_ID = 100
-_STARTED_IN = "fxgraph_started_in"
+STARTED_IN = "fxgraph_started_in"  # what the controller of pytest-xdist tells its workers
 
 
 def accepting_command(item: pytest.Item) -> str:
-    """Return the command that writes the goldens of this test, or of its file where the id is no word for a shell."""
+    """Return the command that writes the goldens of this test, or of its file where a shell would not read the id.
+
+    It can be pasted where the user's pytest was started.
+    """
     words = ["pytest", "--fx-update-golden"]
     folder = item.config.getoption(GOLDEN_DIR.key)
     if folder is not None:
@@ -28,14 +27,8 @@ def accepting_command(item: pytest.Item) -> str:
     return " ".join([*words, _target(item)])
 
 
-def tell_worker(node: Any) -> None:
-    """Tell a worker of pytest-xdist where the user's pytest was started; on another machine it has no way to know."""
-    with suppress(ValueError):  # on another drive than rootdir
-        node.workerinput[_STARTED_IN] = os.path.relpath(node.config.invocation_params.dir, node.config.rootpath)
-
-
 def _started_in(config: pytest.Config) -> str:
-    told = getattr(config, "workerinput", {}).get(_STARTED_IN)
+    told = getattr(config, "workerinput", {}).get(STARTED_IN)
     return str(config.invocation_params.dir) if told is None else os.path.join(config.rootpath, told)
 
 
