@@ -40,7 +40,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("fxcore", "pytest_fxgraph")
-MIRROR_LIMIT, GROUP_LIMIT = 120, 900  # seconds
+MIRROR_LIMIT, GROUP_LIMIT = 120, 1800  # seconds
 _MEMORY_LIMIT = 24 << 30  # bytes of address space: a mutant that allocates without end must not take the machine down
 _PASSED, _NOTHING_COLLECTED = 0, 5  # exit statuses of pytest
 _BROAD = {
@@ -406,7 +406,7 @@ def doubtful(results: Sequence[Result], tree: Path) -> Iterator[Result]:
     tests = sorted({result.test for result in results if result.test})
     failing = run_pytest(tree, tests, 4 * GROUP_LIMIT, stop_at_first=False)[1] if tests else []
     groups = {result.group for result in results if result.test == ""}
-    failing_groups = {group for group in groups if run_pytest(tree, group, MIRROR_LIMIT)[0]}
+    failing_groups = {group for group in groups if run_pytest(tree, group, GROUP_LIMIT)[0]}
     for result in results:
         if result.test in failing or (result.test == "" and result.group in failing_groups):
             yield replace(result, is_doubtful=True)

@@ -22,7 +22,7 @@ REPORTS = (".json",)
 
 MARKER = (
     "fx(level=..., commutative=..., normalize=..., constants=..., rtol=..., atol=..., seed=...): "
-    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture goes before it."
+    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
 )
 
 
@@ -32,7 +32,7 @@ class Setting:
 
     name: str  # keyword of the fixture and of the marker
     default: Any
-    form: str  # what a right value looks like, in words
+    form: str  # what a right value looks like, for messages
     parse: Callable[[object], Any]  # the value, or a ValueError
     help: str = ""  # with it, the setting is a command-line option and an ini key as well
     metavar: str | None = None
@@ -49,7 +49,7 @@ class Setting:
         return "fx_" + self.name
 
     def read(self, value: object, place: str) -> Any:
-        """Return the value as the code uses it; refuse what has another form, naming the place it came from."""
+        """Return the value as the code uses it; raise pytest.UsageError for another form, naming where it was set."""
         try:
             return self.parse(value)
         except ValueError:
@@ -196,7 +196,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Refuse wrong values of options and ini keys before anything is collected."""
+    """Check options and ini keys before anything is collected; raise pytest.UsageError for wrong values."""
     for setting in _OPTIONS:
         value_of_config(setting, config)
     _check_companions(config)
@@ -206,7 +206,7 @@ def check_options(config: pytest.Config) -> None:
 
 
 def _check_companions(config: pytest.Config) -> None:
-    """Refuse options that say nothing without another one."""
+    """Refuse options that have no effect without another one."""
     if config.getoption("fx_update_golden"):
         return
     if config.getoption("fx_update_only"):
@@ -216,7 +216,7 @@ def _check_companions(config: pytest.Config) -> None:
 
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
-    """Refuse `fx` markers with wrong values, naming the first test that carries one."""
+    """Raise pytest.UsageError for the first `fx` marker with a wrong value, naming its test."""
     for item in items:
         for mark in item.iter_markers("fx"):
             _check_marker(mark, item)
@@ -233,7 +233,11 @@ def _check_marker(mark: pytest.Mark, item: pytest.Item) -> None:
 
 
 def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> Any:
-    """Return the value that holds for one comparison in this test; `None` as an argument means not given."""
+    """Return the value that holds for one comparison in this test; `None` as an argument means not given.
+
+    Raises pytest.UsageError for a value of another form, naming where it was set, and LevelError for a level given as
+    an argument that does not exist.
+    """
     if argument is not None:
         return _of_argument(setting, argument)
     for mark in item.iter_markers("fx"):
@@ -252,7 +256,10 @@ def _of_argument(setting: Setting, argument: object) -> Any:
 
 
 def value_of_config(setting: Setting, config: pytest.Config) -> Any:
-    """Return the value that holds for the whole run: command line, then ini, then default."""
+    """Return the value that holds for the whole run: command line, then ini, then default.
+
+    Raises pytest.UsageError for a value of another form.
+    """
     given = config.getoption(setting.key)
     if given is not None:
         return setting.read(given, setting.option)
@@ -263,7 +270,7 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
 
 
 def wants_collection_record(config: pytest.Config) -> bool:
-    """Tell whether it is of interest, in this run, which goldens no test asked for."""
+    """Tell whether this run has to find out which goldens no test asked for."""
     is_asked = config.getoption("fx_prune_golden") or config.getoption("fx_report")
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
 

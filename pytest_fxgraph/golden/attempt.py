@@ -12,8 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome
 
-# A test that checks fifty goldens in a loop: this many are told in the assertion, all of them in report sections.
-_MOST_TOLD = 5
+# A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
+_MOST_SHOWN = 5
 _ATTRIBUTE = "fxgraph_outcomes"  # of a report
 
 
@@ -71,9 +71,9 @@ def _failure_message(failures: list[str]) -> str:
     if len(failures) == 1:
         return failures[0]
     lines = [f"{len(failures)} goldens of this test do not match"]
-    lines += failures[:_MOST_TOLD]
-    if len(failures) > _MOST_TOLD:
-        lines.append(f"and {len(failures) - _MOST_TOLD} more, each in a report section of its own")
+    lines += failures[:_MOST_SHOWN]
+    if len(failures) > _MOST_SHOWN:
+        lines.append(f"and {len(failures) - _MOST_SHOWN} more, each in a report section of its own")
     return "\n\n".join(lines)
 
 

@@ -20,16 +20,16 @@ def accepting_command(item: pytest.Item) -> str:
 
     It can be pasted where the user's pytest was started.
     """
-    words = ["pytest", "--fx-update-golden"]
+    parts = ["pytest", "--fx-update-golden"]
     folder = item.config.getoption(GOLDEN_DIR.key)
     if folder is not None:
-        words += [GOLDEN_DIR.option, shlex.quote(folder)]
-    return " ".join([*words, _target(item)])
+        parts += [GOLDEN_DIR.option, shlex.quote(folder)]
+    return " ".join([*parts, _target(item)])
 
 
 def _started_in(config: pytest.Config) -> str:
-    told = getattr(config, "workerinput", {}).get(STARTED_IN)
-    return str(config.invocation_params.dir) if told is None else os.path.join(config.rootpath, told)
+    folder = getattr(config, "workerinput", {}).get(STARTED_IN)
+    return str(config.invocation_params.dir) if folder is None else os.path.join(config.rootpath, folder)
 
 
 def _target(item: pytest.Item) -> str:
@@ -52,7 +52,7 @@ def shown(path: PurePosixPath, config: pytest.Config) -> str:
 
 
 def within_folder(shown_path: str, config: pytest.Config) -> PurePosixPath:
-    """Return a shown path as the store takes it: relative to the folder."""
+    """Return the path that a GoldenStore takes, relative to its folder, of a shown one."""
     return PurePosixPath(shown_path).relative_to(_prefix(config))
 
 

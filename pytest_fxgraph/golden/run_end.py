@@ -1,4 +1,4 @@
-"""What is done at the end of a run: unused goldens are judged and pruned, reports are written, and the summary told."""
+"""What is done at the end of a run: unused goldens are judged and pruned, reports and the summary written."""
 
 from __future__ import annotations
 

@@ -49,10 +49,9 @@ class Worker:
 
 
 def check_remote_golden(outcome: Outcome, report: pytest.TestReport, config: pytest.Config) -> str | None:
-    """Compare the golden that a remote worker compared with to the one that lies here.
+    """Check that a remote worker compared with the golden that lies here; return what is wrong, None if nothing is.
 
-    Asked before anything is written for the outcome: what a worker calls new may have been here for long.
-    Returns what is wrong, in words; None if nothing is, or if the worker shares this folder.
+    To be called before anything is written for the outcome: what a worker calls new may have been here for long.
     """
     if not _ran_elsewhere(report):
         return None
