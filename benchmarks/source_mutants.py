@@ -294,20 +294,20 @@ def importers_of(path: str, root: Path) -> list[str]:
     )
 
 
-def groups_of(path: str, root: Path) -> list[tuple[tuple[str, ...], int]]:
+def groups_of(path: str, root: Path, *, near: bool = False) -> list[tuple[tuple[str, ...], int]]:
     """Return the groups of tests that a mutant of a file meets, nearest first, each with its limit in seconds."""
     mirror = mirror_of(path)
     folder = os.path.dirname(mirror)
     broad = _BROAD[path.partition("/")[0]]
-    near = tuple(
+    importers = tuple(
         each for each in importers_of(path, root) if each != mirror and not each.startswith((*broad, folder + "/"))
     )
     if folder == "tests":  # the plugin's root: its tests stand beside the folders
         beside = tuple(sorted(test.relative_to(root).as_posix() for test in (root / "tests").glob("test_*.py")))
     else:
         beside = (folder,)
-    groups = [((mirror,), MIRROR_LIMIT), (near, GROUP_LIMIT), (beside, GROUP_LIMIT)]
-    groups += [((each,), GROUP_LIMIT) for each in broad]
+    groups = [((mirror,), MIRROR_LIMIT), (importers, GROUP_LIMIT), (beside, GROUP_LIMIT)]
+    groups += [((each,), GROUP_LIMIT) for each in broad if not near]
     there = [(tuple(each for each in paths if (root / each).exists()), limit) for paths, limit in groups]
     return [(paths, limit) for paths, limit in there if paths]
 
@@ -363,14 +363,14 @@ def run_pytest(tree: Path, paths: Sequence[str], limit: float, *, stop_at_first:
     return f"exit status {status}", failed
 
 
-def run_mutant(mutant: Mutant, tree: Path) -> Result:
-    """Apply a mutant in a copy of the tree, run its groups of tests until one fails, and take it back."""
+def run_mutant(mutant: Mutant, tree: Path, *, near: bool = False) -> Result:
+    """Apply a mutant in a copy of the tree, run its groups of tests, or the near ones, until one fails, and undo it."""
     place = tree / mutant.path
     source = place.read_text(encoding="utf-8")
     start = time.monotonic()
     place.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        for paths, limit in groups_of(mutant.path, tree):
+        for paths, limit in groups_of(mutant.path, tree, near=near):
             reason, failed = run_pytest(tree, paths, limit)
             if reason:
                 return Result(mutant, failed[0] if failed else "", paths, reason, time.monotonic() - start)
@@ -379,7 +379,7 @@ def run_mutant(mutant: Mutant, tree: Path) -> Result:
     return Result(mutant, None, seconds=time.monotonic() - start)
 
 
-def run_all(mutants: Sequence[Mutant], jobs: int) -> Iterator[Result]:
+def run_all(mutants: Sequence[Mutant], jobs: int, *, near: bool = False) -> Iterator[Result]:
     """Yield the result of each mutant as it comes, then again those that turn out to be doubtful."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: queue.Queue[Path] = queue.Queue()
@@ -389,7 +389,7 @@ def run_all(mutants: Sequence[Mutant], jobs: int) -> Iterator[Result]:
         def run(mutant: Mutant) -> Result:
             tree = trees.get()
             try:
-                return run_mutant(mutant, tree)
+                return run_mutant(mutant, tree, near=near)
             finally:
                 trees.put(tree)
 
@@ -437,13 +437,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--count", type=int, default=100, help="how many mutants to choose by chance (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="what chance begins from (default 0)")
-    parser.add_argument("--package", choices=PACKAGES, help="change only files of this package")
+    parser.add_argument("--package", help="change only files of this package or folder: fxcore, fxcore/matching")
+    parser.add_argument(
+        "--near", action="store_true", help="leave out differential, workflow and trust: faster, not final"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="how many mutants run at a time (default 2)")
     parser.add_argument("--only", action="append", default=[], metavar="PATH::LINE:COLUMN:KIND", help="run this mutant")
     parser.add_argument("--out", type=Path, help="write the results to this JSON file, after each mutant")
     parser.add_argument("--list", action="store_true", help="print the chosen mutants, all with --count 0; run nothing")
     options = parser.parse_args(arguments)
     mutants = all_mutants(ROOT, (options.package,) if options.package else PACKAGES)
+    if not mutants:
+        parser.error(f"there are no sources in {options.package}; the packages are {', '.join(PACKAGES)}")
     try:
         picked = chosen(mutants, options.count or len(mutants), options.seed, options.only)
     except ValueError as error:
@@ -453,7 +458,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{mutant}  `{' '.join(mutant.before.split())}` -> `{' '.join(mutant.after.split())}`")
         return 0
     results: dict[Mutant, Result] = {}
-    for result in run_all(picked, options.jobs):
+    for result in run_all(picked, options.jobs, near=options.near):
         results[result.mutant] = result
         print(f"{len(results):3d} {result.seconds:5.0f} s  {result}", flush=True)
         if options.out:

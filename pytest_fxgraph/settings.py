@@ -71,22 +71,16 @@ def _yes_or_no(value: object) -> bool:
     return value
 
 
-def _tolerance(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise ValueError
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError
-    return number
+def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
+            raise ValueError
+        number = kind(value)
+        if not 0 <= number < math.inf:
+            raise ValueError
+        return number
 
-
-def _whole_number(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ValueError
-    number = int(value)
-    if number < 0:
-        raise ValueError
-    return number
+    return parse
 
 
 def _folder(value: object) -> str:
@@ -107,7 +101,7 @@ RTOL = Setting(
     "rtol",
     None,
     "a number that is not negative, such as 1e-5",
-    _tolerance,
+    _not_negative(float),
     "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
 )
@@ -115,7 +109,7 @@ ATOL = Setting(
     "atol",
     None,
     "a number that is not negative, such as 1e-8",
-    _tolerance,
+    _not_negative(float),
     "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
 )
@@ -123,7 +117,7 @@ SEED = Setting(
     "seed",
     0,
     "a whole number that is not negative",
-    _whole_number,
+    _not_negative(int),
     "seed from which fx_equivalence and fx_transform draw (default: 0)",
     "NUMBER",
 )

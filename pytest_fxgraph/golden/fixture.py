@@ -29,7 +29,7 @@ class GoldenExpectation:
         self._request = request
 
     def __eq__(self, subject: object) -> bool:
-        """Compare the subject with its golden; return True, or raise the error that `compare` of the comparison returns."""
+        """Compare the subject with its golden; return True, or raise the error that the comparison returns."""
         __tracebackhide__ = True
         error = self._comparison.compare(subject, self._request)
         if error is not None:
