@@ -24,11 +24,13 @@ class Controller:
     def __init__(self, record: CollectionRecord | None) -> None:
         self._record = record
 
+    @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker where the user's pytest was started; on another machine it has no way to know."""
         with suppress(ValueError):  # on another drive than rootdir
             node.workerinput[STARTED_IN] = os.path.relpath(node.config.invocation_params.dir, node.config.rootpath)
 
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add what a worker collected to the record; a worker that crashed sends nothing."""
         sent = getattr(node, "workeroutput", {}).get(_COLLECTION)

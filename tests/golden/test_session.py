@@ -21,15 +21,21 @@ def session(tmp_path):
     return GoldenSession(SimpleNamespace(rootpath=tmp_path, getoption=lambda name, default=None: options[name]))
 
 
-def finish(session, *outcomes, failing=None, outcome="passed", phases=("setup", "call", "teardown"), **fields):
+def finish(
+    session, *outcomes, failing=None, outcome="passed", phases=("setup", "call", "teardown"), node=None, **fields
+):
     """Report a test that made these outcomes, of which one phase may not have passed."""
     for when in phases:
-        report = SimpleNamespace(nodeid=ID, when=when, outcome=outcome if when == failing else "passed")
+        report = SimpleNamespace(nodeid=ID, when=when, outcome=outcome if when == failing else "passed", node=node)
         if when == failing:
             vars(report).update(fields)
         if when == "teardown":
             attach_outcomes(outcomes, report)
         session.pytest_runtest_logreport(report)
+
+
+# A worker of pytest-xdist on another machine.
+REMOTE = SimpleNamespace(gateway=SimpleNamespace(spec=SimpleNamespace(popen=False)))
 
 
 def golden(session):
@@ -105,6 +111,20 @@ def test_two_tests_that_want_the_same_text_write_it_once(session):
     assert session.written == [UPDATED.golden]
     assert session.errors == []
     assert session.summary() == "2 goldens written"
+
+
+def test_a_remote_worker_that_compared_with_another_golden_writes_nothing(session):
+    finish(session, replace(UPDATED, expected_digest="0" * 64), node=REMOTE)
+
+    assert golden(session) is None
+    assert session.errors[0].startswith("cannot trust what a worker says of golden/test_a/test_x.yaml: its copy is not")
+
+
+def test_what_this_run_has_written_is_newer_than_the_copy_of_a_remote_worker(session):
+    finish(session, UPDATED)
+    finish(session, replace(MATCHED, expected_digest="0" * 64), node=REMOTE)
+
+    assert session.errors == []
 
 
 def test_a_golden_that_cannot_be_written_is_an_error_and_not_written(session):
