@@ -23,29 +23,40 @@ from pytest_fxgraph.report.text import short_lines
 
 
 def diff_graphs(expected: Any, obtained: Any) -> Difference:
-    """Compare two subjects at level `structure` and return what differs, which may be nothing."""
+    """Compare two subjects at level `structure` and return what differs, which may be nothing.
+
+    A subject is whatever a fixture takes: a module or function, which is traced, or a graph. Raises SubjectError for
+    anything else, and CaptureError if a module cannot be traced.
+    """
     return compare_documents(_document_of(expected), _document_of(obtained))
 
 
 def assert_graph_equal(
     expected: Any, obtained: Any, *, level: str = "structure", commutative: bool = False, normalize: bool = False
 ) -> None:
-    """Compare two subjects; an AssertionError names what differs."""
+    """Compare two subjects at a level: "exact", "structure", "ops" or "signature".
+
+    With `commutative`, the order of the operands of commutative operators does not count; with `normalize`, neither
+    does the spelling of an operator. Raises AssertionError if they differ, naming what does, LevelError for another
+    level, and SubjectError or CaptureError where `diff_graphs` raises them.
+    """
     __tracebackhide__ = True
     comparison_at(level)  # a wrong level is refused before two models are traced
     difference = compare_documents(
         _document_of(expected), _document_of(obtained), level=level, commutative=commutative, normalize=normalize
     )
     if not difference.is_empty:
-        raise AssertionError("\n".join(_words_of(difference)))
+        raise AssertionError("\n".join(_mismatch_lines(difference)))
 
 
 def assert_graph_matches_golden(
     subject: Any, path: str | os.PathLike[str], *, level: str = "structure", update: bool = False
 ) -> None:
-    """Compare a subject with the golden file at `path`; an AssertionError names what differs.
+    """Compare a subject with the golden file at `path`, at the level "exact", "structure", "ops" or "signature".
 
     With `update`, a golden that is missing or does not match is written instead, and one that matches is left as it is.
+    Raises AssertionError if they differ, naming what does, GoldenMissingError if there is no golden, GoldenFormatError
+    if it cannot be read, GoldenWriteError if it cannot be written, and otherwise what `assert_graph_equal` raises.
     """
     __tracebackhide__ = True
     comparison_at(level)
@@ -79,9 +90,11 @@ def assert_equivalent(
     grads: bool = False,
     seed: int = 0,
 ) -> None:
-    """Run a model and a graph on the same inputs and compare all that can be seen; an AssertionError names the rest.
+    """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 
-    Both run in the mode, train or eval, that they are in, and are left as they were.
+    `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol` the tolerance follows the
+    dtype. Both run in the mode, train or eval, that they are in, and are left as they were. Raises AssertionError if
+    they differ, with statistics and the first node that does, and InputsError for inputs of another form.
     """
     __tracebackhide__ = True
     check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads, seed=seed)
@@ -95,11 +108,12 @@ def assert_ops(
     in_order: Iterable[Any] = (),
     only_from: Iterable[Any] | None = None,
 ) -> None:
-    """Check which operators the graph of a subject calls; an AssertionError names what is otherwise.
+    """Check which operators the graph of a subject calls.
 
     `count` says how often each of some targets is called, `absent` which never, `in_order` which one after the other,
     `only_from` the only ones that may be. Targets are functions, classes of modules, names of methods, and globs such
-    as "aten.batch_norm*". Raises GateError if nothing is asked.
+    as "aten.batch_norm*". Raises AssertionError if the graph calls others, naming them, and GateError if nothing is
+    asked or a target names no operator.
     """
     __tracebackhide__ = True
     targets, forbidden, sequence = dict(count or {}), tuple(absent), tuple(in_order)
@@ -122,7 +136,7 @@ def _document_of(subject: Any) -> GraphDocument:
     return build_document(to_graph_module(subject))
 
 
-def _words_of(difference: Difference) -> list[str]:
+def _mismatch_lines(difference: Difference) -> list[str]:
     # There is no golden here, and nothing to accept.
     first, *rest = short_lines(difference, golden="the obtained graph", command="")
     return [first, *rest[:-2], f"  compared at level {difference.level}"]

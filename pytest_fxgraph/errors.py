@@ -2,14 +2,14 @@
 
 
 class GateError(Exception):
-    """The gate could not do its work: what, to which file or option, why, and what to do now.
+    """Something could not be done: the message says what, to which file or option, why, and what to do now.
 
     A mismatch between a graph and its golden is not a GateError but an AssertionError.
     """
 
 
 class SubjectError(GateError, TypeError):
-    """What was handed over is not a graph, and no adapter knows how to make it one."""
+    """An object is no graph, module or function, and no `pytest_fxgraph_adapt` hook turns it into one."""
 
 
 class GoldenError(GateError):
@@ -21,7 +21,7 @@ class GoldenMissingError(GoldenError, FileNotFoundError):
 
 
 class GoldenFormatError(GoldenError, ValueError):
-    """A golden file is not what its format promises: corrupt, foreign, too large or too deep."""
+    """A golden file does not have the format of goldens: it is corrupt, foreign, too large or too deep."""
 
 
 class GoldenVersionError(GoldenFormatError):
@@ -29,7 +29,7 @@ class GoldenVersionError(GoldenFormatError):
 
 
 class GoldenNameError(GoldenError, ValueError):
-    """A golden's name is refused: it leaves the golden folder, or has a meaning of its own."""
+    """A golden cannot have this name: it leaves the golden folder, or it is reserved."""
 
 
 class GoldenWriteError(GoldenError, OSError):
@@ -37,7 +37,7 @@ class GoldenWriteError(GoldenError, OSError):
 
 
 class DocumentError(GateError):
-    """A graph cannot be written down as a golden: it holds something without a stable text."""
+    """A graph cannot be written as a golden: it holds something whose text changes from run to run."""
 
 
 class LevelError(GateError, ValueError):
@@ -49,7 +49,7 @@ class CaptureError(GateError, ValueError):
 
 
 class InputsError(GateError, TypeError):
-    """Inputs were handed over in another form than a tuple of positional arguments or a lone tensor."""
+    """Inputs are neither a tuple of positional arguments nor one tensor."""
 
 
 class ReportError(GateError, ValueError):

@@ -1,4 +1,4 @@
-"""The fixtures. What they need of torch is imported inside, when a test first asks for one."""
+"""The fixtures. What needs torch is imported inside them, when a test first asks for one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pytest_fxgraph.rewrite import RewriteResult
     from pytest_fxgraph.transform.fixture import TransformCheck
 
-_BUFFER_POOL = pytest.StashKey["BufferPool"]()
+_BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
 BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_rewrite")
 
 
 @pytest.fixture(scope="session")
 def fx_trace() -> Callable[..., Any]:
-    """Trace a model to an fxcore.GraphModule; a failure names the line of the model.
+    """Trace a model to an fxcore.GraphModule; a model that cannot be traced fails the test, naming the model's line.
 
     fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
     """
@@ -37,16 +37,16 @@ def fx_trace() -> Callable[..., Any]:
         try:
             return trace(model, **options)
         except CaptureError as error:
-            words = str(error)
-        # Outside the handler: the report is the letter alone, without the frames of the tracer below it.
-        pytest.fail(words, pytrace=False)
+            message = str(error)
+        # Outside the handler: the report is the message alone, without the frames of the tracer below it.
+        pytest.fail(message, pytrace=False)
 
     return trace_or_fail
 
 
 @pytest.fixture
 def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
-    """Compare a graph with its golden file: assert subject == fx_golden.
+    """Compare a graph with its golden file: assert subject == fx_golden. A mismatch is an AssertionError.
 
     fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch.
     """
@@ -58,24 +58,25 @@ def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
 
 @pytest.fixture
 def fx_equivalence(request: pytest.FixtureRequest) -> Equivalence:
-    """Run a model eagerly and as a graph on the same inputs and compare; return the GraphModule.
+    """Run a model eagerly and as a graph on the same inputs and compare; an AssertionError names what differs.
 
+    Returns the GraphModule.
     fx_equivalence(model, inputs, *, graph=None, kwargs=None, rtol=None, atol=None, grads=False, modes=("eval",), ...)
     """
     from pytest_fxgraph.equivalence.fixture import Equivalence
 
-    return Equivalence(**_numeric_settings(request.node), **_own_ways(request.node))
+    return Equivalence(**_numeric_settings(request.node), **_session_arguments(request.node))
 
 
 @pytest.fixture
 def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
     """Apply a transform to a model's graph, lint the result and compare it with the model run eagerly.
 
-    fx_transform(transform, model, inputs, ...)
+    fx_transform(transform, model, inputs, ...) returns a TransformResult; an AssertionError names what differs.
     """
     from pytest_fxgraph.transform.fixture import TransformCheck
 
-    return TransformCheck(**_numeric_settings(request.node), **_own_ways(request.node))
+    return TransformCheck(**_numeric_settings(request.node), **_session_arguments(request.node))
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +95,7 @@ def fx_ops(request: pytest.FixtureRequest) -> Callable[[Any], OpsQuery]:
 @pytest.fixture(scope="session")
 def fx_capture() -> NoReturn:
     """Capture the graphs that a frontend makes of a model (not built in this version)."""
-    _refuse("fx_capture")
+    _refuse_unbuilt("fx_capture")
 
 
 @pytest.fixture(scope="session")
@@ -113,12 +114,12 @@ def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
     return {setting.name: settings.value_of(setting, item) for setting in (settings.RTOL, settings.ATOL, settings.SEED)}
 
 
-def _own_ways(item: pytest.Item) -> dict[str, Any]:
-    """Return what is the session's and the user's: how values compare and subjects adapt, where a mismatch is kept."""
+def _session_arguments(item: pytest.Item) -> dict[str, Any]:
+    """Return the hooks of the user, where a mismatch is written to, and the memory that the session shares."""
     hook = item.ihook.pytest_fxgraph_adapt
     adapt = (lambda obj: hook(obj=obj)) if hook.get_hookimpls() else None
     return {
-        "compare_outputs": _own_comparison(item),
+        "compare_outputs": _comparison_of_hooks(item),
         "adapt": adapt,
         "reproduction": _reproduction_of(item),
         "buffer_pool": _buffer_pool_of(item.config),
@@ -126,14 +127,14 @@ def _own_ways(item: pytest.Item) -> dict[str, Any]:
 
 
 def _buffer_pool_of(config: pytest.Config) -> BufferPool:
-    """Return the memory for copies of models' states that all tests of a session share."""
+    """Return the memory for copies of models' states, which all tests of a session share."""
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 
     return config.stash.setdefault(_BUFFER_POOL, BufferPool())
 
 
 def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
-    """Return where mismatches of a test are written to so that they can be run without it; None unless asked for."""
+    """Return where the mismatches of a test are written as scripts; None without --fx-repro."""
     folder = item.config.getoption("fx_repro")
     if not folder:
         return None
@@ -142,18 +143,13 @@ def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
     return ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid)
 
 
-def _own_comparison(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:
-    """Return the way to ask the user's hooks about two values; None, which is faster, where there are none."""
+def _comparison_of_hooks(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:
+    """Return a function that asks the user's hooks about two values; None, which is faster, where there are none."""
     hook = item.ihook.pytest_fxgraph_compare_outputs
     if not hook.get_hookimpls():
         return None
-
-    def ask(expected: Any, obtained: Any, path: str) -> str | None:
-        answer: str | None = hook(expected=expected, obtained=obtained, path=path)
-        return answer
-
-    return ask
+    return lambda expected, obtained, path: hook(expected=expected, obtained=obtained, path=path)
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse_unbuilt(name: str) -> NoReturn:
     raise GateError(f"the fixture {name} is not built in this version; those that are: {', '.join(BUILT)}")

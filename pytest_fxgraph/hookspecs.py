@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def pytest_fxgraph_adapt(obj: Any) -> Any:
     """Turn an object of your own into a subject: a module, a function, or a graph.
 
-    Called for each subject of a fixture that is not a graph of fxcore or torch.fx already, before it is traced; so
-    it can also say how a module of a certain class is to be made a graph. The first answer that is not None counts,
-    and is not asked about again. `fx_equivalence` and `fx_transform` run what a test hands over as the model if that
-    is a module or a function, and else what this hook turns it into.
+    Called for each subject of a fixture that is no graph of fxcore or torch.fx, before it is traced: a module can be
+    turned into a graph here, too. The first answer that is not None is used, and the hook is not called for it again.
+    `fx_equivalence` and `fx_transform` run the object itself as the model if it is a module or a function, otherwise
+    the answer.
 
-    :param obj: what the test handed over.
+    :param obj: what the test gave to the fixture.
     :returns: a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, or a
         torch.export.ExportedProgram; None for objects that this hook does not know.
 
@@ -33,14 +33,13 @@ def pytest_fxgraph_adapt(obj: Any) -> Any:
 
 
 def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
-    """Change what is written down of a graph, before it is compared with its golden or written as one.
+    """Change the document of a graph before it is compared with its golden or written as one.
 
-    Called for each comparison of `fx_golden`, with the document that is about to be compared. Every implementation is
-    called, in pluggy's order, each with what the one before it made. The golden on disk is not passed through here: it
-    was when it was written.
+    Called for each comparison of `fx_golden`. Every implementation is called, in pluggy's order, each with the document
+    that the one before it returned. The golden on disk is not changed here: its document was, when it was written.
 
     :param document: the graph as plain frozen data, see `pytest_fxgraph.document.model`.
-    :returns: another document, made with `dataclasses.replace`; None to leave it as it is.
+    :returns: another document, made with `dataclasses.replace`; None to leave the document as it is.
 
     Example, for a project whose module paths begin with a prefix that varies::
 
@@ -52,14 +51,15 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
 
 @pytest.hookspec(firstresult=True)
 def pytest_fxgraph_target_name(target: Any) -> str | None:
-    """Name a function or operator that a graph calls, as goldens are to write it.
+    """Return the name under which goldens write a function or operator that a graph calls.
 
     Called by `fx_golden`, once for each function or operator of a graph, also for those that are arguments; not for
-    methods and modules, which go by name and path. The first answer that is not None counts. Two functions of one
-    name are one function to a golden.
+    methods and modules, which are written by name and path. The first answer that is not None is used. Two functions
+    with one name are the same function to a golden.
 
-    :param target: what the graph calls.
-    :returns: a name that is the same in every run; None for the name that it would have without this hook.
+    :param target: the function or operator.
+    :returns: a name that is the same in every run; None for the name that it has without this hook. Anything else is a
+        DocumentError.
 
     Example, for kernels whose module was moved, and whose goldens are to stay as they are::
 
@@ -70,14 +70,15 @@ def pytest_fxgraph_target_name(target: Any) -> str | None:
 
 
 def pytest_fxgraph_report_section(outcomes: tuple[Outcome, ...]) -> str | None:
-    """Say something of your own about the goldens of a run, at its end.
+    """Return a text about the goldens of a run, for its summary and its reports.
 
-    Called once, in the process that writes goldens (under pytest-xdist the controller), with what became of every
-    comparison, the last attempt of each test counting; not at all in a run without comparisons. What each
-    implementation returns stands in the summary, and under "sections" in the reports of --fx-report.
+    Called once at the end of a run that compared something, in the process that writes goldens (under pytest-xdist the
+    controller). Every implementation is called; the texts are printed in the summary, and written under "sections" in
+    the reports of --fx-report.
 
-    :param outcomes: see `pytest_fxgraph.report.outcome`; `nodeid`, `golden`, `level`, `status` and `headline` say most.
-    :returns: a text of one or more lines; None to say nothing.
+    :param outcomes: one for each comparison in the last attempt of each test, see `pytest_fxgraph.report.outcome`;
+        `nodeid`, `golden`, `level`, `status` and `headline` say most.
+    :returns: a text of one or more lines; None to add nothing.
 
     Example, for a line in the log of a nightly run::
 
@@ -89,16 +90,16 @@ def pytest_fxgraph_report_section(outcomes: tuple[Outcome, ...]) -> str | None:
 
 @pytest.hookspec(firstresult=True)
 def pytest_fxgraph_compare_outputs(expected: Any, obtained: Any, path: str) -> str | None:
-    """Compare two values in a way of your own: outputs of a model run eagerly and of its graph.
+    """Compare an output of a model that ran eagerly with the output of its graph, in a way of your own.
 
-    Called by `fx_equivalence` and `fx_transform` for each output, first for containers, then for what is in them. The
-    first answer that is not None counts, and what is inside is not asked about any more.
+    Called by `fx_equivalence` and `fx_transform` for each output, first for containers, then for their items. The first
+    answer that is not None is used; the items of a container with an answer are not compared any more.
 
-    :param expected: the value that the model gave.
-    :param obtained: the value that its graph gave.
+    :param expected: the output of the model.
+    :param obtained: the output of its graph.
     :param path: where in the output the two are, such as ``output['logits'][0]``.
-    :returns: "" if the two are equal enough; otherwise words that say how they differ, put after the path in the
-        failure; None to have them compared as usual.
+    :returns: "" if the two are equal enough; otherwise how they differ, for the failure, which puts it after the path;
+        None to have them compared as usual.
 
     Example, for boxes whose order does not matter::
 

@@ -1,6 +1,7 @@
 """The pytest plugin: what pytest loads through the entry point `fxgraph`. Imports no torch.
 
-Here stand the hooks that every process runs; what only the process that writes does is in `golden_session`.
+Here are the hooks that every process runs; what only the process that writes does is in `golden.session` and
+`golden.run_end`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ import pytest
 
 from pytest_fxgraph import hookspecs, settings
 from pytest_fxgraph.fixtures import fx_capture, fx_equivalence, fx_golden, fx_ops, fx_rewrite, fx_trace, fx_transform
-from pytest_fxgraph.golden.activation import CENSUS, enable_golden_session, is_worker, needs_golden_session, use_goldens
+from pytest_fxgraph.golden.activation import enable_golden_session, is_worker, needs_golden_session, use_goldens
 from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, start_attempt
-from pytest_fxgraph.golden.collection import CollectionRecord, ItemResults, mark_case_collisions
+from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
 from pytest_fxgraph.golden.paths import golden_root
 from pytest_fxgraph.golden.terminal import TerminalSections
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
-
-_CENSUS = pytest.StashKey[CollectionRecord]()
 
 # The entry point, and the module, which `-p` and `pytest_plugins` name.
 _NAMES = ("fxgraph", __name__)
@@ -47,19 +46,25 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the settings; in the process that writes goldens, start to listen to reports."""
+    """Check the settings, and register the parts of the plugin that this run needs."""
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_options(config)
-    census = CollectionRecord(config) if settings.wants_collection_record(config) else None
-    if census is not None:
-        config.stash[_CENSUS] = census
-        config.pluginmanager.register(census, CENSUS)
-    if not is_worker(config):
-        config.pluginmanager.register(TerminalSections(config), "fxgraph-terminal-sections")
-        if census is not None:
-            config.pluginmanager.register(ItemResults(census), "fxgraph-item-endings")
-        if needs_golden_session(config):
-            enable_golden_session(config)
+    register = config.pluginmanager.register
+    record = CollectionRecord(config) if settings.wants_collection_record(config) else None
+    if record is not None:
+        config.stash[COLLECTION_RECORD] = record
+        register(record, "fxgraph-collection")
+    if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
+        from pytest_fxgraph.golden.workers import Controller, Worker
+
+        register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
+    if is_worker(config):
+        return
+    register(TerminalSections(config), "fxgraph-terminal-sections")
+    if record is not None:
+        register(ItemResults(record), "fxgraph-item-results")
+    if needs_golden_session(config):
+        enable_golden_session(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -73,12 +78,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Note all that a file or class holds, and tests whose ids differ only in case."""
+    """Record all that a file or class holds, and mark tests whose ids differ only in case."""
     report = yield
     mark_case_collisions(report)
-    census = collector.config.stash.get(_CENSUS, None)
-    if census is not None:
-        census.take(collector, report)
+    record = collector.config.stash.get(COLLECTION_RECORD, None)
+    if record is not None:
+        record.take(collector, report)
     return report
 
 
@@ -89,7 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Begin to follow goldens, if a test asks for them."""
+    """Follow the goldens from now on, if a test asks for them."""
     if use_goldens(session.items):
         enable_golden_session(session.config)
 
@@ -113,7 +118,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Fail a test for what `fx_golden.check` found in the teardown of its fixtures, too."""
     __tracebackhide__ = True
     attempt = attempt_of(item)
-    attempt.failed_checks.clear()  # a test that failed otherwise has told of those in report sections
+    attempt.failed_checks.clear()  # a test that failed otherwise shows those in report sections
     yield
     attempt.raise_failed_checks()
 
@@ -131,12 +136,12 @@ def pytest_runtest_makereport(
     attempt.sections.clear()
     if report.when == "teardown":
         attach_outcomes(attempt.outcomes, report)
-        start_attempt(item)  # lets go of the frames and texts that this one held
+        start_attempt(item)  # frees the frames and texts that this one held
     return report
 
 
 def _section_of(error: BaseException) -> list[tuple[str, str]]:
-    """Return the whole story of a numeric mismatch, of which the assertion tells the beginning."""
+    """Return the full report of a numeric mismatch, of which the assertion shows the beginning."""
     is_ours = type(error).__module__.startswith("pytest_fxgraph.")
     section = getattr(error, "section", None) if is_ours else None
     return [("fx equivalence", section)] if isinstance(section, str) else []

@@ -22,7 +22,7 @@ REPORTS = (".json",)
 
 MARKER = (
     "fx(level=..., commutative=..., normalize=..., constants=..., rtol=..., atol=..., seed=...): "
-    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture goes before it."
+    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
 )
 
 
@@ -32,7 +32,7 @@ class Setting:
 
     name: str  # keyword of the fixture and of the marker
     default: Any
-    form: str  # what a right value looks like, in words
+    form: str  # what a right value looks like, for messages
     parse: Callable[[object], Any]  # the value, or a ValueError
     help: str = ""  # with it, the setting is a command-line option and an ini key as well
     metavar: str | None = None
@@ -49,7 +49,7 @@ class Setting:
         return "fx_" + self.name
 
     def read(self, value: object, place: str) -> Any:
-        """Return the value as the code uses it; refuse what has another form, naming the place it came from."""
+        """Return the value as the code uses it; raise pytest.UsageError for another form, naming where it was set."""
         try:
             return self.parse(value)
         except ValueError:
@@ -71,22 +71,16 @@ def _yes_or_no(value: object) -> bool:
     return value
 
 
-def _tolerance(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise ValueError
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError
-    return number
+def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
+            raise ValueError
+        number = kind(value)
+        if not 0 <= number < math.inf:
+            raise ValueError
+        return number
 
-
-def _whole_number(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ValueError
-    number = int(value)
-    if number < 0:
-        raise ValueError
-    return number
+    return parse
 
 
 def _folder(value: object) -> str:
@@ -107,7 +101,7 @@ RTOL = Setting(
     "rtol",
     None,
     "a number that is not negative, such as 1e-5",
-    _tolerance,
+    _not_negative(float),
     "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
 )
@@ -115,7 +109,7 @@ ATOL = Setting(
     "atol",
     None,
     "a number that is not negative, such as 1e-8",
-    _tolerance,
+    _not_negative(float),
     "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
 )
@@ -123,7 +117,7 @@ SEED = Setting(
     "seed",
     0,
     "a whole number that is not negative",
-    _whole_number,
+    _not_negative(int),
     "seed from which fx_equivalence and fx_transform draw (default: 0)",
     "NUMBER",
 )
@@ -196,7 +190,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Refuse wrong values of options and ini keys before anything is collected."""
+    """Check options and ini keys before anything is collected; raise pytest.UsageError for wrong values."""
     for setting in _OPTIONS:
         value_of_config(setting, config)
     _check_companions(config)
@@ -206,7 +200,7 @@ def check_options(config: pytest.Config) -> None:
 
 
 def _check_companions(config: pytest.Config) -> None:
-    """Refuse options that say nothing without another one."""
+    """Refuse options that have no effect without another one."""
     if config.getoption("fx_update_golden"):
         return
     if config.getoption("fx_update_only"):
@@ -216,7 +210,7 @@ def _check_companions(config: pytest.Config) -> None:
 
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
-    """Refuse `fx` markers with wrong values, naming the first test that carries one."""
+    """Raise pytest.UsageError for the first `fx` marker with a wrong value, naming its test."""
     for item in items:
         for mark in item.iter_markers("fx"):
             _check_marker(mark, item)
@@ -233,7 +227,11 @@ def _check_marker(mark: pytest.Mark, item: pytest.Item) -> None:
 
 
 def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> Any:
-    """Return the value that holds for one comparison in this test; `None` as an argument means not given."""
+    """Return the value that holds for one comparison in this test; `None` as an argument means not given.
+
+    Raises pytest.UsageError for a value of another form, naming where it was set, and LevelError for a level given as
+    an argument that does not exist.
+    """
     if argument is not None:
         return _of_argument(setting, argument)
     for mark in item.iter_markers("fx"):
@@ -252,7 +250,10 @@ def _of_argument(setting: Setting, argument: object) -> Any:
 
 
 def value_of_config(setting: Setting, config: pytest.Config) -> Any:
-    """Return the value that holds for the whole run: command line, then ini, then default."""
+    """Return the value that holds for the whole run: command line, then ini, then default.
+
+    Raises pytest.UsageError for a value of another form.
+    """
     given = config.getoption(setting.key)
     if given is not None:
         return setting.read(given, setting.option)
@@ -263,7 +264,7 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
 
 
 def wants_collection_record(config: pytest.Config) -> bool:
-    """Tell whether it is of interest, in this run, which goldens no test asked for."""
+    """Tell whether this run has to find out which goldens no test asked for."""
     is_asked = config.getoption("fx_prune_golden") or config.getoption("fx_report")
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
 

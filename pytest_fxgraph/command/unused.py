@@ -9,7 +9,7 @@ from typing import Any
 from pytest_fxgraph.command.output import DIFFERENT, SAME, print_lines
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
 from pytest_fxgraph.golden.files import begins_like_a_golden, file_tested_by, goldens_below, is_received
-from pytest_fxgraph.golden.judgement import unused_goldens
+from pytest_fxgraph.golden.unused import unused_goldens
 from pytest_fxgraph.report.json_report import read_record
 from pytest_fxgraph.report.run_record import RunRecord
 

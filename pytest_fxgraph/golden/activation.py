@@ -1,18 +1,21 @@
-"""When a run begins to follow what becomes of goldens: at once where it has to do with them, else once a test asks.
+"""When a run begins to follow its goldens: at once if it has to do with any, otherwise as soon as a test asks for one.
 
 A project that has the plugin installed and does not use it pays for none of what this imports.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_fxgraph.golden.collection import COLLECTION_RECORD
 from pytest_fxgraph.golden.paths import golden_root
 
-CENSUS = "fxgraph-census"
-_IS_FOLLOWING = pytest.StashKey[bool]()
+if TYPE_CHECKING:
+    from pytest_fxgraph.golden.session import GoldenSession
+
+_GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
 # What is done about goldens that no test of this run asks for, or by tests that run in other processes.
 _OPTIONS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
 
@@ -36,14 +39,12 @@ def use_goldens(items: list[pytest.Item]) -> bool:
 
 
 def enable_golden_session(config: pytest.Config) -> None:
-    """Listen to reports from now on, in the process that writes goldens; a second call does nothing."""
-    if is_worker(config) or config.stash.get(_IS_FOLLOWING, False):
+    """Follow reports from now on, in the process that writes goldens; a second call does nothing."""
+    if is_worker(config) or _GOLDEN_SESSION in config.stash:
         return
-    config.stash[_IS_FOLLOWING] = True
-    from pytest_fxgraph.golden.session import GoldenSession
     from pytest_fxgraph.golden.run_end import RunEnd
+    from pytest_fxgraph.golden.session import GoldenSession
 
-    census: Any = config.pluginmanager.get_plugin(CENSUS)
-    goldens = GoldenSession(config)
+    goldens = config.stash[_GOLDEN_SESSION] = GoldenSession(config)
     config.pluginmanager.register(goldens, "fxgraph-golden-session")
-    config.pluginmanager.register(RunEnd(goldens, census), "fxgraph-run-end")
+    config.pluginmanager.register(RunEnd(goldens, config.stash.get(COLLECTION_RECORD, None)), "fxgraph-run-end")

@@ -1,22 +1,20 @@
-"""What one attempt of one test did with goldens, until its reports have taken it along."""
+"""What one attempt of one test did with goldens; its outcomes leave on the report of the test."""
 
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-import pytest
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
 import pytest
 
 if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome
-    from pytest_fxgraph.report.outcome import Outcome
 
-
-# A test that checks fifty goldens in a loop: this many are worded in the assertion, all of them in report sections.
-_WORDED = 5
+# A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
+_MOST_SHOWN = 5
+_ATTRIBUTE = "fxgraph_outcomes"  # of a report
 
 
 @dataclass
@@ -32,14 +30,14 @@ class GoldenAttempt:
     failed_checks: list[str] = field(default_factory=list)
     first_failed_check: types.TracebackType | None = None
 
-    def fail_later(self, words: str, caller: types.FrameType) -> None:
-        """Note a failed check, and the line of the first one, which will long have been left when the test fails."""
-        self.failed_checks.append(words)
+    def fail_later(self, message: str, caller: types.FrameType) -> None:
+        """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
+        self.failed_checks.append(message)
         if self.first_failed_check is None:
             self.first_failed_check = types.TracebackType(None, caller, caller.f_lasti, caller.f_lineno)
 
     def close(self) -> None:
-        """Fail the test, at the end of its call, for what `check` found or for having compared nothing."""
+        """End the call of a test; raise AssertionError for what `check` found, or if nothing was compared."""
         __tracebackhide__ = True
         self.raise_failed_checks()
         if self.asked and not self.compared:
@@ -49,41 +47,38 @@ class GoldenAttempt:
             )
 
     def raise_failed_checks(self) -> None:
-        """Fail for what `check` found since it was last asked."""
+        """Raise AssertionError for what `check` found since this was last called."""
         __tracebackhide__ = True
         failed, self.failed_checks = self.failed_checks, []
         if failed:
-            raise AssertionError(_words_of(failed)).with_traceback(self.first_failed_check)
+            raise AssertionError(_failure_message(failed)).with_traceback(self.first_failed_check)
 
 
-ATTEMPT = pytest.StashKey[GoldenAttempt]()
+_ATTEMPT = pytest.StashKey[GoldenAttempt]()
 
 
 def attempt_of(item: pytest.Item) -> GoldenAttempt:
     """Return the attempt that is under way."""
-    return item.stash.setdefault(ATTEMPT, GoldenAttempt())
+    return item.stash.setdefault(_ATTEMPT, GoldenAttempt())
 
 
 def start_attempt(item: pytest.Item) -> None:
     """Forget what an earlier attempt of the same test did."""
-    item.stash[ATTEMPT] = GoldenAttempt()
+    item.stash[_ATTEMPT] = GoldenAttempt()
 
 
-def _words_of(failures: list[str]) -> str:
+def _failure_message(failures: list[str]) -> str:
     if len(failures) == 1:
         return failures[0]
-    words = [f"{len(failures)} goldens of this test do not match"]
-    words += failures[:_WORDED]
-    if len(failures) > _WORDED:
-        words.append(f"and {len(failures) - _WORDED} more, each in a report section of its own")
-    return "\n\n".join(words)
-
-
-_ATTRIBUTE = "fxgraph_outcomes"
+    lines = [f"{len(failures)} goldens of this test do not match"]
+    lines += failures[:_MOST_SHOWN]
+    if len(failures) > _MOST_SHOWN:
+        lines.append(f"and {len(failures) - _MOST_SHOWN} more, each in a report section of its own")
+    return "\n\n".join(lines)
 
 
 def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport) -> None:
-    """Put outcomes on a report; one that has none stays as it was."""
+    """Put outcomes on a report as plain data, which pytest-xdist carries; without outcomes it stays as it was."""
     plain = [outcome.to_dict() for outcome in outcomes]
     if plain:
         setattr(report, _ATTRIBUTE, plain)

@@ -1,21 +1,20 @@
-"""What collection found in test files, before anything was selected, deselected or left out of it.
+"""What collection found in test files, before anything was selected, deselected or left out of it, and what ran.
 
-Counted where tests are collected, which under pytest-xdist is in the workers; they send it along as they finish.
+Recorded where tests are collected, which under pytest-xdist is in the workers; they send it along as they finish.
 """
 
 from __future__ import annotations
 
-from typing import Any
-import pytest
 from collections import Counter
+from collections.abc import Iterable, Mapping
+
 import pytest
 
-
-_OUTPUT = "fxgraph_census"
+_HAS_CASE_COLLISION = pytest.StashKey[bool]()
 
 
 class CollectionRecord:
-    """Notes the files and classes that were looked into, and all that is in them."""
+    """Records the files and classes that were collected, and everything in them: `found`, `ended` and `failed`."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -25,16 +24,16 @@ class CollectionRecord:
         self.failed: dict[str, set[str]] = {}
 
     def take(self, collector: pytest.Collector, report: pytest.CollectReport) -> None:
-        """Note what a file, or a class in it, holds. Has to be told before other plugins leave something out."""
+        """Record what a file, or a class in it, holds. To be called before other plugins leave something out."""
         if not any(isinstance(node, pytest.File) for node in collector.listchain()):
             return
         if isinstance(collector, pytest.File):
             self._nodes.append(collector)
         self._nodes += report.result or ()
         if report.failed:
-            _note(self.failed, collector.nodeid)
+            _add(self.failed, collector.nodeid)
         elif report.passed and self._saw_all(collector, report):
-            _note(self.ended, collector.nodeid)
+            _add(self.ended, collector.nodeid)
 
     def _saw_all(self, collector: pytest.Collector, report: pytest.CollectReport) -> bool:
         """Tell whether the collector was shown all that there is in a file or class."""
@@ -49,52 +48,52 @@ class CollectionRecord:
     def pytest_collection_finish(self) -> None:
         """Read the ids, which until now could have been changed."""
         for node in self._nodes:
-            _note(self.found, node.nodeid)
+            _add(self.found, node.nodeid)
         self._nodes.clear()
 
-    def pytest_sessionfinish(self) -> None:
-        """Send the census to the controller."""
-        output = getattr(self._config, "workeroutput", None)
-        if output is not None:
-            parts = {"found": self.found, "ended": self.ended, "failed": self.failed}
-            output[_OUTPUT] = {name: {file: sorted(ids) for file, ids in part.items()} for name, part in parts.items()}
+    def to_dict(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Return the record as plain sorted data: the fields of a RunRecord, and what a worker sends."""
+        return {
+            name: {file: tuple(sorted(part[file])) for file in sorted(part)} for name, part in self._parts().items()
+        }
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Receive the census of a worker; one that crashed sends none."""
-        sent = getattr(node, "workeroutput", {}).get(_OUTPUT, {})
-        for name, mine in (("found", self.found), ("ended", self.ended), ("failed", self.failed)):
-            for file, ids in sent.get(name, {}).items():
-                mine.setdefault(file, set()).update(ids)
+    def add(self, sent: Mapping[str, Mapping[str, Iterable[str]]]) -> None:
+        """Add the record of a worker, in the form of `to_dict`."""
+        for name, part in self._parts().items():
+            for file, ids in sent[name].items():
+                part.setdefault(file, set()).update(ids)
+
+    def _parts(self) -> dict[str, dict[str, set[str]]]:
+        return {"found": self.found, "ended": self.ended, "failed": self.failed}
+
+
+COLLECTION_RECORD = pytest.StashKey[CollectionRecord]()  # in the stash of a run's config that wants a record
 
 
 class ItemResults:
-    """Notes in a census which tests ran to their end, and which failed; lives where reports arrive."""
+    """Adds to a record which tests ran to their end, and which failed. Lives in the process that gets all reports."""
 
-    def __init__(self, census: CollectionRecord) -> None:
-        self._census = census
-        self._passed: dict[str, set[str]] = {}
+    def __init__(self, record: CollectionRecord) -> None:
+        self._record = record
+        self._passed: dict[str, set[str]] = {}  # phases of tests under way
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow a test from its setup to its teardown; an attempt that is repeated does not count."""
         outcome, when = str(report.outcome), str(report.when)
         if outcome == "failed":
-            _note(self._census.failed, report.nodeid)
+            _add(self._record.failed, report.nodeid)
         elif outcome == "passed":
             phases = self._passed.setdefault(report.nodeid, set())
             if when == "setup":
                 phases.clear()
             phases.add(when)
         if when == "teardown" and self._passed.pop(report.nodeid, set()) == {"setup", "call", "teardown"}:
-            _note(self._census.ended, report.nodeid)
+            _add(self._record.ended, report.nodeid)
 
 
-def _note(part: dict[str, set[str]], nodeid: str) -> None:
+def _add(part: dict[str, set[str]], nodeid: str) -> None:
     file, _, inside = nodeid.partition("::")
     part.setdefault(file, set()).add(inside)
-
-
-HAS_CASE_COLLISION = pytest.StashKey[bool]()
 
 
 def mark_case_collisions(report: pytest.CollectReport) -> None:
@@ -110,9 +109,9 @@ def mark_case_collisions(report: pytest.CollectReport) -> None:
         return
     for node in found:
         if folded[node.name.casefold()] > 1:
-            node.stash[HAS_CASE_COLLISION] = True
+            node.stash[_HAS_CASE_COLLISION] = True
 
 
 def has_case_collision(item: pytest.Item) -> bool:
     """Tell whether another test's id differs from this one's only in case."""
-    return any(HAS_CASE_COLLISION in node.stash for node in item.listchain())
+    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())

@@ -1,32 +1,37 @@
-"""What a test received in place of its golden, kept beside it until somebody accepts it.
+"""The files below a golden folder: goldens, their variants for a version of torch, and received files.
 
-A received file is the golden that would be, below a comment that names the digest of the golden it was compared with:
-whoever accepts it later replaces exactly what was looked at, or nothing.
+A received file is what a test obtained in place of its golden, below a comment that names the digest of the golden it
+was compared with: whoever accepts it later replaces exactly what was looked at, or nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from pytest_fxgraph.golden.location import SUFFIX
-import hashlib
-import re
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TypeVar
-from pytest_fxgraph.golden.location import RECEIVED, SUFFIX
-from pytest_fxgraph.errors import GoldenFormatError
-import re
-from pathlib import PurePath
-from typing import TypeVar
-from pytest_fxgraph.golden.location import SUFFIX
 
+from pytest_fxgraph.errors import GoldenFormatError
+from pytest_fxgraph.golden.location import RECEIVED, SUFFIX
+
+RECEIVED_SUFFIX = f".{RECEIVED}{SUFFIX}"
 
 # As decoding accepts it: a BOM, comments and blank lines may come before the line that names the format.
 _BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d")
-_ENOUGH = 4096
+_LONGEST_BEGINNING = 4096  # bytes
+
+_HEADER = "# received by pytest --fx-received, compared with "
+_NO_GOLDEN = "no golden"
+_FIRST_LINE = re.compile(rf"{re.escape(_HEADER)}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z")
+
+# `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
+_VARIANT = re.compile(r"@torch-\d+\.\d+\Z")
+_MINOR = re.compile(r"\d+\.\d+")
+
+P = TypeVar("P", bound=PurePath)
 
 
 def goldens_below(root: Path) -> Iterator[PurePosixPath]:
@@ -44,27 +49,18 @@ def begins_like_a_golden(path: Path) -> bool:
     """Tell whether a file is one of ours: a golden folder may hold YAML of other people, which is left alone."""
     try:
         with path.open("rb") as file:
-            return _BEGINNING.match(file.read(_ENOUGH)) is not None
+            return _BEGINNING.match(file.read(_LONGEST_BEGINNING)) is not None
     except OSError:
         return False
 
 
 def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
-    """Give the test file that a golden is named for, relative to rootdir; None for one that is named for no file."""
+    """Return the test file that a golden is named for, relative to rootdir; None if it is named for no file."""
     folder = golden.parent
     if folder == PurePosixPath("."):
         return None
     # Test files that are no Python keep their suffix, and their goldens lie in a folder of that very name.
     return str(folder) if Path(rootpath, folder).is_file() else f"{folder}.py"
-
-
-RECEIVED_SUFFIX = f".{RECEIVED}{SUFFIX}"
-
-_HEADER = "# received by pytest --fx-received, compared with "
-_NOTHING = "no golden"
-_FIRST_LINE = re.compile(rf"{re.escape(_HEADER)}(?:sha256:([0-9a-f]{{64}})|{_NOTHING})\Z")
-
-P = TypeVar("P", bound=PurePath)
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,12 @@ class Received:
 
 
 def received_path(golden: P) -> P:
-    """Give the path of what was received, beside its golden."""
+    """Return the path of what was received, beside its golden."""
     return golden.with_name(golden.name.removesuffix(SUFFIX) + RECEIVED_SUFFIX)
 
 
 def golden_of_received(received: P) -> P:
-    """Give the path of the golden that a received file may replace."""
+    """Return the path of the golden that a received file may replace."""
     return received.with_name(received.name.removesuffix(RECEIVED_SUFFIX) + SUFFIX)
 
 
@@ -91,18 +87,21 @@ def is_received(path: PurePath) -> bool:
 
 
 def golden_digest(content: bytes) -> str:
-    """Give the digest of a golden's content; a BOM and the line ends of Windows do not change it."""
+    """Return the digest of a golden's content; a BOM and the line ends of Windows do not change it."""
     return hashlib.sha256(content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")).hexdigest()
 
 
 def write_received(received: Received) -> str:
-    """Give the text of a received file."""
+    """Return the text of a received file."""
     digest = received.compared_with
-    return f"{_HEADER}{_NOTHING if digest is None else f'sha256:{digest}'}\n{received.text}"
+    return f"{_HEADER}{_NO_GOLDEN if digest is None else f'sha256:{digest}'}\n{received.text}"
 
 
 def read_received(text: str, origin: str) -> Received:
-    """Read a received file's text; one that does not name what it was compared with is a GoldenFormatError."""
+    """Read the text of a received file.
+
+    Raises GoldenFormatError, naming `origin`, if its first line does not say what it was compared with.
+    """
     first, _, rest = text.partition("\n")
     header = _FIRST_LINE.match(first)
     if header is None:
@@ -113,20 +112,14 @@ def read_received(text: str, origin: str) -> Received:
     return Received(rest, header[1])
 
 
-# `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
-_VARIANT = re.compile(r"@torch-\d+\.\d+\Z")
-_MINOR = re.compile(r"\d+\.\d+")
-
-
-
 def variant_path(base: P, torch_version: str) -> P:
-    """Give the path of the variant for a version of torch such as "2.13.0+cpu"."""
+    """Return the path of the variant for a version of torch such as "2.13.0+cpu"."""
     minor = _MINOR.match(torch_version)
     version = minor[0] if minor is not None else torch_version
     return base.with_name(f"{base.name.removesuffix(SUFFIX)}@torch-{version}{SUFFIX}")
 
 
 def base_path(path: P) -> P:
-    """Give the golden that a variant, or what was received, belongs to; a golden belongs to itself."""
+    """Return the golden that a variant, or what was received, belongs to; a golden belongs to itself."""
     golden = golden_of_received(path) if is_received(path) else path
     return golden.with_name(_VARIANT.sub("", golden.name.removesuffix(SUFFIX)) + SUFFIX)

@@ -10,25 +10,26 @@ import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.attempt import GoldenAttempt, attempt_of
-from pytest_fxgraph.golden.comparison import GoldenComparison, GoldenRequest
+from pytest_fxgraph.golden.comparison import GoldenComparison
+from pytest_fxgraph.golden.obtained import GoldenRequest
 
 
 class GoldenExpectation:
-    """Stands on one side of `==`, the subject on the other; a mismatch is an AssertionError there and then.
+    """Stands on one side of `==`, the subject on the other; a mismatch raises an AssertionError at once.
 
     It is raised, not left to `assert`, because a bare False would say nothing under --assert=plain and in helpers.
     """
 
-    # numpy would compare element by element, torch asks and is told "not a tensor".
+    # numpy would compare element by element; torch asks for this, and leaves what is no tensor to us.
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]  # equality has an effect here; in a set or dict it would be a trap
+    __hash__ = None  # type: ignore[assignment]  # comparing has an effect here, which a set or dict would hide
 
     def __init__(self, comparison: GoldenComparison, request: GoldenRequest) -> None:
         self._comparison = comparison
         self._request = request
 
     def __eq__(self, subject: object) -> bool:
-        """Compare the subject with its golden: True, or an error that says what differs."""
+        """Compare the subject with its golden; return True, or raise the error that the comparison returns."""
         __tracebackhide__ = True
         error = self._comparison.compare(subject, self._request)
         if error is not None:
@@ -36,7 +37,7 @@ class GoldenExpectation:
         return True
 
     def __ne__(self, subject: object) -> NoReturn:
-        """Refuse: a golden says what a graph is, not what it is not."""
+        """Raise GateError: a golden says what a graph is, not what it is not."""
         __tracebackhide__ = True
         raise GateError(
             "`!=` with fx_golden is refused: nothing could be recorded for it, and any broken graph would pass; "
@@ -44,7 +45,7 @@ class GoldenExpectation:
         )
 
     def __bool__(self) -> NoReturn:
-        """Refuse: `assert fx_golden(...)` would compare nothing, and pass."""
+        """Raise GateError: `assert fx_golden(...)` would compare nothing, and pass."""
         __tracebackhide__ = True
         raise GateError("fx_golden is neither true nor false: nothing is compared; write `assert subject == fx_golden`")
 
@@ -80,7 +81,9 @@ class GoldenFixture(GoldenExpectation):
         """Return what to compare with, with options that hold for this comparison.
 
         `name` tells several goldens of one test apart. With `example_inputs`, and `example_kwargs`, the shapes and
-        dtypes of all values are part of the golden. `constants` is "exact", "close" or "shape".
+        dtypes of all values are part of the golden. `level` is "exact", "structure", "ops" or "signature"; `constants`
+        is "exact", "close" or "shape". With `commutative`, the order of operands of commutative operators does not
+        count; with `normalize`, neither does the spelling of an operator. A wrong value is refused when it is compared.
         """
         request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize)
         return GoldenExpectation(self._comparison, request)
@@ -99,7 +102,8 @@ class GoldenFixture(GoldenExpectation):
     ) -> bool:
         """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
 
-        Takes the options of `fx_golden(...)`; returns whether the subject matched.
+        Takes the options of `fx_golden(...)`; returns whether the subject matched. Raises only for a subject that
+        cannot be written down, or an option with a wrong value.
         """
         __tracebackhide__ = True
         request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize)
@@ -111,7 +115,7 @@ class GoldenFixture(GoldenExpectation):
 
 
 def foreign_comparison_message(op: str, left: object, right: object) -> list[str] | None:
-    """Explain a comparison that fx_golden was never asked for; None for all others."""
+    """Return the lines that explain a comparison answered by the subject's class; None for all other comparisons."""
     if op not in ("==", "is", "in") or not any(isinstance(side, GoldenExpectation) for side in (left, right)):
         return None
     subject = right if isinstance(left, GoldenExpectation) else left

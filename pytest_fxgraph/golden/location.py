@@ -32,11 +32,12 @@ def golden_path(
     position: int = 1,
     has_case_collision: bool = False,
 ) -> PurePosixPath:
-    """Give the path of a golden relative to the golden folder.
+    """Return the path of a golden relative to the golden folder.
 
     `test_file` is relative to pytest's rootdir, with slashes. `position` counts the unnamed goldens of one test: the
-    second is `.2`. `has_case_collision` says that another test's id differs from this one's in case only, so that the two
-    would share a file on some systems. What cannot name a golden is a GoldenNameError.
+    second is `.2`. `has_case_collision` says that another test's id differs from this one's in case only, so that the
+    two would share a file on some systems. Raises GoldenNameError for a name that no golden may have, and for a test
+    without a file below rootdir.
     """
     folder = _folder(test_file)
     last = _checked_name(name) if name is not None else (str(position) if position > 1 else None)
@@ -52,7 +53,7 @@ def golden_path(
 def full_id(
     test_file: str, classes: Sequence[str], function: str, params: str | None = None, name: str | None = None
 ) -> str:
-    """Give the id of a golden: pytest's id of the test, and the golden's name after a dot."""
+    """Return the id of a golden: pytest's id of the test, and the golden's name after a dot."""
     test = "::".join([test_file, *classes, function])
     return f"{test}{'' if params is None else f'[{params}]'}{'' if name is None else f'.{name}'}"
 

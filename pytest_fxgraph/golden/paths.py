@@ -1,42 +1,35 @@
-"""The command line that writes a golden, as a user can paste it where pytest was started."""
+"""Where the golden folder is, how paths in it are shown, and the command that writes a golden."""
 
 from __future__ import annotations
 
-import os
-import shlex
-from contextlib import suppress
-from typing import Any
-import pytest
-from pytest_fxgraph.settings import GOLDEN_DIR
 import functools
 import os
+import shlex
 from pathlib import Path, PurePosixPath
+
 import pytest
+
 from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
-
 _LONGEST_ID = 100
-_STARTED_IN = "fxgraph_started_in"
+STARTED_IN = "fxgraph_started_in"  # what the controller of pytest-xdist tells its workers
 
 
 def accepting_command(item: pytest.Item) -> str:
-    """Return the command that writes the goldens of this test, or of its file where the id is no word for a shell."""
-    words = ["pytest", "--fx-update-golden"]
+    """Return the command that writes the goldens of this test, or of its file where a shell would not read the id.
+
+    It can be pasted where the user's pytest was started.
+    """
+    parts = ["pytest", "--fx-update-golden"]
     folder = item.config.getoption(GOLDEN_DIR.key)
     if folder is not None:
-        words += [GOLDEN_DIR.option, shlex.quote(folder)]
-    return " ".join([*words, _target(item)])
-
-
-def tell_worker(node: Any) -> None:
-    """Tell a worker of pytest-xdist where the user's pytest was started; on another machine it has no way to know."""
-    with suppress(ValueError):  # on another drive than rootdir
-        node.workerinput[_STARTED_IN] = os.path.relpath(node.config.invocation_params.dir, node.config.rootpath)
+        parts += [GOLDEN_DIR.option, shlex.quote(folder)]
+    return " ".join([*parts, _target(item)])
 
 
 def _started_in(config: pytest.Config) -> str:
-    told = getattr(config, "workerinput", {}).get(_STARTED_IN)
-    return str(config.invocation_params.dir) if told is None else os.path.join(config.rootpath, told)
+    folder = getattr(config, "workerinput", {}).get(STARTED_IN)
+    return str(config.invocation_params.dir) if folder is None else os.path.join(config.rootpath, folder)
 
 
 def _target(item: pytest.Item) -> str:
@@ -59,7 +52,7 @@ def shown(path: PurePosixPath, config: pytest.Config) -> str:
 
 
 def within_folder(shown_path: str, config: pytest.Config) -> PurePosixPath:
-    """Return a shown path as the store takes it: relative to the folder."""
+    """Return the path that a GoldenStore takes, relative to its folder, of a shown one."""
     return PurePosixPath(shown_path).relative_to(_prefix(config))
 
 

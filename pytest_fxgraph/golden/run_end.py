@@ -1,59 +1,94 @@
-"""What is done once a run is over: unused goldens are judged and pruned, reports are written."""
+"""What is done at the end of a run: unused goldens are judged and pruned, reports and the summary written."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from pytest_fxgraph import settings
+from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.collection import CollectionRecord
+from pytest_fxgraph.golden.files import base_path, begins_like_a_golden, file_tested_by, goldens_below, is_received
+from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
 from pytest_fxgraph.golden.session import GoldenSession
-from pytest_fxgraph.golden.unused import GoldenUsage, run_record
+from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.golden.unused import judged_files, unused_goldens
 from pytest_fxgraph.report.json_report import RunReport, json_text
 from pytest_fxgraph.report.run_record import RunRecord
+
+_BROKEN_OFF = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
 class RunEnd:
     """Closes a run. Lives in the main process alone, under pytest-xdist the controller."""
 
-    def __init__(self, goldens: GoldenSession, census: CollectionRecord | None) -> None:
+    def __init__(self, goldens: GoldenSession, collected: CollectionRecord | None) -> None:
         self._goldens = goldens
-        self._census = census  # None where nobody wants to know
+        self._collected = collected  # None where nobody wants to know which goldens are unused
         self._config = goldens.config
-        self._usage = GoldenUsage(self._config)
-        self._sections: list[str] = []
+        self._sections: list[str] = []  # what hooks have to say
+        self._unused: list[str] = []
+        self._removed: list[str] = []
         self._reports: list[str] = []
         self._errors: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Judge, prune and report; a run that could not do what it was asked to do fails."""
-        self._sections = self._own_sections()
-        if self._census is not None:
-            record = run_record(self._config, self._census, self._goldens.asked(), exitstatus)
-            self._usage.judge(record)
+        self._sections = self._sections_of_hooks()
+        if self._collected is not None:
+            record = run_record(self._config, self._collected, self._goldens.asked(), exitstatus)
+            self._unused = unused_goldens([record]) if record.finished else []
             if self._config.getoption("fx_prune_golden"):
-                self._usage.prune()
+                self._prune()
             for path in self._config.getoption("fx_report"):
-                self._write(path, record)
-        fails = bool(self._usage.unused) and settings.value_of_config(settings.UNUSED_GOLDENS, self._config) == "fail"
-        if session.exitstatus == pytest.ExitCode.OK and (fails or self._errors or self._usage.errors):
+                self._write_report(path, record)
+        fails = bool(self._unused and self._unused_setting() == "fail")
+        if session.exitstatus == pytest.ExitCode.OK and (fails or self._errors or self._goldens.errors):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _own_sections(self) -> list[str]:
-        """Ask the hooks for what they have to say about the outcomes."""
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what hooks have to say, which goldens are unused, where reports are, and what became of the goldens."""
+        lines = [line for section in self._sections for line in section.split("\n")]
+        if self._config.getoption("fx_prune_golden") or self._unused_setting() != "ignore":
+            lines += [f"fx: {line}" for line in self._unused_lines()]
+        lines += [f"fx: wrote the report {path}" for path in self._reports]
+        _tell(lines, self._errors, terminalreporter)
+        goldens = self._goldens
+        lines = [f"fx: wrote {path}" for path in [*goldens.written, *goldens.written_received]]
+        if goldens.written_received:
+            lines.append("fx: read them with `fxgraph diff`, accept them with `fxgraph accept`")
+        _tell(lines, goldens.errors, terminalreporter)
+        if goldens.results:
+            _tell([f"fx: {goldens.summary()}"], [], terminalreporter)
+
+    def _unused_setting(self) -> str:
+        return str(settings.value_of_config(settings.UNUSED_GOLDENS, self._config))
+
+    def _sections_of_hooks(self) -> list[str]:
         if not self._goldens.outcomes:
             return []
         hook = self._config.hook.pytest_fxgraph_report_section
         return [str(text).rstrip() for text in hook(outcomes=tuple(self._goldens.outcomes)) if text]
 
-    def _write(self, path: str, record: RunRecord) -> None:
+    def _prune(self) -> None:
+        store = GoldenStore(golden_root(self._config))
+        for golden in self._unused:
+            try:
+                store.remove(within_folder(golden, self._config))
+                self._removed.append(golden)
+            except (GateError, OSError) as error:
+                self._errors.append(str(error))
+        self._unused = [golden for golden in self._unused if golden not in self._removed]
+
+    def _write_report(self, path: str, record: RunRecord) -> None:
         place = Path(self._config.invocation_params.dir, path)
-        report = RunReport(
-            self._goldens.summary(), record, self._goldens.outcomes, self._usage.unused, tuple(self._sections)
-        )
+        goldens = self._goldens
+        report = RunReport(goldens.summary(), record, goldens.outcomes, self._unused, tuple(self._sections))
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(json_text(report), encoding="utf-8")
@@ -62,18 +97,78 @@ class RunEnd:
             reason = (error.strerror or str(error)).lower()
             self._errors.append(f"cannot write the report {path}: {reason}; make room or give permission")
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Tell what hooks have to say, which goldens are unused, and where the reports are."""
-        lines = [line for section in self._sections for line in section.split("\n")]
-        if self._config.getoption("fx_prune_golden") or self._tells_unused():
-            lines += [f"fx: {line}" for line in self._usage.lines()]
-        lines += [f"fx: wrote the report {path}" for path in self._reports]
-        if lines:
-            terminalreporter.ensure_newline()
-        for line in lines:
-            terminalreporter.write_line(line)
-        for error in [*self._usage.errors, *self._errors]:
-            terminalreporter.write_line(f"fx: {error}", red=True)
+    def _unused_lines(self) -> list[str]:
+        lines = [f"removed {golden}" for golden in self._removed]
+        # What was received for a test that is gone is in nobody's way: git ignores it, and prune takes it along.
+        unused = [golden for golden in self._unused if not is_received(PurePosixPath(golden))]
+        if unused:
+            count = f"{len(unused)} golden{'s' if len(unused) > 1 else ''}"
+            lines.append(f"no test asked for {count}; if they are not needed, add --fx-prune-golden to this command")
+            lines += [f"unused {golden}" for golden in unused]
+        return lines
 
-    def _tells_unused(self) -> bool:
-        return bool(settings.value_of_config(settings.UNUSED_GOLDENS, self._config) != "ignore")
+
+def _tell(lines: list[str], errors: list[str], terminalreporter: Any) -> None:
+    if lines or errors:
+        terminalreporter.ensure_newline()
+    for line in lines:
+        terminalreporter.write_line(line)
+    for error in errors:
+        terminalreporter.write_line(f"fx: {error}", red=True)
+
+
+def run_record(
+    config: pytest.Config, collected: CollectionRecord, asked: Collection[str], exitstatus: int | pytest.ExitCode
+) -> RunRecord:
+    """Write down what the run saw, together with the goldens on disk that it did not ask for.
+
+    Those that cannot be judged are of interest to reports alone, which are merged with others.
+    """
+    others = _other_goldens(config, asked)
+    # Other projects may keep goldens in a folder outside of this one, and their test files are not here.
+    is_ours = golden_root(config).resolve().is_relative_to(config.rootpath.resolve())
+    files = set(others.values()) if is_ours else set()
+    parts = collected.to_dict()
+    ran = exitstatus not in _BROKEN_OFF and not config.getoption("collectonly", False)
+    record = RunRecord(
+        had_path_arguments=config.args_source is pytest.Config.ArgsSource.ARGS,
+        finished=ran and not config.getoption("setuponly", False),
+        found=parts["found"],
+        ended=parts["ended"],
+        failed=parts["failed"],
+        asked=tuple(sorted(asked)),
+        gone=tuple(sorted(file for file in files if not Path(config.rootpath, file).exists())),
+    )
+    if not config.getoption("fx_report"):
+        judged = judged_files([record])
+        others = {golden: file for golden, file in others.items() if file in judged}
+    root = golden_root(config)
+    ours = {golden: file for golden, file in others.items() if begins_like_a_golden(root / golden)}
+    return replace(record, others={shown(golden, config): file for golden, file in ours.items()})
+
+
+def _other_goldens(config: pytest.Config, asked: Collection[str]) -> dict[PurePosixPath, str]:
+    """Map what is named like a golden and was not asked for to the test file that it is named for."""
+    root = golden_root(config)
+    bases = {base_path(within_folder(golden, config)) for golden in asked}
+    folded = {str(base).casefold(): base for base in bases}
+    files: dict[PurePosixPath, str | None] = {}  # by folder, of which there are few
+    others: dict[PurePosixPath, str] = {}
+    for golden in goldens_below(root):
+        if golden.parent not in files:
+            files[golden.parent] = file_tested_by(golden, config.rootpath)
+        file, base = files[golden.parent], base_path(golden)
+        if file is None or base in bases:
+            continue
+        # Where case does not count, a file may have kept the name under which its test was born.
+        alike = folded.get(str(base).casefold())
+        if alike is None or not _is_one_file(root / base, root / alike):
+            others[golden] = file
+    return others
+
+
+def _is_one_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

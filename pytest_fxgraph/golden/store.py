@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
-
 from pytest_fxgraph.document.model import MOST_BYTES
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
 from pytest_fxgraph.golden.files import golden_digest
 
 # What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
@@ -31,7 +30,7 @@ class GoldenStore:
         return os.path.realpath(self.root)
 
     def path(self, relative: PurePosixPath | str) -> Path:
-        """Give the path of a golden; one that leaves the folder, by its name or by links, is a GoldenNameError."""
+        """Return the path of a golden; raise GoldenNameError if it leaves the folder, by its name or by links."""
         text = str(relative)
         parts = PurePosixPath(text).parts
         is_foreign = PureWindowsPath(text).drive or "\\" in text or "\0" in text
@@ -48,13 +47,13 @@ class GoldenStore:
         return path
 
     def exists(self, relative: PurePosixPath | str) -> bool:
-        """Tell whether there is something at a golden's path, readable or not."""
+        """Tell whether there is something at a golden's path, readable or not; raise GoldenNameError as `path` does."""
         return os.path.lexists(self.path(relative))
 
     def read(self, relative: PurePosixPath | str) -> str:
-        """Give a golden's text, its lines ended by line feeds and without a BOM.
+        """Return a golden's text, its lines ended by line feeds and without a BOM.
 
-        No file is a GoldenMissingError; one that cannot be read as UTF-8 text is a GoldenFormatError.
+        Raises GoldenMissingError if there is no file, and GoldenFormatError if it cannot be read as UTF-8 text.
         """
         content = self._content(self.path(relative))
         try:
@@ -70,7 +69,7 @@ class GoldenStore:
     def write(self, relative: PurePosixPath | str, text: str) -> bool:
         """Replace a golden by a text in one step, and tell whether that was necessary.
 
-        Whatever fails is a GoldenWriteError, and the file that was there before is whole.
+        Raises GoldenWriteError if that fails; the file that was there before is then whole.
         """
         path = self.path(relative)
         try:
@@ -89,14 +88,20 @@ class GoldenStore:
         return True
 
     def digest(self, relative: PurePosixPath | str) -> str | None:
-        """Give the digest of a golden as received files name it; None where there is no golden."""
+        """Return the digest of a golden as received files name it; None if there is no golden.
+
+        Raises GoldenFormatError if the file cannot be read.
+        """
         try:
             return golden_digest(self._content(self.path(relative)))
         except GoldenMissingError:
             return None
 
     def remove(self, relative: PurePosixPath | str) -> bool:
-        """Remove a file and the folders that it leaves empty, and tell whether there was one."""
+        """Remove a file and the folders that it leaves empty; tell whether there was one.
+
+        Raises GoldenWriteError if it cannot be removed.
+        """
         path = self.path(relative)
         try:
             path.unlink()

@@ -1,129 +1,52 @@
-"""Goldens that no test asked for: found, told and, if asked, removed once the run is over."""
+"""Which goldens no test asks for. Where that is not certain, a golden is unknown, which is never unused."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
-import pytest
-
-from pytest_fxgraph.golden.collection import CollectionRecord
-from pytest_fxgraph.golden.files import begins_like_a_golden, file_tested_by, goldens_below
-from pytest_fxgraph.golden.files import is_received
 from pytest_fxgraph.golden.files import base_path
-from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
-from pytest_fxgraph.report.run_record import RunRecord
-from pytest_fxgraph.golden.judgement import judged_files, unused_goldens
-
-_BROKEN_OFF = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
+from pytest_fxgraph.report.run_record import Ids, RunRecord
 
 
-def run_record(
-    config: pytest.Config, census: CollectionRecord, asked: Collection[str], exitstatus: int | pytest.ExitCode
-) -> RunRecord:
-    """Write down what the run saw, together with the goldens on disk that it did not ask for.
+def unused_goldens(records: Sequence[RunRecord]) -> list[str]:
+    """Name the goldens that were unused in all of these runs together, with their variants and received files.
 
-    Those that cannot be judged are of interest to reports alone, which are merged with others.
+    A golden is judged only if its test file is gone and a whole run had no path arguments, or if its file was
+    collected without error or skip, nothing in it was left out, and every test ran to its end, in one run or another.
     """
-    others = _other_goldens(config, asked)
-    # Other projects may keep goldens in a folder outside of this one, and their test files are not here.
-    is_ours = golden_root(config).resolve().is_relative_to(config.rootpath.resolve())
-    files = set(others.values()) if is_ours else set()
-    ran = exitstatus not in _BROKEN_OFF and not config.getoption("collectonly", False)
-    record = RunRecord(
-        had_path_arguments=config.args_source is pytest.Config.ArgsSource.ARGS,
-        finished=ran and not config.getoption("setuponly", False),
-        found=_sorted(census.found),
-        ended=_sorted(census.ended),
-        failed=_sorted(census.failed),
-        asked=tuple(sorted(asked)),
-        gone=tuple(sorted(file for file in files if not Path(config.rootpath, file).exists())),
-    )
-    if not config.getoption("fx_report"):
-        judged = judged_files([record])
-        others = {golden: file for golden, file in others.items() if file in judged}
-    root = golden_root(config)
-    ours = {golden: file for golden, file in others.items() if begins_like_a_golden(root / golden)}
-    return replace(record, others={shown(golden, config): file for golden, file in ours.items()})
+    judged = judged_files(records)
+    # A variant goes with its base, and keeps it in use.
+    asked = {_base(golden) for record in records for golden in record.asked}
+    candidates = {golden: file for record in records for golden, file in record.others.items()}
+    return sorted(golden for golden, file in candidates.items() if file in judged and _base(golden) not in asked)
 
 
-def _other_goldens(config: pytest.Config, asked: Collection[str]) -> dict[PurePosixPath, str]:
-    """Map what is named like a golden and was not asked for to the test file that it is named for."""
-    used = _FilesInUse(asked, config)
-    files: dict[PurePosixPath, str | None] = {}  # by folder, of which there are few
-    others: dict[PurePosixPath, str] = {}
-    for golden in goldens_below(golden_root(config)):
-        if golden.parent not in files:
-            files[golden.parent] = file_tested_by(golden, config.rootpath)
-        file = files[golden.parent]
-        if file is not None and golden not in used:
-            others[golden] = file
-    return others
+def judged_files(records: Sequence[RunRecord]) -> set[str]:
+    """Name the test files whose goldens can be judged."""
+    return _known_files(records) | _gone_files(records)
 
 
-class _FilesInUse:
-    """The goldens that were asked for, and with each its variants and what was received for it."""
-
-    def __init__(self, asked: Collection[str], config: pytest.Config) -> None:
-        self._root = golden_root(config)
-        self._bases = {base_path(within_folder(golden, config)) for golden in asked}
-        self._folded = {str(base).casefold(): base for base in self._bases}
-
-    def __contains__(self, golden: PurePosixPath) -> bool:
-        base = base_path(golden)
-        if base in self._bases:
-            return True
-        # Where case does not count, a file may have kept the name under which its test was born.
-        alike = self._folded.get(str(base).casefold())
-        return alike is not None and _is_one_file(self._root / base, self._root / alike)
+def _known_files(records: Sequence[RunRecord]) -> set[str]:
+    """Name the files of which all that they hold is known to have run: what one shard left out, another has run."""
+    ended = _merged(record.ended for record in records)
+    failed = _merged(record.failed for record in records)
+    found = _merged(record.found for record in records)
+    return {file for file, ids in found.items() if ids <= ended.get(file, set()) and not failed.get(file)}
 
 
-def _is_one_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
+def _gone_files(records: Sequence[RunRecord]) -> set[str]:
+    whole = (record for record in records if record.finished and not record.had_path_arguments)
+    return {file for record in whole for file in record.gone}
 
 
-class GoldenUsage:
-    """What came out about unused goldens, as the summary tells it."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self.unused: list[str] = []
-        self.removed: list[str] = []
-        self.errors: list[str] = []
-
-    def judge(self, record: RunRecord) -> None:
-        """Find the unused goldens of this run alone; a run that was broken off has none."""
-        self.unused = unused_goldens([record]) if record.finished else []
-
-    def prune(self) -> None:
-        """Remove them."""
-        from pytest_fxgraph.golden.store import GoldenStore  # here, as it imports yaml
-
-        store = GoldenStore(golden_root(self._config))
-        for golden in self.unused:
-            try:
-                store.remove(within_folder(golden, self._config))
-                self.removed.append(golden)
-            except (GateError, OSError) as error:
-                self.errors.append(str(error))
-        self.unused = [golden for golden in self.unused if golden not in self.removed]
-
-    def lines(self) -> list[str]:
-        """Tell what was removed, or what could be."""
-        lines = [f"removed {golden}" for golden in self.removed]
-        # What was received for a test that is gone is in nobody's way: git ignores it, and prune takes it along.
-        unused = [golden for golden in self.unused if not is_received(PurePosixPath(golden))]
-        if unused:
-            count = f"{len(unused)} golden{'s' if len(unused) > 1 else ''}"
-            lines.append(f"no test asked for {count}; if they are not needed, add --fx-prune-golden to this command")
-            lines += [f"unused {golden}" for golden in unused]
-        return lines
+def _merged(parts: Iterable[Ids]) -> dict[str, set[str]]:
+    merged: dict[str, set[str]] = {}
+    for part in parts:
+        for file, ids in part.items():
+            merged.setdefault(file, set()).update(ids)
+    return merged
 
 
-def _sorted(part: dict[str, set[str]]) -> dict[str, tuple[str, ...]]:
-    return {file: tuple(sorted(part[file])) for file in sorted(part)}
+def _base(golden: str) -> str:
+    return str(base_path(PurePosixPath(golden)))

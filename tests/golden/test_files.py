@@ -1,20 +1,27 @@
-""""""
-
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+
 import pytest
-from pytest_fxgraph.golden.files import begins_like_a_golden, file_tested_by, goldens_below
-from pathlib import PurePosixPath
-import pytest
+
 from fixtures.documents import document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.golden.files import Received, golden_digest, golden_of_received, is_received, read_received, received_path, write_received
 from pytest_fxgraph.errors import GoldenFormatError
-from pathlib import PurePosixPath
-import pytest
-from pytest_fxgraph.golden.files import base_path, variant_path
+from pytest_fxgraph.golden.files import (
+    Received,
+    base_path,
+    begins_like_a_golden,
+    file_tested_by,
+    golden_digest,
+    golden_of_received,
+    goldens_below,
+    is_received,
+    read_received,
+    received_path,
+    variant_path,
+    write_received,
+)
 
 
 def test_everything_named_like_a_golden_is_listed_and_no_link_is_followed(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_fxgraph.golden.location import full_id, golden_path
 from pytest_fxgraph.errors import GoldenNameError
+from pytest_fxgraph.golden.location import full_id, golden_path
 
 FILE = "tests/test_a.py"
 

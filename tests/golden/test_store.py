@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from pytest_fxgraph.golden.store import TEMPORARY_SUFFIX, GoldenStore
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
+from pytest_fxgraph.golden.store import TEMPORARY_SUFFIX, GoldenStore
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_fxgraph.golden.unused import unused_goldens
 from pytest_fxgraph.report.run_record import RunRecord
-from pytest_fxgraph.golden.judgement import unused_goldens
 
 RUN = RunRecord(
     had_path_arguments=False,

@@ -1,0 +1,89 @@
+"""What a test handed over, written down as its golden would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from fxcore.gc_pause import gc_paused
+from pytest_fxgraph import settings
+from pytest_fxgraph.capture.shapes import shapes_recorded
+from pytest_fxgraph.capture.subjects import to_graph_module, to_readable_graph
+from pytest_fxgraph.capture.traced_graph import TracedGraph
+from pytest_fxgraph.capture.tracing import traced_again_with_sources
+from pytest_fxgraph.document.builder import build_document_of_graph
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.model import GraphDocument
+
+
+@dataclass(frozen=True)
+class GoldenRequest:
+    """What a test asks of one comparison; None where it leaves the answer to marker, options and defaults."""
+
+    name: str | None = None
+    level: str | None = None
+    example_inputs: Any = None
+    example_kwargs: Mapping[str, Any] | None = None
+    constants: str | None = None
+    commutative: bool | None = None
+    normalize: bool | None = None
+
+
+class ObtainedGraph:
+    """The document and the text of a subject. Of a graph that was traced for them, only the way to it is kept."""
+
+    def __init__(self, subject: object, request: GoldenRequest, item: pytest.Item) -> None:
+        self._request = request
+        self._item = item
+        runs_examples = request.example_inputs is not None or request.example_kwargs
+        with nullcontext() if runs_examples else gc_paused():
+            if runs_examples:
+                graph_module = to_graph_module(subject, self._adapt)
+                self._traced = TracedGraph(graph_module.graph, graph_module)
+            else:
+                self._traced = to_readable_graph(subject, self._adapt)
+            self.document = self._document(self._traced)
+            self.text = encode(self.document)
+            self._traced.free()
+
+    def with_sources(self) -> GraphDocument | None:
+        """Return the document with the lines of the model's source; None if they are there, or cannot be had.
+
+        Nobody reads them where a golden matches, which is why they are not recorded in the first place.
+        """
+        again = traced_again_with_sources(self._traced)
+        if again is None:
+            return None
+        document = self._document(again)
+        return document if encode(document) == self.text else None
+
+    def _document(self, traced: TracedGraph) -> GraphDocument:
+        request = self._request
+        with shapes_recorded(traced.root, request.example_inputs, request.example_kwargs):
+            document = build_document_of_graph(
+                traced.graph,
+                traced.root,
+                constants=settings.value_of(settings.CONSTANT_FORM, self._item, request.constants),
+                sources=traced.model is None,
+                own_name=self._own_names(),
+            )
+        return self._normalized(document)
+
+    def _adapt(self, subject: object) -> Any:
+        return self._item.ihook.pytest_fxgraph_adapt(obj=subject)
+
+    def _own_names(self) -> Callable[[Any], str | None] | None:
+        """Return the way to ask the hooks for the name of a function; None, which is faster, where there are none."""
+        hook = self._item.ihook.pytest_fxgraph_target_name
+        return (lambda target: hook(target=target)) if hook.get_hookimpls() else None
+
+    def _normalized(self, document: GraphDocument) -> GraphDocument:
+        """Pass the document through every hook, each reading what the one before it made."""
+        for hook in reversed(self._item.ihook.pytest_fxgraph_normalize.get_hookimpls()):
+            changed: Any = hook.function(*(document for _ in hook.argnames))
+            document = document if changed is None else changed
+        return document

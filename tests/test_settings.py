@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_fxgraph import settings
+from pytest_fxgraph.errors import LevelError
+
+
+def item_with(*marks, option=None, ini=""):
+    """Return a test with these markers, in a run with this option and ini key."""
+    config = SimpleNamespace(getoption=lambda key: option, getini=lambda key: ini)
+    return SimpleNamespace(nodeid="test_a.py::test_x", iter_markers=lambda name: iter(marks), config=config)
+
+
+EXACT, OPS = pytest.mark.fx(level="exact").mark, pytest.mark.fx(level="ops").mark
+
+
+@pytest.mark.parametrize(
+    ("item", "argument", "level"),
+    [
+        (item_with(EXACT, OPS, option="signature", ini="ops"), "structure", "structure"),
+        (item_with(EXACT, OPS, option="signature", ini="ops"), None, "exact"),
+        (item_with(option="signature", ini="ops"), None, "signature"),
+        (item_with(ini="ops"), None, "ops"),
+        (item_with(), None, "structure"),
+    ],
+)
+def test_the_nearest_place_wins(item, argument, level):
+    assert settings.value_of(settings.LEVEL, item, argument) == level
+
+
+def test_what_has_no_option_falls_back_to_its_default():
+    assert settings.value_of(settings.COMMUTATIVE, item_with(option=True)) is False
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "value"),
+    [
+        (settings.RTOL, "1e-3", 1e-3),
+        (settings.RTOL, 0, 0.0),
+        (settings.ATOL, 2, 2.0),
+        (settings.SEED, "7", 7),
+        (settings.SEED, 0, 0),
+        (settings.GOLDEN_DIR, "a b", "a b"),
+        (settings.NORMALIZE, True, True),
+        (settings.CONSTANT_FORM, "close", "close"),
+    ],
+)
+def test_a_right_value_is_read(setting, given, value):
+    read = setting.read(given, "here")
+
+    assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [
+        (settings.RTOL, "much"),
+        (settings.RTOL, -1e-9),
+        (settings.RTOL, math.inf),
+        (settings.RTOL, math.nan),
+        (settings.RTOL, True),
+        (settings.RTOL, [1]),
+        (settings.SEED, 1.5),
+        (settings.SEED, "1.5"),
+        (settings.SEED, -1),
+        (settings.SEED, False),
+        (settings.GOLDEN_DIR, " "),
+        (settings.GOLDEN_DIR, "a\0"),
+        (settings.GOLDEN_DIR, 3),
+        (settings.NORMALIZE, 1),
+        (settings.CONSTANT_FORM, "closer"),
+        (settings.UNUSED_GOLDENS, None),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_place_and_form(setting, given):
+    with pytest.raises(pytest.UsageError) as caught:
+        setting.read(given, "ini key k")
+
+    assert str(caught.value) == f"ini key k: expected {setting.form}, got {given!r}"
+
+
+def test_a_level_that_does_not_exist_is_an_error_of_its_own():
+    with pytest.raises(
+        LevelError, match="there is no level 'cost'; goldens are compared at exact, structure, ops, sig"
+    ):
+        settings.value_of(settings.LEVEL, item_with(), "cost")
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        (pytest.mark.fx("exact").mark, "expected keywords such as fx(level=\"exact\"), got 'exact'"),
+        (pytest.mark.fx(lvel="exact").mark, "there is no 'lvel'; it takes level, rtol, atol, seed, commutative, norm"),
+        (pytest.mark.fx(golden_dir="x").mark, "there is no 'golden_dir'; it takes level"),
+        (pytest.mark.fx(seed=-1).mark, "marker fx of test_a.py::test_x, seed: expected a whole number that is not neg"),
+    ],
+)
+def test_a_wrong_marker_is_refused_with_its_test(mark, message):
+    with pytest.raises(pytest.UsageError) as caught:
+        settings.check_markers([item_with(), item_with(mark)])
+
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("marker fx of test_a.py::test_x")
+
+
+@pytest.mark.parametrize(
+    ("golden", "only", "new", "changed"),
+    [
+        (True, None, True, True),
+        (True, "new", True, False),
+        (True, "changed", False, True),
+        (False, None, False, False),
+    ],
+)
+def test_an_update_can_be_narrowed(golden, only, new, changed):
+    options = {"fx_update_golden": golden, "fx_update_only": only}
+    config = SimpleNamespace(getoption=options.get)
+
+    assert settings.wants_update(config, "new") is new
+    assert settings.wants_update(config, "changed") is changed
+
+
+@pytest.mark.parametrize(
+    ("options", "is_wanted"),
+    [
+        ({"fx_unused": "ignore"}, False),
+        ({"fx_unused": "warn"}, True),
+        ({"fx_unused": "ignore", "fx_prune_golden": True}, True),
+        ({"fx_unused": "ignore", "fx_report": ["r.json"]}, True),
+    ],
+)
+def test_unused_goldens_are_looked_for_where_somebody_wants_to_know(options, is_wanted):
+    assert settings.wants_collection_record(SimpleNamespace(getoption=options.get)) is is_wanted
