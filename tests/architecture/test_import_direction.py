@@ -66,7 +66,13 @@ ORDER = (
     *("fxcore.serialization", "fxcore.lazy_forward", "fxcore.graph_module", "fxcore.tracing", "fxcore.proxy"),
     *("fxcore.tracer", "fxcore._symbolic_trace", "fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
     *("fxcore.passes", "fxcore.experimental", "fxcore.interop"),
-    *("pytest_fxgraph.errors", "pytest_fxgraph.settings", "pytest_fxgraph.strategies", "pytest_fxgraph.document"),
+    *(
+        "pytest_fxgraph.errors",
+        "pytest_fxgraph.settings",
+        "pytest_fxgraph.strategies",
+        "pytest_fxgraph.operator_table",
+        "pytest_fxgraph.document",
+    ),
     *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.ops"),
     *(
         "pytest_fxgraph.hookspecs",
