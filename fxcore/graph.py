@@ -28,7 +28,7 @@ from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OP
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 
-# Names of torch.fx's file that programs import though nobody promises them.
+# Names of torch.fx's file that programs import though torch does not promise them.
 magic_methods, reflectable_magic_methods, inplace_methods = OPERATORS, REFLECTABLE_OPERATORS, INPLACE_OPERATORS
 _Namespace, _PyTreeCodeGen, _PyTreeInfo, _snake_case = Namespace, PyTreeCodeGen, PyTreeInfo, snake_case
 _register_custom_builtin = register_custom_builtin
@@ -341,7 +341,7 @@ class Graph:
         to_erase.forget_inputs()
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove nodes that nobody reads and that do nothing else; return whether there were any.
+        """Remove nodes that have no users and no other effect; return whether there were any.
 
         `is_impure_node` says which nodes must stay; by default `Node.is_impure` does, except that what is written into
         a value that nothing else reads goes with it. The graph is checked first (GraphError). Graph modules that the

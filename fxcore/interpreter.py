@@ -32,7 +32,7 @@ class Interpreter:
     def __init__(self, module: nn.Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         """Prepare to run `module.graph`, or `graph` with the submodules and attributes of `module`.
 
-        With `garbage_collect_values`, a value is dropped from `env` once nobody reads it any more.
+        With `garbage_collect_values`, a value is dropped from `env` once it is no longer needed.
         """
         self.module = module
         self.graph: Graph = module.graph if graph is None else graph  # type: ignore[assignment]  # a GraphModule's
@@ -48,7 +48,7 @@ class Interpreter:
 
     @functools.cached_property
     def user_to_last_uses(self) -> dict[Node, list[Node]]:
-        """The values that nobody reads any more after a node has run; not there without `garbage_collect_values`."""
+        """The values that are no longer needed after a node has run; not there without `garbage_collect_values`."""
         if not self.garbage_collect_values:
             raise AttributeError("user_to_last_uses: values stay, garbage_collect_values is False")
         return values_freed_after(self.graph.nodes)

@@ -1,4 +1,4 @@
-"""The forward of a GraphModule as of its last `recompile()`, written and compiled when somebody needs it."""
+"""The forward of a GraphModule as of its last `recompile()`, written and compiled when it is first needed."""
 
 from __future__ import annotations
 

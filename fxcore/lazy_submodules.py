@@ -1,4 +1,4 @@
-"""Submodules that a package imports when somebody asks for them: `fxcore.passes.shape_prop` after `import fxcore`."""
+"""Submodules that a package imports on first access: `fxcore.passes.shape_prop` after `import fxcore`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 Target = Callable[..., Any] | str
 Argument = Any
 
-# Names of torch.fx's file that programs import though nobody promises them.
+# Names of torch.fx's file that programs import though torch does not promise them.
 base_types = (
     *(str, int, float, bool, complex, torch.dtype, torch.Tensor, torch.device, torch.memory_format, torch.layout),
     *(OpOverload, torch.SymInt, torch.SymBool, torch.SymFloat),

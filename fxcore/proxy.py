@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-# Names of torch.fx's file that programs import though they are not promised.
+# Names of torch.fx that programs import though torch does not promise them.
 magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
 
 

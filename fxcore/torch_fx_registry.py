@@ -1,7 +1,7 @@
 """What torch and other libraries ask of torch.fx, read and set where torch.fx keeps it.
 
 fxcore does not import torch.fx. Where it has been imported, though, by torch itself or by a library, its registrations
-hold for fxcore too, and torch's question whether somebody is tracing gets a true answer. Everything is looked up
+hold for fxcore too, and torch's question whether a trace is running gets a true answer. Everything is looked up
 through `sys.modules` and guarded, since these are torch's private names.
 """
 

@@ -78,7 +78,7 @@ class SubgraphMatcher:
         if self.match_output:
             return [nodes[-1]]
         returned = [node for node in self.pattern_returning_nodes if len(node.users) == 1]
-        # Nobody reads these, but they do something: the pattern is not there unless they are.
+        # Nothing reads these, but they do something: the pattern is not there unless they are.
         effects = [node for node in nodes if not node.users and node._op not in ("placeholder", "output")]
         return returned + effects
 
@@ -124,7 +124,7 @@ class SubgraphMatcher:
         return isinstance(expected, torch.Tensor) or constants_equal(expected, obtained)
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether nobody outside of a match reads what the pattern does not return."""
+        """Tell whether nothing outside of a match reads what the pattern does not return."""
         for node, readers in self._readers_inside.items():
             # Each reader in the pattern stands for one reader here: any more are outside.
             if len(nodes_map[node].users) != readers:
@@ -148,7 +148,7 @@ def _refuse_dead_code(nodes: list[Node]) -> None:
         if not node.users and node._op != "output" and not node.is_impure():
             raise GraphArgumentError(
                 "SubgraphMatcher cannot be initialized with an pattern with dead code: "
-                f"{node._name!r} ({node._op}) is read by nobody; return it, or leave it out"
+                f"{node._name!r} ({node._op}) has no users; return it, or leave it out"
             )
 
 

@@ -138,7 +138,7 @@ class MatchReplacer:
         everybody: list[Node] = []
         for node in self._returned:
             value = nodes_map[node]
-            # A constant may stand for an input that the pattern returns; nobody reads it.
+            # A constant may stand for an input that the pattern returns; nothing reads it.
             if isinstance(value, Node):
                 readers[value] = found = edits.readers(value)
                 everybody += found

@@ -13,7 +13,7 @@ from fxcore.operators.table import facts_of_function, facts_of_name, names_mutat
 
 
 def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
-    """Tell whether `node` must stay in a graph even if nobody reads its value.
+    """Tell whether `node` must stay in a graph even if its value has no users.
 
     Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
     having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), what mutates counts too

@@ -1,4 +1,4 @@
-"""Removing nodes that nobody reads and that do nothing else."""
+"""Removing nodes that have no users and no other effect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def remove_unread(graph: _Graph, must_stay: Callable[[Node], bool]) -> int:
 
 
 def is_needed_unread(node: Node, module: Any) -> bool:
-    """Tell whether a node that nobody reads must stay: it does more than compute, and somebody may notice.
+    """Tell whether a node without users must stay: it has an effect that may be noticed.
 
     Nobody notices what is written into a value that nothing else reads, such as `relu(conv(x), inplace=True)`.
     """

@@ -1,4 +1,4 @@
-"""Removing what a graph computes and nobody reads."""
+"""Removing nodes of a graph that have no users and no effects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fxcore.passes.infra.pass_base import PassBase, PassResult
 
 
 class DeadCodeElimination(PassBase):
-    """Removes nodes that nobody reads and that do nothing else, as `Graph.eliminate_dead_code` does."""
+    """Removes nodes that have no users and no other effect, as `Graph.eliminate_dead_code` does."""
 
     def requires(self, graph_module: GraphModule) -> None:
         """Raise GraphError if the graph is not well-formed."""

@@ -13,7 +13,7 @@ def find_isomorphism(expected: GraphIndex, obtained: GraphIndex) -> list[int] | 
     """Map the position of every expected node to its obtained one's; None where the graphs are not isomorphic.
 
     Inputs and outputs pair in order, nodes with effects pair in the order of their chain, and from there each
-    argument pairs with the argument at its place. None may also mean that nodes that nobody reads were too
+    argument pairs with the argument at its place. None may also mean that nodes without users were too
     alike to tell apart.
     """
     if len(expected.nodes) != len(obtained.nodes):

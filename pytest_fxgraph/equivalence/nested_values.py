@@ -1,7 +1,7 @@
 """Nested values: which parts a container has, and by which path each is reached.
 
 torch's pytree takes unregistered mappings, dataclasses and subclasses of list for leaves, and never returns from a
-container that holds itself, so it is asked last, for the types that somebody registered there.
+container that holds itself, so it is asked last, for types registered there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def parts_of(value: object) -> list[tuple[str, Any]] | None:
 
 
 def _registered_parts(value: object) -> list[tuple[str, Any]] | None:
-    """List the parts of a type that somebody registered with torch's pytree."""
+    """List the parts of a type registered with torch's pytree."""
     if isinstance(value, torch.Tensor):
         return None
     registered = getattr(torch_pytree, "SUPPORTED_NODES", {}).get(type(value))

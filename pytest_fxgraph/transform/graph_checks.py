@@ -29,7 +29,7 @@ def check_graph(graph_module: fxcore.GraphModule, name: str, dead_before: frozen
     if left:
         listed = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         raise AssertionError(
-            f"{name} left nodes that nobody reads: {listed}; call graph.eliminate_dead_code() before recompile(), "
+            f"{name} left nodes without users: {listed}; call graph.eliminate_dead_code() before recompile(), "
             "or erase_node() for each"
         )
 
