@@ -31,8 +31,6 @@ class PythonCode:
 TransformCodeFunc = Callable[[list[str]], list[str]]
 
 # A piece of the function's body, after the index of the node that it comes from.
-_Piece = tuple[int | None, str]
-
 _COUNTER = re.compile(r"# COUNTER: (\d+)")
 
 
@@ -129,7 +127,10 @@ class _FunctionWriter:
         self._writer = StatementWriter(namespace, root_module, self._globals, paint)
         self._free_vars: list[str] = []
         self._return_annotation = ""
-        self._body: list[_Piece] = []
+        # Pieces of text, and the index of the node that each comes from; a comment counts with the node before. Two
+        # lists, for the garbage collector counts tuples: a fifth of the time.
+        self._texts: list[str] = []
+        self._indices: list[int | None] = []
         self._last_comment: str | None = None
         # A statement is emitted with its end. Who transforms the body gets the two apart, as torch.fx hands them over.
         self._is_single_piece = not (style.meta or record_func or codegen._body_transformer)
@@ -138,7 +139,7 @@ class _FunctionWriter:
         """Return the code of `nodes`."""
         self._write_body(nodes)
         wrap_statements = self._wrap_statements()
-        body = self._transformed_body()
+        self._transform_body()
         for name, value in self._codegen.additional_globals():
             self._globals.add(name, value)
         prologue = _call_with_known(
@@ -147,7 +148,7 @@ class _FunctionWriter:
             self._return_annotation,
             expanded_def=self._style.expanded_def,
         )
-        code, line_to_node = _join(body, prologue.count("\n") + 1, one_each=self._is_single_piece)
+        code, line_to_node = self._joined(prologue.count("\n") + 1)
         return PythonCode(
             f"\n{wrap_statements}\n\n{prologue}\n{code}",
             self._globals.table,
@@ -156,13 +157,13 @@ class _FunctionWriter:
         )
 
     def _write_body(self, nodes: list[Node]) -> None:
-        writer, emit, names = self._writer, self._body.append, self._writer.names
-        call_function, call_method = writer.call_function, writer.call_method
+        writer, emit, note, names = self._writer, self._texts.append, self._indices.append, self._writer.names
+        call_function, call_method, call_module = writer.call_function, writer.call_method, writer.call_module
         is_single_piece = self._is_single_piece
         is_plain = is_single_piece and not self._style.colored
         freed_after = values_freed_in_order(nodes)
         if self._record:
-            emit((None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n"))
+            self._emit(None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n")
         for index, node in enumerate(nodes):
             if self._verbose:
                 self._comment(node, index - 1 if index else None)
@@ -173,46 +174,53 @@ class _FunctionWriter:
                 text, end = self._output(node), "\n"
             else:
                 annotation = self._annotation(node) if self._verbose or node._type is not None else ""
-                # Nearly all are these two. Straight to them: a tenth of the time of a graph of calls.
-                if op == "call_function":
+                if op == "call_module":
+                    text = call_module(node, annotation)
+                elif op == "call_function":
                     text = call_function(node, annotation)
                 elif op == "call_method":
                     text = call_method(node, annotation)
                 else:
-                    text = writer.statement(node, annotation)
+                    text = writer.get_attr(node, annotation)
                 freed = freed_after[index]
                 if is_plain and isinstance(freed, Node) and node.users:  # as most: what follows, in one step
-                    emit((index, f"{text};  {names[freed]} = None\n"))
+                    emit(f"{text};  {names[freed]} = None\n")
+                    note(index)
                     continue
                 end = self._end(node, freed)
             if is_single_piece:
-                emit((index, text + end))
+                emit(text + end)
+                note(index)
             else:
                 self._emit_pieces(node, index, text, end)
         if self._record:
-            emit((len(nodes) - 1, "_rf.__exit__(None, None, None)\n"))
-        if not any(text for _, text in self._body):
-            emit((None, "pass\n"))
+            self._emit(len(nodes) - 1, "_rf.__exit__(None, None, None)\n")
+        if not any(self._texts):
+            self._emit(None, "pass\n")
+
+    def _emit(self, index: int | None, text: str) -> None:
+        self._texts.append(text)
+        self._indices.append(index)
 
     def _emit_pieces(self, node: Node, index: int, text: str, end: str) -> None:
         """Emit a statement and its end apart, as torch.fx hands them to a body transformer, with what goes around."""
-        emit = self._body.append
         if self._style.meta:
-            self._body += [(index, f"{line}\n") for line in meta_docstring(node)]
+            for line in meta_docstring(node):
+                self._emit(index, f"{line}\n")
         is_recorded = self._record and node._op not in ("placeholder", "output", "get_attr")
         if is_recorded:
-            emit((index, f"_rf_{node._name} = {_record(index)}; _rf_{node._name}.__enter__()\n"))
-        emit((index, text))
-        emit((index, end))
+            self._emit(index, f"_rf_{node._name} = {_record(index)}; _rf_{node._name}.__enter__()\n")
+        self._emit(index, text)
+        self._emit(index, end)
         if is_recorded:
-            emit((index, f"_rf_{node._name}.__exit__(None, None, None)\n"))
+            self._emit(index, f"_rf_{node._name}.__exit__(None, None, None)\n")
 
     def _comment(self, node: Node, index: int | None) -> None:
         """Emit where a node comes from, unless the comment before says the same; `index` is of the node before."""
         comment = origin_comment(node, self._style)
         if comment is not None and comment != self._last_comment:
             self._last_comment = comment
-            self._body.append((index, comment))
+            self._emit(index, comment)
 
     def _annotation(self, node: Node) -> str:
         written = "" if node._type is None else f" : {self._globals.annotation(node._type)}"
@@ -262,20 +270,39 @@ class _FunctionWriter:
         # torch's registry, not ours: the text is torch.fx's, and tracing with either sees what is in it.
         return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
 
-    def _transformed_body(self) -> list[_Piece]:
-        """Return the body, changed by the function of `Graph.on_generate_code`, which gets it as torch.fx gives it."""
+    def _transform_body(self) -> None:
+        """Let the function of `Graph.on_generate_code` change the body, which it gets as torch.fx gives it."""
         transform = self._codegen._body_transformer
         if transform is None:
-            return self._body
+            return
         pieces: list[str] = []
         current: int | None = None
-        for index, text in self._body:
+        for index, text in zip(self._indices, self._texts, strict=True):
             if index != current:
                 current = index
                 pieces.append(f"# COUNTER: {index}\n")
             if text:
                 pieces.append(text)
-        return _read_counters("".join(transform(pieces)))
+        self._texts, self._indices, current = [], [], None
+        for line in "".join(transform(pieces)).splitlines(keepends=True):
+            counter = _COUNTER.search(line)
+            if counter is not None:
+                current = int(counter.group(1))
+            else:
+                self._emit(current, line)
+
+    def _joined(self, first_line: int) -> tuple[str, dict[int, int | None]]:
+        """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
+        text = "".join(self._texts)
+        lines = [index for index, piece in zip(self._indices, self._texts, strict=True) if piece]
+        # A line counts with the piece that ends it. Nearly always each piece is a line.
+        if not self._is_single_piece or text.count("\n") != len(lines):
+            lines = []
+            for index, piece in zip(self._indices, self._texts, strict=True):
+                lines += [index] * piece.count("\n")
+        lines.append(self._indices[-1] if self._indices else None)
+        code = text.lstrip("\n").replace("\n", "\n    ")
+        return f"    {code}", dict(enumerate(lines, first_line))
 
 
 def _record(key: object) -> str:
@@ -284,36 +311,6 @@ def _record(key: object) -> str:
 
 def _is_enabled(what: str) -> bool:
     return os.environ.get(f"FX_GRAPH_SHOW_{what}", "0") == "1"
-
-
-def _read_counters(text: str) -> list[_Piece]:
-    body: list[_Piece] = []
-    current: int | None = None
-    for line in text.splitlines(keepends=True):
-        counter = _COUNTER.search(line)
-        if counter is not None:
-            current = int(counter.group(1))
-        else:
-            body.append((current, line))
-    return body
-
-
-def _join(body: list[_Piece], first_line: int, *, one_each: bool) -> tuple[str, dict[int, int | None]]:
-    """Return the body's text, indented, and for each line, from `first_line` on, the index of its node.
-
-    With `one_each`, every piece that is not empty ends a line.
-    """
-    text = "".join([text for _, text in body])
-    lines = [index for index, text in body if text]
-    if not one_each or text.count("\n") != len(
-        lines
-    ):  # a piece of several lines: a line counts with the piece that ends it
-        lines = []
-        for index, piece in body:
-            lines += [index] * piece.count("\n")
-    lines.append(body[-1][0] if body else None)
-    code = text.lstrip("\n").replace("\n", "\n    ")
-    return f"    {code}", dict(enumerate(lines, first_line))
 
 
 def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:

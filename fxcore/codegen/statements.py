@@ -97,23 +97,6 @@ class StatementWriter:
         self._calls: dict[Any, str | Callable[..., str] | _Spelling] = {}
         self.wrapped: dict[str, None] = {}  # global names of functions that re-tracing must not enter
 
-    def statement(self, node: Node, annotation: str) -> str:
-        """Return the statement, without a line's end, that computes a node that is neither input nor output."""
-        # No table of methods: that would be a cycle, and all this stay in memory until the next garbage collection.
-        op = node._op
-        if op == "call_module":
-            return self._call_module(node, annotation)
-        if op == "call_function":
-            return self.call_function(node, annotation)
-        if op == "call_method":
-            return self.call_method(node, annotation)
-        if op == "get_attr":
-            return self._get_attr(node, annotation)
-        raise UnknownOpcodeError(
-            f"node: {op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
-            "FX's six; set Node.op to one of them"
-        )
-
     # Values.
 
     def value(self, arg: Any) -> str:
@@ -212,12 +195,19 @@ class StatementWriter:
         method = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)
         return f"{name}{annotation} = {method}({self.arguments(args[1:], node._kwargs)})"
 
-    def _call_module(self, node: Node, annotation: str) -> str:
+    def call_module(self, node: Node, annotation: str) -> str:
+        """Return the statement of a node that calls a module."""
         name = self.names[node]
         module = path_of_root(self.root, node._target)
         return f"{name}{annotation} = {module}({self.arguments(node._args, node._kwargs)})"
 
-    def _get_attr(self, node: Node, annotation: str) -> str:
+    def get_attr(self, node: Node, annotation: str) -> str:
+        """Return the statement of a node that reads an attribute. Raises UnknownOpcodeError for another node."""
+        if node._op != "get_attr":
+            raise UnknownOpcodeError(
+                f"node: {node._op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
+                "FX's six; set Node.op to one of them"
+            )
         return f"{self.names[node]}{annotation} = {path_of_root(self.root, node._target)}"
 
     def call_function(self, node: Node, annotation: str) -> str:

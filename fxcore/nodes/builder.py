@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fxcore.node import Node, set_fields
-from fxcore.node_data.arguments import map_values
+from fxcore.node_data.arguments import PLAIN, map_values
 from fxcore.nodes.node_list import GAP
 
 
@@ -48,7 +48,12 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
             continue
         if node._op == "output":
             return node
-        args = map_values(node._args, copies.__getitem__)
+        args = tuple(
+            [
+                copies[arg] if type(arg) is Node else arg if type(arg) in PLAIN else map_values(arg, copies.__getitem__)
+                for arg in node._args
+            ]
+        )
         kwargs = map_values(node._kwargs, copies.__getitem__) if node._kwargs else node._kwargs
         inputs = {copies[value]: None for value in node._input_nodes}
         copies[node] = copied = make_node(graph, node._op, node._target, args, kwargs, inputs)
