@@ -42,10 +42,11 @@ def only_writes_first_argument(node: Any, module: Any) -> bool:
     if node.op == "call_method":
         return "random" not in facts_of_name(str(node.target))
     if node.op == "call_function":
+        facts = facts_of_function(node.target)
         return not function_is_impure(node.target) or (
-            _function_mutates(node.target)
+            ("mutates" in facts or _is_named_as_mutating(node.target))
             and not _is_in(node.target, torch_fx_registry.side_effectful_functions())
-            and "random" not in facts_of_function(node.target)
+            and "random" not in facts
         )
     if node.op == "call_module" and module is not None:
         called = _called_module(module, str(node.target))
@@ -89,7 +90,8 @@ def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: b
     schema = getattr(target, "_schema", None)
     if schema is not None and getattr(schema, "is_mutable", False):
         return True
-    return _function_mutates(target) or "global_state" in facts_of_function(target)
+    facts = facts_of_function(target)
+    return "mutates" in facts or "global_state" in facts or _is_named_as_mutating(target)
 
 
 def _higher_order_is_impure(target: Any, args: tuple[Any, ...], effectful: set[Any]) -> bool:
@@ -106,7 +108,6 @@ def _is_in(target: Any, functions: Any) -> bool:
         return False
 
 
-def _function_mutates(target: Any) -> bool:
-    module = getattr(target, "__module__", None) or ""
-    is_named_so = module.split(".")[0] == "torch" and names_mutation(getattr(target, "__name__", ""))
-    return is_named_so or "mutates" in facts_of_function(target)
+def _is_named_as_mutating(function: Any) -> bool:
+    module = getattr(function, "__module__", None) or ""
+    return (module == "torch" or module.startswith("torch.")) and names_mutation(getattr(function, "__name__", ""))
