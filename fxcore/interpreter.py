@@ -139,7 +139,7 @@ class Interpreter:
         return self.fetch_attr(_path(target))
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the function `target` and return its result."""
+        """Call the function `target` and return its result. Raises GraphArgumentError if it is a name."""
         if isinstance(target, str):
             raise GraphArgumentError(f"target should not be a string for call_function, got {target!r}")
         return target(*args, **kwargs)
@@ -173,7 +173,10 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a node with values in place of the nodes that they refer to."""
+        """Return the arguments of a node with values in place of the nodes that they refer to.
+
+        Raises GraphArgumentError (an AssertionError) if an overridden `map_nodes_to_values` returns other kinds.
+        """
         args = self.map_nodes_to_values(n._args, n)
         kwargs = self.map_nodes_to_values(n._kwargs, n) if n._kwargs else n._kwargs
         if not isinstance(args, tuple) or not isinstance(kwargs, dict):

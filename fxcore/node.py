@@ -148,7 +148,10 @@ class Node(Value):
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Move `x`, a node of the same graph, to the place before this one."""
+        """Move `x` to the place before this one.
+
+        Raises GraphArgumentError (an AssertionError) if `x` is of another graph.
+        """
         graph = self.graph
         if x.graph is not graph:
             raise GraphArgumentError(
@@ -286,7 +289,10 @@ class Node(Value):
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
-        """Insert a positional argument before position `idx`, 0 to `len(args)`."""
+        """Insert a positional argument before position `idx`.
+
+        Raises GraphArgumentError (an AssertionError) if `idx` is not in 0 to `len(args)`.
+        """
         if not 0 <= idx <= len(self._args):
             raise GraphArgumentError(
                 f"insert_args index must be between 0 and len(self.args), got {idx}: {self._name} has "
@@ -343,6 +349,7 @@ class Node(Value):
 
         `delete_user_cb` is asked for each reader and may answer False to leave it. With `propagate_meta`, the
         replacement, whose `meta` must be empty, gets this node's.
+        Raises GraphArgumentError (an AssertionError) if it is not empty.
         """
         if propagate_meta:
             if replace_with.meta:

@@ -62,7 +62,10 @@ class GeneratedGlobals:
         self.table = namespace.create_reserved_names({name: builtin.obj for name, builtin in CUSTOM_BUILTINS.items()})
 
     def add(self, name_hint: str, obj: Any) -> str:
-        """Make `obj` reachable from the code and return the name to write."""
+        """Make `obj` reachable from the code and return the name to write.
+
+        Raises CodeGenerationError (a RuntimeError) if the name is another object's.
+        """
         if is_from_torch(obj) and obj != torch.device:
             return qualified_name(obj)
         name = self._namespace.create_name(name_hint, obj)

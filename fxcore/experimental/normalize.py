@@ -125,7 +125,7 @@ class NormalizeArgs(Transformer):
         arg_types: tuple[Any, ...] | None = None,
         kwarg_types: dict[str, Any] | None = None,
     ) -> Any:
-        """Copy a call of a function with its arguments normalized."""
+        """Copy a call of a function with its arguments normalized. Raises GraphArgumentError for a name."""
         if not callable(target):
             raise GraphArgumentError(f"Expected callable target, got {type(target)}: {target!r} cannot be called")
         normalized = normalize_function(target, args, kwargs, arg_types, kwarg_types, self.normalize_to_only_use_kwargs)
@@ -158,7 +158,10 @@ class NormalizeOperators(AnnotateTypesWithSchema):
     }
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Copy a call of a function; one of the table with two arguments as the operator."""
+        """Copy a call of a function; one of the table with two arguments as the operator.
+
+        Raises GraphArgumentError (an AssertionError) if `target` is a name.
+        """
         if not callable(target):
             raise GraphArgumentError(f"Expected callable target, got {type(target)}: {target!r} cannot be called")
         # Unlike torch.fx, which drops `alpha=2` and `rounding_mode="floor"` on the way.

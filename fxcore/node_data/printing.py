@@ -134,7 +134,10 @@ def graph_text(nodes: Iterable[PrintableNode]) -> str:
 
 
 def print_table(nodes: Iterable[PrintableNode]) -> None:
-    """Print the nodes as a table of opcode, name, target, args and kwargs. Needs the library `tabulate`."""
+    """Print the nodes as a table of opcode, name, target, args and kwargs.
+
+    Raises MissingTabulateError (an ImportError) if the library `tabulate` is not installed.
+    """
     try:
         from tabulate import tabulate  # type: ignore[import-untyped,unused-ignore]  # an extra, without types
     except ImportError as error:

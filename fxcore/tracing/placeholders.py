@@ -177,7 +177,10 @@ class RootArguments:
         self._parameters = _parameters_of(function)
 
     def create(self, concrete_args: dict[str, Any] | tuple[Any, ...] | None) -> tuple[Callable[..., Any], list[Any]]:
-        """Add the placeholders; return the function to call and what to call it with."""
+        """Add the placeholders; return the function to call and what to call it with.
+
+        Raises GraphError (a RuntimeError) for a method that takes `self` as part of `*args`.
+        """
         names = self._parameters.names
         arguments: list[Any] = []
         if self._root is not None:

@@ -86,7 +86,7 @@ class _Reader:
             self._start_document(event)
 
     def result(self) -> Any:
-        """Return what was read."""
+        """Return what was read. Raises YamlDataError if nothing was."""
         if not self._documents:
             raise YamlDataError("it is empty")
         return self._documents[0]
