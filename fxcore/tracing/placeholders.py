@@ -199,7 +199,7 @@ class RootArguments:
         function: Callable[..., Any] = self._function
         if self._parameters.has_keyword_only or self._parameters.starred:
             function = _with_plain_parameters(self._function, len(arguments))
-        if not concrete_args and all(isinstance(argument, _LEAVES) for argument in arguments):
+        if all(isinstance(argument, _LEAVES) for argument in arguments):
             return function, arguments  # nothing is nested
         leaves, spec = pytree.tree_flatten(tuple(arguments))
         if all(child.is_leaf() for child in spec.children()):

@@ -167,6 +167,33 @@ def test_forward_runs_the_graph_as_of_the_last_recompile(change, when):
     assert_same_success(sights)
 
 
+def multiply_in_lines(fx, graph, factors):
+    graph.on_generate_code(
+        lambda before: lambda body: [line.replace("relu(x)", f"relu(x * {factors[-1]})") for line in body]
+    )
+
+
+def multiply_in_the_return(fx, graph, factors):
+    class Multiplying(fx.graph.CodeGen):
+        def generate_output(self, output_args):
+            return f"return {output_args!r} * {factors[-1]}"
+
+    graph.set_codegen(Multiplying())
+
+
+@pytest.mark.parametrize("change", [multiply_in_lines, multiply_in_the_return])
+def test_code_that_depends_on_more_than_the_graph_is_written_by_recompile(change):
+    def sights(fx):
+        factors = [2]
+        module = fx.symbolic_trace(lambda x: torch.relu(x))
+        change(fx, module.graph, factors)
+        module.recompile()
+        factors.append(3)
+        return module(torch.ones(1)), module.code
+
+    assert_same_success(sights)
+
+
 COPIES = {
     "deepcopy": copy.deepcopy,
     "copy": copy.copy,

@@ -161,3 +161,11 @@ def test_an_empty_graph_is_a_function_that_does_nothing():
 
     assert module() is None
     assert module.code.endswith("    pass\n    ")
+
+
+def test_a_definition_stands_on_one_line_unless_asked_otherwise():
+    def sights(fx):
+        codegen = fx.graph.CodeGen()
+        return codegen.gen_fn_def(["x", "y"], ""), codegen.gen_fn_def(["x"], " -> int", expanded_def=True)
+
+    assert_same_success(sights)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import operator
 import pickle
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import PH
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -44,6 +46,27 @@ def test_nested_inputs_and_outputs_are_flat_in_the_graph_and_nested_outside(tree
         )
 
     assert_same_success(sights)
+
+
+def test_keyword_arguments_are_read_by_their_names():
+    """A signature as exporters describe it: a tuple of positional arguments, and a dict of keyword arguments."""
+
+    def sights(fx, info, codegen):
+        graph = fx.Graph()
+        x, y, z = [graph.placeholder(name) for name in ("x", "y", "z")]
+        graph.output([graph.call_function(operator.sub, (x, y)), z])
+        _, in_spec = torch.utils._pytree.tree_flatten(((1,), {"second": 2, "third": 3}))
+        _, out_spec = torch.utils._pytree.tree_flatten([1, 2])
+        graph.set_codegen(codegen(info(["a", "b", "c"], in_spec, out_spec)))
+        module = fx.GraphModule(nn.Module(), graph)
+        return module.code, module(5, 3, 1), module(a=5, c=1, b=3)
+
+    theirs = sights(torch.fx, torch.fx.graph._PyTreeInfo, torch.fx.graph._PyTreeCodeGen)
+    ours = sights(fxcore, PyTreeInfo, PyTreeCodeGen)
+
+    assert ours == theirs
+    assert "tree_flatten_spec(([a], {'second':b, 'third':c}), self._in_spec)" in ours[0]
+    assert ours[1] == ours[2] == [2, 1]
 
 
 def test_inputs_nested_in_another_way_are_refused():

@@ -62,6 +62,20 @@ def test_the_model_stays_as_it_is():
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("options", "is_changed"), [({}, False), ({"inplace": False}, False), ({"inplace": True}, True)]
+)
+def test_a_graph_module_is_changed_only_if_asked_for(options, is_changed):
+    traced = {fx: fx.symbolic_trace(Net().eval()) for fx in (fxcore, torch.fx)}
+    layers = {fx: traced[fx].get_submodule("block.0") for fx in traced}
+
+    fuse(traced[fxcore], no_trace=True, **options)
+    theirs.fuse(traced[torch.fx], no_trace=True, **options)
+
+    for fx in traced:
+        assert (traced[fx].get_submodule("block.0") is not layers[fx]) == is_changed
+
+
 class Shared(nn.Module):
     """A convolution that is called twice, by one of several rules."""
 

@@ -40,6 +40,29 @@ def test_constants_of_one_name_in_model_and_replacement_stay_two():
     assert rewritten(fxcore, program, replacement)(torch.tensor(2.0)) == 11.0
 
 
+CONSTANTS = {
+    "the same": (torch.tensor([5.0]), 1),
+    "another value": (torch.tensor([6.0]), 2),
+    "another type": (torch.tensor([5]), 2),
+    "another shape": (torch.tensor(5.0), 2),
+    "another device": (torch.ones(1, device="meta"), 2),
+}
+
+
+@pytest.mark.parametrize(("constant", "count"), CONSTANTS.values(), ids=CONSTANTS)
+def test_equal_constants_of_one_name_in_model_and_replacement_become_one(constant, count):
+    traced = fxcore.symbolic_trace(lambda x: torch.relu(x) + torch.tensor([5.0]))
+    replacement = fxcore.symbolic_trace(lambda x: x * torch.tensor([5.0]))
+    replacement._tensor_constant0 = constant
+
+    fxcore.replace_pattern(traced, lambda x: torch.relu(x), replacement)
+
+    read = [node.target for node in traced.graph.nodes if node.op == "get_attr"]
+    assert (
+        sorted(set(read)) == sorted(dict(traced.named_buffers())) == ["_tensor_constant0", "_tensor_constant1"][:count]
+    )
+
+
 def test_a_parameter_deep_in_the_replacement_comes_along():
     class Replacement(nn.Module):
         def __init__(self):

@@ -255,3 +255,14 @@ def test_a_graph_with_hooks_or_ways_of_its_own_has_listeners():
     assert deferred_edits.has_listeners(Own())
     traced._register_erase_node_hook(print)
     assert deferred_edits.has_listeners(traced.graph)
+
+
+def test_a_hook_is_told_the_name_of_a_node_and_the_text_of_a_constant_that_comes_in_the_place_of_a_value():
+    told = []
+    traced = fxcore.symbolic_trace(lambda x: torch.neg(torch.relu(x)))
+    traced._register_replace_node_hook(lambda old, new, user: told.append((old.name, new, user.name)))
+
+    fxcore.replace_pattern(traced, lambda x: torch.relu(x), lambda x: torch.tanh(x))
+    fxcore.replace_pattern(traced, lambda x: torch.tanh(x), lambda x: 3.0)
+
+    assert told == [("relu", "tanh", "neg"), ("tanh", "3.0", "neg")]

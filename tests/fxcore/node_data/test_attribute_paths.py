@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -45,14 +47,46 @@ def test_copying_shares_the_object_and_keeps_a_buffer_out_of_the_state_dict():
     assert list(destination.state_dict()) == []
 
 
-def test_copying_into_a_module_that_is_the_source_s_own_changes_nothing():
-    source, destination = nn.Module(), nn.Module()
-    source.inner = destination.inner = nn.Linear(1, 1)
-    weight = source.inner.weight
+BUFFER = torch.ones(1)
 
-    copy_attribute(source, destination, "inner.weight")
 
-    assert destination.inner.weight is weight
+class WithClassAttribute(nn.Module):
+    inner = SimpleNamespace(weight=torch.ones(1))
+
+
+class WithComputedAttribute(nn.Module):
+    def __getattr__(self, name):
+        return WithClassAttribute.inner if name == "inner" else super().__getattr__(name)
+
+
+class WithBuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("inner", BUFFER)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inner", "path"),
+    [
+        (nn.Module, nn.Linear(1, 1), "inner.weight"),
+        (nn.Module, SimpleNamespace(weight=torch.ones(1)), "inner.weight"),
+        (nn.Module, nn.Parameter(torch.ones(1)), "inner.data"),
+        (WithBuffer, None, "inner.data"),
+        (WithClassAttribute, None, "inner.weight"),
+        (WithComputedAttribute, None, "inner.weight"),
+    ],
+    ids=["module", "attribute", "parameter", "buffer", "class attribute", "computed attribute"],
+)
+def test_copying_into_what_is_the_source_s_own_changes_nothing(kind, inner, path):
+    source, destination = kind(), kind()
+    if inner is not None:
+        source.inner = destination.inner = inner
+    children = list(destination.children())
+
+    copy_attribute(source, destination, path)
+
+    assert destination.inner is source.inner
+    assert list(destination.children()) == children
 
 
 def test_deleting_takes_only_the_last_part():
