@@ -27,6 +27,7 @@ from fxcore.nodes.builder import append, make_node
 from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
 from fxcore.tracing import module_hooks, placeholders
+from fxcore.tracing.factories import patch_factories
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -315,6 +316,7 @@ class Tracer(TracerBase):
                     every_call=any(_calls_itself(module) for module in modules),
                 ):
                     patch_registered(patcher)
+                    patch_factories(patcher)
                     patch_globals(patcher, placeholders.globals_of(root, function), self._autowrap_function_ids)
                     for module in self._autowrap_search:
                         patch_module(patcher, module, self._autowrap_function_ids)

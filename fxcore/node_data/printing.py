@@ -33,7 +33,11 @@ _DTYPE_NAMES = {
     **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
     **{f"complex{bits}": f"c{bits}" for bits in (32, 64, 128)},
     **{f"float8_{kind}": f"f8{kind}" for kind in ("e5m2", "e4m3fn", "e5m2fnuz", "e4m3fnuz", "e8m0fnu")},
-    **{"float4_e2m1fn_x2": "f4e2m1fnx2", "bool": "b8", "bfloat16": "bf16", "bits8": "b8x1", "bits16": "b16x1"},
+    "float4_e2m1fn_x2": "f4e2m1fnx2",
+    "bool": "b8",
+    "bfloat16": "bf16",
+    "bits8": "b8x1",
+    "bits16": "b16x1",
     **{f"bits{shape}": f"b{shape}" for shape in ("1x8", "2x4", "4x2")},
 }
 DTYPE_ABBREVIATIONS: dict[torch.dtype, str] = {
@@ -122,7 +126,9 @@ def _type_text(node: PrintableNode, tensor_metadata: bool) -> str:
     if tensor_metadata and node._op not in ("get_attr", "output"):
         value = example_value(node)
         if isinstance(value, torch.Tensor) and value.layout not in (torch.sparse_csc, torch.sparse_csr):
-            sizes = f"{DTYPE_ABBREVIATIONS[value.dtype]}{shape_text(value.shape)}{shape_text(value.stride())}{value.device}"
+            sizes = (
+                f"{DTYPE_ABBREVIATIONS[value.dtype]}{shape_text(value.shape)}{shape_text(value.stride())}{value.device}"
+            )
             return f'Tensor "{sizes}"'
     return "" if node._type is None else f"{type_repr(node._type)} "
 
