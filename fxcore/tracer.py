@@ -321,9 +321,11 @@ class Tracer(TracerBase):
                     for module in self._autowrap_search:
                         patch_module(patcher, module, self._autowrap_function_ids)
                     returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
-                    result = (self.create_arg(call(*arguments)),)
+                    outputs = call(*arguments)
+                    self._returning_code = function.__code__
+                    result = (self.create_arg(outputs),)
                     self.create_node("output", "output", result, {}, type_expr=returned)
-            self.submodule_paths = None
+            self.submodule_paths = self._returning_code = None
             self.allow_fast_recording(False)
         return self.graph
 
@@ -346,6 +348,7 @@ class Tracer(TracerBase):
         }
         self._attribute_paths = AttributePaths(self.root)
         self._next_number = {}
+        self._returning_code = None
         self._parameter_proxies = {}
         self._seen_kinds: set[type] = set()  # classes of modules whose forward's globals have been looked through
         self.allow_fast_recording(True)

@@ -9,7 +9,6 @@ import torch
 import fxcore
 from fxcore import torch_fx_registry
 
-
 torch_tracer = torch.fx._symbolic_trace
 
 
