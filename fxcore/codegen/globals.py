@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 import types
 import typing
 from typing import Any, NamedTuple
@@ -54,7 +55,7 @@ _TYPING_ORIGINS: dict[Any, Any] = {
 
 def _is_bar_union(kind: Any) -> bool:
     """Tell whether `kind` was written `A | B`: Python 3.14 has one class for all unions, spelled as typing's are."""
-    return isinstance(kind, types.UnionType) and types.UnionType is not typing.Union
+    return isinstance(kind, types.UnionType) and sys.version_info < (3, 14)
 
 
 class GeneratedGlobals:

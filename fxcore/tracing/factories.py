@@ -57,6 +57,7 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
         found = find_symbolic((args, kwargs))
         if found is None:
             return function(*args, **kwargs)
-        return type(found).__torch_function__(function, (type(found),), args, kwargs)
+        kind: Any = type(found)
+        return kind.__torch_function__(function, (kind,), args, kwargs)
 
     return call
