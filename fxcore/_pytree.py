@@ -20,6 +20,12 @@ def register_pytree_flatten_spec(cls: type[Any], flatten: FlattenFuncSpec) -> No
     _by_items[cls] = flatten
 
 
+def spec_children(spec: TreeSpec) -> list[TreeSpec]:
+    """Return the specs of what `spec` holds: a method in newer versions of torch, an attribute in older ones."""
+    children = getattr(spec, "children", None)
+    return list(children() if callable(children) else spec.children_specs)
+
+
 def tree_flatten_spec(tree: Any, spec: TreeSpec) -> list[Any]:
     """Return the leaves of `tree` in the order of `spec`. Raises RuntimeError if the two are not alike."""
     if spec.is_leaf():
@@ -27,7 +33,7 @@ def tree_flatten_spec(tree: Any, spec: TreeSpec) -> list[Any]:
     children_of = _by_items.get(spec.type)
     if children_of is not None:
         leaves: list[Any] = []
-        for child, child_spec in zip(children_of(tree, spec), spec.children(), strict=True):
+        for child, child_spec in zip(children_of(tree, spec), spec_children(spec), strict=True):
             leaves += tree_flatten_spec(child, child_spec)
         return leaves
     leaves, real_spec = tree_flatten(tree)

@@ -257,7 +257,7 @@ def _find_overloads(target: Any, identity: int) -> _Overloads | None:
     if isinstance(target, OpOverload):
         schemas = [target._schema]
     elif isinstance(target, OpOverloadPacket):
-        schemas = [overload._schema for overload in target.op_overloads()]  # type: ignore[no-untyped-call]  # torch's
+        schemas = [getattr(target, name)._schema for name in target.overloads()]  # type: ignore[no-untyped-call]  # torch's
     else:
         name = torch.jit._builtins._find_builtin(target)  # type: ignore[no-untyped-call]  # torch's
         if name is None:

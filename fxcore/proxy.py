@@ -98,7 +98,7 @@ class Proxy(SymbolicValue):
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
     def __bool__(self) -> bool:
-        if self.tracer.trace_asserts and call_site.is_assertion(sys._getframe(1)):
+        if self.tracer.trace_asserts and call_site.is_assertion(sys._getframe(1), self.node.target):
             self.tracer.create_proxy("call_function", assert_fn, (self,), {})
             return True
         return self.tracer.to_bool(self)

@@ -66,24 +66,49 @@ def tracing() -> Iterator[None]:
     A plain True would stop compiled modules that run in other threads; and of two traces that overlap, the one that
     ends last would put back the True that it found.
     """
-    this_trace = object()
-    with _flag_lock:
-        _traces_running.append(this_trace)
-        _exchange_flag(False, _flag)
     _flag.depth += 1
     try:
-        yield
+        with _threads_flag_set() if _has_flag_for_each_thread() else _process_flag_set():
+            yield
     finally:
         _flag.depth -= 1
-        with _flag_lock:
-            _traces_running.remove(this_trace)
-            if not _traces_running:
-                _exchange_flag(_flag, False)
 
 
 def is_tracing() -> bool:
     """Tell whether this thread is tracing."""
     return bool(_flag)
+
+
+def _has_flag_for_each_thread() -> bool:
+    return hasattr(sys.modules.get("torch.fx._symbolic_trace"), "_set_is_fx_tracing")
+
+
+@contextmanager
+def _threads_flag_set() -> Iterator[None]:
+    """Set the flag of torch 2.14 and later, of which each thread has one."""
+    tracer: Any = sys.modules["torch.fx._symbolic_trace"]
+    before = tracer._get_is_fx_tracing()
+    tracer._set_is_fx_tracing(True)
+    try:
+        yield
+    finally:
+        tracer._set_is_fx_tracing(before)
+
+
+@contextmanager
+def _process_flag_set() -> Iterator[None]:
+    """Set the flag of torch before 2.14, of which a process has one."""
+    this_trace = object()
+    with _flag_lock:
+        _traces_running.append(this_trace)
+        _exchange_flag(False, _flag)
+    try:
+        yield
+    finally:
+        with _flag_lock:
+            _traces_running.remove(this_trace)
+            if not _traces_running:
+                _exchange_flag(_flag, False)
 
 
 def _exchange_flag(expected: object, replacement: object) -> None:

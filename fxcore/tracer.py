@@ -27,6 +27,7 @@ from fxcore.nodes.builder import append, make_node
 from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
 from fxcore.tracing import module_hooks, placeholders
+from fxcore.tracing.factories import patch_factories
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -315,13 +316,16 @@ class Tracer(TracerBase):
                     every_call=any(_calls_itself(module) for module in modules),
                 ):
                     patch_registered(patcher)
+                    patch_factories(patcher)
                     patch_globals(patcher, placeholders.globals_of(root, function), self._autowrap_function_ids)
                     for module in self._autowrap_search:
                         patch_module(patcher, module, self._autowrap_function_ids)
                     returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
-                    result = (self.create_arg(call(*arguments)),)
+                    outputs = call(*arguments)
+                    self._returning_code = function.__code__
+                    result = (self.create_arg(outputs),)
                     self.create_node("output", "output", result, {}, type_expr=returned)
-            self.submodule_paths = None
+            self.submodule_paths = self._returning_code = None
             self.allow_fast_recording(False)
         return self.graph
 
@@ -344,6 +348,7 @@ class Tracer(TracerBase):
         }
         self._attribute_paths = AttributePaths(self.root)
         self._next_number = {}
+        self._returning_code = None
         self._parameter_proxies = {}
         self._seen_kinds: set[type] = set()  # classes of modules whose forward's globals have been looked through
         self.allow_fast_recording(True)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from fixtures.torch_versions import reason_to_skip
+
 
 def switches() -> tuple[object, ...]:
     return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
@@ -19,3 +21,10 @@ def _torch_is_left_as_it_was() -> Iterator[None]:
     after = switches()
     torch.set_grad_enabled(bool(before[0]))
     assert after == before, "the test left grad mode, inference mode or the default dtype changed"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        reason = reason_to_skip(item.nodeid)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))

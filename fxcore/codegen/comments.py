@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._dtype_abbrs import dtype_abbrs
 
 from fxcore.node import Node
-from fxcore.node_data.printing import example_value, shape_text
+from fxcore.node_data.printing import DTYPE_ABBREVIATIONS, example_value, shape_text
 
 _FRAME = re.compile(r"^File \"(.+)\", line (\d+), in (.+)$")
 _COLOURS = {
@@ -53,7 +52,7 @@ def value_annotation(node: Node, style: VerboseStyle) -> str | None:
     if isinstance(value, _SYMBOLIC):
         return f': "Sym({style.sym_repr(value)})"'
     if _is_tensor_metadata(value):
-        return f': "{dtype_abbrs[value.dtype]}{shape_text(value.shape)}"'
+        return f': "{DTYPE_ABBREVIATIONS[value.dtype]}{shape_text(value.shape)}"'
     return None
 
 
@@ -66,7 +65,7 @@ def _tensor_text(tensor: torch.Tensor, style: VerboseStyle) -> str:
     stride = shape_text(tensor.stride()) if style.stride else ""
     device = str(tensor.device) if style.device else ""
     text = (
-        style.paint("red", dtype_abbrs[tensor.dtype])
+        style.paint("red", DTYPE_ABBREVIATIONS[tensor.dtype])
         + style.paint("blue", shape_text(tensor.shape))
         + style.paint("dim_blue", stride)
         + style.paint("dim_green", device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 import types
 import typing
 from typing import Any, NamedTuple
@@ -52,6 +53,11 @@ _TYPING_ORIGINS: dict[Any, Any] = {
 }
 
 
+def _is_bar_union(kind: Any) -> bool:
+    """Tell whether `kind` was written `A | B`: Python 3.14 has one class for all unions, spelled as typing's are."""
+    return isinstance(kind, types.UnionType) and sys.version_info < (3, 14)
+
+
 class GeneratedGlobals:
     """The globals of one piece of generated code, filled while it is written."""
 
@@ -87,7 +93,7 @@ class GeneratedGlobals:
         if typing.get_origin(kind) is typing.Annotated:
             return self.annotation(kind.__origin__)
         name = type_repr(kind)
-        if isinstance(kind, types.UnionType) and "|" in name:
+        if _is_bar_union(kind) and "|" in name:
             return "|".join([self.annotation(member) for member in typing.get_args(kind)])
         origin = getattr(kind, "__origin__", None)
         if not origin:

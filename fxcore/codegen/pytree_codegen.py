@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torch.utils import _pytree as pytree
 
+from fxcore._pytree import spec_children
 from fxcore.codegen.codegen import CodeGen, described_items
 
 
@@ -58,9 +59,10 @@ class PyTreeCodeGen(CodeGen):
         spec = self.pytree_info.in_spec
         if not _is_args_and_kwargs(spec):
             return f"[{', '.join(fn_args)}]"
-        positional = spec.child(0).num_children
+        args, kwargs = spec_children(spec)
+        positional = args.num_children
         originals = self.pytree_info.orig_args
-        keywords = zip(spec.child(1).context, originals[positional:], strict=False)
+        keywords = zip(kwargs.context, originals[positional:], strict=False)
         by_name = "{" + ", ".join([f"'{key}':{value}" for key, value in keywords]) + "}"
         return f"([{', '.join(originals[:positional])}], {by_name})"
 
@@ -82,7 +84,7 @@ class PyTreeCodeGen(CodeGen):
 
 
 def _is_args_and_kwargs(spec: pytree.TreeSpec) -> bool:
-    return spec.type is tuple and spec.num_children == 2 and spec.child(0).type is tuple and spec.child(1).type is dict
+    return spec.type is tuple and [child.type for child in spec_children(spec)] == [tuple, dict]
 
 
 def _name_in(variable: str) -> str:

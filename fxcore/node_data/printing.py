@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
-from torch.utils._dtype_abbrs import dtype_abbrs
 
 from fxcore.errors import FxError
 from fxcore.node_data.arguments import Value
@@ -27,6 +26,23 @@ class PrintableNode(Protocol):
 
 
 _UNLIMITED = float("inf")
+
+# Ours, since torch's own table is younger than the oldest torch that is supported, and was written anew in later ones.
+_DTYPE_NAMES = {
+    **{f"{kind}{bits}": f"{kind[0]}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+    **{f"complex{bits}": f"c{bits}" for bits in (32, 64, 128)},
+    **{f"float8_{kind}": f"f8{kind}" for kind in ("e5m2", "e4m3fn", "e5m2fnuz", "e4m3fnuz", "e8m0fnu")},
+    "float4_e2m1fn_x2": "f4e2m1fnx2",
+    "bool": "b8",
+    "bfloat16": "bf16",
+    "bits8": "b8x1",
+    "bits16": "b16x1",
+    **{f"bits{shape}": f"b{shape}" for shape in ("1x8", "2x4", "4x2")},
+}
+DTYPE_ABBREVIATIONS: dict[torch.dtype, str] = {
+    getattr(torch, name): short for name, short in _DTYPE_NAMES.items() if hasattr(torch, name)
+}
 
 # Asked by exact type, before the questions that other arguments must be asked.
 _PRINTED_BY_STR = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
@@ -110,7 +126,9 @@ def _type_text(node: PrintableNode, tensor_metadata: bool) -> str:
     if tensor_metadata and node._op not in ("get_attr", "output"):
         value = example_value(node)
         if isinstance(value, torch.Tensor) and value.layout not in (torch.sparse_csc, torch.sparse_csr):
-            sizes = f"{dtype_abbrs[value.dtype]}{shape_text(value.shape)}{shape_text(value.stride())}{value.device}"
+            sizes = (
+                f"{DTYPE_ABBREVIATIONS[value.dtype]}{shape_text(value.shape)}{shape_text(value.stride())}{value.device}"
+            )
             return f'Tensor "{sizes}"'
     return "" if node._type is None else f"{type_repr(node._type)} "
 

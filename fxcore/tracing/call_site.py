@@ -5,10 +5,12 @@ from __future__ import annotations
 import dis
 import functools
 import linecache
+import operator
 import os
 import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType
+from typing import Any
 
 import torch
 
@@ -68,24 +70,32 @@ def _unpacked_length(code: CodeType, offset: int) -> int | None:
     return None
 
 
-def is_assertion(frame: FrameType) -> bool:
-    """Tell whether `frame` is asking for a truth value because of an `assert` statement."""
-    return _is_assertion(frame.f_code, frame.f_lasti)
+def is_assertion(frame: FrameType, asked: Any) -> bool:
+    """Tell whether `frame` asks for the truth of what the function `asked` gave because of an `assert` statement."""
+    return _is_assertion(frame.f_code, frame.f_lasti, asked is operator.eq)
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_assertion(code: CodeType, offset: int) -> bool:
+def _is_assertion(code: CodeType, offset: int, is_equality: bool) -> bool:
     instructions = [item for item in dis.get_instructions(code) if item.opname not in ("CACHE", "EXTENDED_ARG")]
     position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
     if position is None:
         return False
     following = instructions[position : position + 4]
-    if following and following[0].opname == "TO_BOOL":
+    if following and (following[0].opname == "TO_BOOL" or _asks_result(following[0], is_equality)):
         following = following[1:]
     if len(following) < 2 or not (following[0].opname.startswith("POP_JUMP") and "TRUE" in following[0].opname):
         return False
     raised = next((item for item in following[1:] if item.opname != "NOT_TAKEN"), None)
     return raised is not None and _loads_assertion_error(raised)
+
+
+def _asks_result(instruction: dis.Instruction, is_equality: bool) -> bool:
+    """Tell whether a comparison asks for the truth of its own result, as in Python 3.13 and later before a jump."""
+    if instruction.opname != "COMPARE_OP" or not instruction.argrepr.startswith("bool("):
+        return False
+    # A list that is compared asks whether its items are equal, whatever the comparison.
+    return (instruction.argrepr == "bool(==)") is is_equality
 
 
 def _loads_assertion_error(instruction: dis.Instruction) -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from fxcore._pytree import spec_children
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.tracing.call_site import user_stacklevel
@@ -202,7 +203,7 @@ class RootArguments:
         if all(isinstance(argument, _LEAVES) for argument in arguments):
             return function, arguments  # nothing is nested
         leaves, spec = pytree.tree_flatten(tuple(arguments))
-        if all(child.is_leaf() for child in spec.children()):
+        if all(child.is_leaf() for child in spec_children(spec)):
             return function, arguments
         return self._flattened(function, spec), leaves
 

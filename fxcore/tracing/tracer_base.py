@@ -6,7 +6,7 @@ import enum
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, ClassVar
 
 import torch
@@ -101,6 +101,9 @@ class TracerBase:
 
     # The top of `module_stack`, as of the last look at it.
     _module_call: ModuleCall | None = None
+
+    # The traced function while what it returned becomes the argument of the output: none of its lines runs then.
+    _returning_code: CodeType | None = None
 
     def create_node(
         self,
@@ -243,7 +246,8 @@ class TracerBase:
 
     def _place(self) -> str:
         """Return ` at file:line: source (in module path)`, as far as known."""
-        line = user_line()
+        code = self._returning_code
+        line = user_line() if code is None else f"{code.co_filename}:{code.co_firstlineno}, in what it returns"
         path = getattr(getattr(self, "scope", None), "module_path", "")
         return (f" at {line}" if line else "") + (f" (in module {path!r})" if path else "")
 

@@ -43,11 +43,11 @@ def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> tuple[tuple[
     """Describe a layer of plain values as the last one with these values was; None for any other."""
     attributes, parameters = module.__dict__, module._parameters
     values = []
-    for name, _ in traits.parameters:
+    for name, unsaid in traits.parameters:
         if name == "bias":
             if name not in parameters:
                 return None
-            values.append(parameters[name] is not None)
+            values.append(parameters[name] is not None or _goes_without_saying(module, unsaid))
             continue
         value = attributes.get(name, _MISSING)
         kind = type(value)
@@ -64,6 +64,11 @@ def _config_of_values(cls: Any, packed: bytes) -> tuple[tuple[str, str], ...]:
     text = ArgumentTexts(None).text
     pairs = zip(traits_of(cls).parameters, marshal.loads(packed), strict=True)
     return tuple([(name, text(value)) for (name, unsaid), value in pairs if not _goes_unsaid(value, unsaid)])
+
+
+def _goes_without_saying(module: torch.nn.Module, unsaid: Any) -> bool:
+    """Tell whether a norm says by `affine` that it has no bias: only torch 2.13 and later have a `bias` there, too."""
+    return unsaid is True and module.__dict__.get("affine") is False
 
 
 def _goes_unsaid(value: Any, unsaid: Any) -> bool:
@@ -90,7 +95,7 @@ def _constructor_values(module: torch.nn.Module, parameters: Sequence[tuple[str,
     attributes = module.__dict__
     for name, unsaid in parameters:
         if name == "bias":
-            value = _has_bias(module)
+            value = _has_bias(module) or _goes_without_saying(module, unsaid)
         else:
             value = attributes[name] if name in attributes else getattr(module, name, _MISSING)
         # Tensors are state, and modules within have a record of their own.

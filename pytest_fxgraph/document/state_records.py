@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.document.module_traits import Attributes, parts_of
@@ -61,6 +62,11 @@ class StateRecords:
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
+        if is_lazy(tensor):
+            raise DocumentError(
+                f"{path!r} of {class_name(type(owner))} is not initialized yet, so that it has no shape to write down: "
+                "run the model once, with inputs as it will get, before it is traced or checked"
+            )
         kind = "constant" if is_constant or _is_made_by_tracing(name) else _kind(owner, name, tensor)
         first = self._first_paths.setdefault(id(tensor), path)
         self._records[path] = StateRecord(

@@ -206,13 +206,23 @@ def test_a_failure_names_the_model_the_users_line_and_the_reason():
 
 
 def test_a_failure_in_a_library_names_the_models_line_not_the_librarys():
-    import fractions
+    import collections
 
     def through_a_library(x):
-        return fractions.Fraction(x)
+        return collections.Counter(x)
 
-    with pytest.raises(CaptureError, match=r"test_tracing\.py:\d+, in through_a_library: return fractions\.Fraction"):
+    with pytest.raises(CaptureError, match=r"test_tracing\.py:\d+, in through_a_library: return collections\.Counter"):
         trace(through_a_library)
+
+
+def test_a_value_that_cannot_be_returned_names_the_function_that_does():
+    def returns_an_object(x):
+        return x, object()
+
+    with pytest.raises(
+        CaptureError, match=r"argument of type: <class 'object'> at .*test_tracing\.py:\d+, in what it "
+    ):
+        trace(returns_an_object)
 
 
 class CountsTraces(nn.Module):

@@ -114,3 +114,11 @@ def test_the_training_flag_is_kept_where_it_may_matter():
     assert training_flag(nn.BatchNorm1d(1).eval()) is False
     assert training_flag(nn.Linear(1, 1)) is None
     assert training_flag(OfTheUser().eval()) is False
+
+
+def test_a_norm_without_affine_says_nothing_of_its_bias_since_only_some_torches_ask_for_one():
+    assert config_of(nn.GroupNorm(1, 3, affine=False))["affine"] == "False"
+    norms = nn.InstanceNorm1d, nn.BatchNorm1d, nn.SyncBatchNorm
+    for norm in (nn.GroupNorm(1, 3, affine=False), nn.InstanceNorm1d(3), *[kind(3, affine=False) for kind in norms]):
+        assert "bias" not in config_of(norm)
+    assert config_of(nn.LayerNorm(3, bias=False))["bias"] == "False"

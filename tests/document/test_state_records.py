@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from fxcore import Graph, GraphModule
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import StateRecord
+from pytest_fxgraph.errors import DocumentError
 
 
 def state_of(root, *, reads=(), calls=(), constants="exact"):
@@ -91,3 +93,10 @@ def _graph_that_reads(path):
     graph = Graph()
     graph.output(graph.get_attr(path))
     return graph
+
+
+def test_a_parameter_that_is_not_initialized_is_refused_in_words():
+    with pytest.raises(
+        DocumentError, match=r"'inner\.weight' of torch\.nn\.\S*LazyLinear is not initialized yet.*run the model"
+    ):
+        state_of(nn.ModuleDict({"inner": nn.LazyLinear(3)}), calls=["inner"])

@@ -5,10 +5,22 @@ import threading
 
 import pytest
 import torch
-from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 
 import fxcore
 from fxcore import torch_fx_registry
+
+torch_tracer = torch.fx._symbolic_trace
+
+
+def is_fx_symbolic_tracing():
+    """Ask as torch does: torch 2.6 has only the older question."""
+    return getattr(torch_tracer, "is_fx_symbolic_tracing", torch_tracer.is_fx_tracing)()
+
+
+def flag_at_rest():
+    """Return the flag that torch before 2.14 keeps for the process and later ones for each thread."""
+    for_each_thread = getattr(torch_tracer, "_get_is_fx_tracing", None)
+    return for_each_thread() if for_each_thread else torch_tracer._is_fx_tracing_flag
 
 
 @pytest.fixture
@@ -22,7 +34,7 @@ def test_torch_hears_that_somebody_traces_and_no_longer_after():
         return bool(is_fx_symbolic_tracing())
 
     assert "return True" in fxcore.symbolic_trace(answer).code
-    assert torch.fx._symbolic_trace._is_fx_tracing_flag is False
+    assert flag_at_rest() is False
 
 
 def test_only_the_thread_that_traces_is_told_so():
@@ -64,7 +76,7 @@ def test_traces_that_overlap_in_two_threads_leave_no_flag_behind():
     other.join()
 
     assert traced[0](1) == 2
-    assert torch.fx._symbolic_trace._is_fx_tracing_flag is False
+    assert flag_at_rest() is False
 
 
 def test_a_trace_inside_a_trace_of_torch_fx_leaves_its_flag():
@@ -73,7 +85,7 @@ def test_a_trace_inside_a_trace_of_torch_fx_leaves_its_flag():
         return bool(is_fx_symbolic_tracing())
 
     assert "return True" in torch.fx.symbolic_trace(outer).code
-    assert torch.fx._symbolic_trace._is_fx_tracing_flag is False
+    assert flag_at_rest() is False
 
 
 def test_side_effects_registered_at_torch_fx_hold_and_ours_hold_there():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 import sys
 
@@ -40,6 +41,14 @@ assert value, f"a message about {value}"
 if value:
     pass
 negated = not value
+if value > 0:
+    pass
+assert value > 0
+assert value == 0, f"a message about {value}"
+try:
+    assert [value] != [0]
+except AssertionError:
+    pass
 both = value and 1
 """
 
@@ -49,14 +58,23 @@ class Asked:
 
     def __init__(self):
         self.answers = []
+        self.compared = None
 
     def __iter__(self):
         self.answers.append(unpacked_length(sys._getframe(1)))
         return iter(range(self.answers[-1] or 1))
 
     def __bool__(self):
-        self.answers.append(is_assertion(sys._getframe(1)))
+        self.answers.append(is_assertion(sys._getframe(1), self.compared))
         return True
+
+    def __gt__(self, other):
+        self.compared = operator.gt
+        return self
+
+    def __eq__(self, other):
+        self.compared = operator.eq
+        return self
 
 
 def test_unpacking_into_names_is_told_from_other_iteration():
@@ -78,7 +96,7 @@ def test_an_assertion_is_told_from_other_questions():
     # Run as text: pytest rewrites the asserts of a test module.
     exec(ASSERTIONS_AND_OTHERS, {"value": value})
 
-    assert value.answers == [True, True, False, False, False]
+    assert value.answers == [True, True, False, False, False, True, True, False, False]
 
 
 def helper(x):
