@@ -284,6 +284,10 @@ class Graph:
             node.meta = copy.copy(output.meta)
         return copied
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What the owning module has yet to do, and the index, are of this graph and not of a copy.
+        return {**vars(self), "_unsettled": None, "_index": None}
+
     # Where new nodes go.
 
     def inserting_before(self, n: Node | None = None) -> InsertPoint:
