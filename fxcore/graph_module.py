@@ -212,18 +212,16 @@ class GraphModule(nn.Module):
         additional_meta: list[str] | None = None,
     ) -> str:
         """Return, and print unless told not to, the code of this module and its child graph modules, with comments."""
-        text = _readable_source(
+        return _print_readable(
             self,
             type(self).__name__,
+            print_output,
             include_stride=include_stride,
             include_device=include_device,
             colored=colored,
             expanded_def=expanded_def,
             additional_meta=additional_meta,
         )
-        if print_output:
-            print(text)
-        return text
 
     def __str__(self) -> str:
         reminder = "# To see more debug info, please use `graph_module.print_readable()`"
@@ -407,6 +405,14 @@ def _readable_source(module: Any, name: str, **options: Any) -> str:
     return source + _indented("\n".join(["", *children]))
 
 
+def _print_readable(module: Any, module_name: str, print_output: bool = True, **options: Any) -> str:
+    """Return, and print unless told not to, the source of a class that does what `module`, which has a graph, does."""
+    text = _readable_source(module, module_name, **options)
+    if print_output:
+        print(text)
+    return text
+
+
 def _indented(text: str) -> str:
     """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
     first, *others = text.split("\n")
@@ -425,3 +431,7 @@ def _copy_attr(from_module: nn.Module, to_module: nn.Module, target: str) -> Non
 
 def _assign_attr(from_obj: object, to_module: nn.Module, target: str) -> None:
     set_attribute(to_module, target, from_obj)
+
+
+def _get_attr_via_attr_list(model: nn.Module, attr_list: list[str]) -> Any:
+    return get_attribute(model, ".".join(attr_list)) if attr_list else model
