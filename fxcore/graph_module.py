@@ -38,12 +38,13 @@ from fxcore.node_data.attribute_paths import (
 )
 from fxcore.serialization.pickling import (
     CodeOnlyModule,
-    GraphTable,
     graph_from_table,
     is_importable,
+    plain_data,
     reduce_graph_module,
     reduce_package_graph_module,
     table_of,
+    table_of_plain,
 )
 from fxcore.serialization.to_folder import write_module_folder
 
@@ -292,9 +293,10 @@ class GraphModule(nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self.__dict__.copy()
-        table = table_of(state.pop("_graph"))
+        table = plain_data(table_of(state.pop("_graph")))
         base = type(self).__mro__[1]
-        return _rebuild, (base if is_importable(base) else GraphModule, state, table)
+        # None for most, so that `torch.load(weights_only=True)` need not be told of the class.
+        return _rebuild, (base if base is not GraphModule and is_importable(base) else None, state, table)
 
     def _replicate_for_data_parallel(self) -> GraphModule:
         copied = self.__copy__()
@@ -342,11 +344,11 @@ def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
     return hook
 
 
-def _rebuild(base: type[GraphModule], state: dict[str, Any], table: GraphTable) -> GraphModule:
+def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], table: tuple[Any, ...]) -> GraphModule:
     """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
-    module = base.__new__(base)
+    module = (base or GraphModule).__new__(base or GraphModule)
     type(module).__name__ = _COPY_NAME
-    module._restore(state, graph_from_table(table))
+    module._restore(state, graph_from_table(table_of_plain(table)))
     return module
 
 
