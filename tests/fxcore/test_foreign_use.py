@@ -498,7 +498,7 @@ def test_a_private_name_that_libraries_import_is_of_the_same_kind(name):
         getattr(importlib.import_module(f"{package}.{module}"), attribute) for package in ("fxcore", "torch.fx")
     )
 
-    if callable(theirs):
+    if callable(theirs) and theirs != ours:
         assert callable(ours)
     elif isinstance(theirs, dict):
         assert {getattr(key, "__name__", key) for key in ours} <= {getattr(key, "__name__", key) for key in theirs}

@@ -12,6 +12,7 @@ from torch import nn
 from torch.ao.quantization import get_default_qat_qconfig_mapping, get_default_qconfig_mapping
 from torch.ao.quantization.qconfig_mapping import QConfigMapping
 
+import fxcore
 from fixtures import swapped_ao
 
 pytestmark = [
@@ -123,3 +124,24 @@ def test_fusion():
         return seen(load("quantization.quantize_fx").fuse_fx(model), x)
 
     same_in_both(program)
+
+
+def test_the_numeric_suite_compares_weights():
+    def program(load):
+        fx, suite = load("quantization.quantize_fx"), load("ns._numeric_suite_fx")
+        model, x = model_and_input("linears")
+        prepared = fx.prepare_fx(model, get_default_qconfig_mapping("fbgemm"), (x,))
+        prepared(x)
+        quantized = fx.convert_fx(copy.deepcopy(prepared))
+        return str(suite.extract_weights("float", prepared, "quantized", quantized))
+
+    same_in_both(program)
+
+
+def test_what_comes_out_is_of_fxcore():
+    model, x = model_and_input("linears")
+    prepared = swapped_ao.load("quantization.quantize_fx").prepare_fx(
+        model, get_default_qconfig_mapping("fbgemm"), (x,)
+    )
+
+    assert isinstance(prepared, fxcore.GraphModule)
