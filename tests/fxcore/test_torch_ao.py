@@ -145,3 +145,15 @@ def test_what_comes_out_is_of_fxcore():
     )
 
     assert isinstance(prepared, fxcore.GraphModule)
+
+
+def test_equalization():
+    def program(load):
+        fx, equalize = load("quantization.quantize_fx"), load("quantization.fx._equalize")
+        model, x = model_and_input("linears")
+        equalization = QConfigMapping().set_module_name("second", equalize.default_equalization_qconfig)
+        prepared = fx.prepare_fx(model, get_default_qconfig_mapping("fbgemm"), (x,), _equalization_config=equalization)
+        prepared(x)
+        return seen(fx.convert_fx(prepared), x)
+
+    same_in_both(program)
