@@ -33,4 +33,7 @@ __all__ = [
     "wrap",
 ]
 
-__getattr__ = on_demand(__name__, "_symbolic_trace", "experimental", "interop", "passes")
+__getattr__ = on_demand(
+    __name__,
+    *("_compatibility", "_pytree", "_symbolic_trace", "_utils", "config", "experimental", "interop", "passes"),
+)

@@ -11,13 +11,27 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 from fxcore.errors import InterpreterError
 
 FlattenFuncSpec = Callable[[Any, TreeSpec], list[Any]]
+FlattenFuncExactMatchSpec = Callable[[Any, TreeSpec], bool]
 
-_by_items: dict[type[Any], FlattenFuncSpec] = {}
+SUPPORTED_NODES: dict[type[Any], FlattenFuncSpec] = {}
+SUPPORTED_NODES_EXACT_MATCH: dict[type[Any], FlattenFuncExactMatchSpec | None] = {}
 
 
-def register_pytree_flatten_spec(cls: type[Any], flatten: FlattenFuncSpec) -> None:
-    """Take the children of a `cls` by the recorded tree, so that a larger container gives just those recorded."""
-    _by_items[cls] = flatten
+def register_pytree_flatten_spec(
+    cls: type[Any],
+    flatten_fn_spec: FlattenFuncSpec,
+    flatten_fn_exact_match_spec: FlattenFuncExactMatchSpec | None = None,
+) -> None:
+    """Take the children of a `cls` by the recorded tree, so that a larger container gives just those recorded.
+
+    The last argument is kept for torch.export, which asks it whether a container has just the recorded children.
+    """
+    SUPPORTED_NODES[cls] = flatten_fn_spec
+    SUPPORTED_NODES_EXACT_MATCH[cls] = flatten_fn_exact_match_spec
+
+
+def _deregister_pytree_flatten_spec(cls: type[Any]) -> None:
+    del SUPPORTED_NODES[cls], SUPPORTED_NODES_EXACT_MATCH[cls]
 
 
 def spec_children(spec: TreeSpec) -> list[TreeSpec]:
@@ -30,7 +44,7 @@ def tree_flatten_spec(tree: Any, spec: TreeSpec) -> list[Any]:
     """Return the leaves of `tree` in the order of `spec`. Raises RuntimeError if the two are not alike."""
     if spec.is_leaf():
         return [tree]
-    children_of = _by_items.get(spec.type)
+    children_of = SUPPORTED_NODES.get(spec.type)
     if children_of is not None:
         leaves: list[Any] = []
         for child, child_spec in zip(children_of(tree, spec), spec_children(spec), strict=True):
@@ -53,6 +67,10 @@ def _values_by_index(tree: Any, spec: TreeSpec) -> list[Any]:
     return [tree[index] for index in range(spec.num_children)]
 
 
-register_pytree_flatten_spec(dict, _values_by_key)
+def _has_recorded_length(tree: Any, spec: TreeSpec) -> bool:
+    return len(tree) == spec.num_children
+
+
+register_pytree_flatten_spec(dict, _values_by_key, _has_recorded_length)
 for _sequence in (list, tuple, *torch.return_types.all_return_types):
-    register_pytree_flatten_spec(_sequence, _values_by_index)
+    register_pytree_flatten_spec(_sequence, _values_by_index, _has_recorded_length)

@@ -9,6 +9,7 @@ import builtins
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -21,15 +22,20 @@ from fxcore import torch_fx_registry
 from fxcore._compatibility import compatibility
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.node_data.arguments import map_aggregate
 from fxcore.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from fxcore.tracer import Tracer, symbolic_trace
+from fxcore.tracing.module_attributes import ATTRIBUTE_TYPES
 from fxcore.tracing.patching import Patcher
-from fxcore.tracing.placeholders import PH, PHBase, PHWithMeta, _assert_is_none
+from fxcore.tracing.placeholders import PH, STARRED, PHBase, PHWithMeta, _assert_is_none, with_plain_parameters
 from fxcore.tracing.wrap import (
     ProxyableClassMeta,
     find_symbolic,
     patch_globals,
     patch_registered,
+    proxyable_classes,
+    registered_functions,
+    registered_methods,
     wrap,
     wrapped_function,
 )
@@ -55,6 +61,7 @@ __all__ = [
     "inspect",
     "is_fx_symbolic_tracing",
     "is_fx_tracing",
+    "map_aggregate",
     "math",
     "symbolic_trace",
     "torch",
@@ -67,16 +74,36 @@ _find_proxy = find_symbolic
 _create_wrapped_func = wrapped_function
 _patch_wrapped_functions = patch_registered
 _autowrap_check = patch_globals
+_patch_function = with_plain_parameters
+_wrapped_fns_to_patch, _wrapped_methods_to_patch = registered_functions, registered_methods
+_proxyable_classes = proxyable_classes
+HAS_VARSTUFF = STARRED
+_constant_attribute_types = ATTRIBUTE_TYPES
+_ConstantAttributeType: Any = functools.reduce(operator.or_, ATTRIBUTE_TYPES)
+
+
+class _TracingFlag:
+    """True in a thread that traces."""
+
+    def __bool__(self) -> bool:
+        return torch_fx_registry.is_tracing()
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
+# Libraries read it, and put False here while they run what is not to be traced.
+_is_fx_tracing_flag: Any = _TracingFlag()
 
 
 def is_fx_tracing() -> bool:
     """Tell whether this thread is tracing."""
-    return torch_fx_registry.is_tracing()
+    return bool(_is_fx_tracing_flag)
 
 
 def is_fx_symbolic_tracing() -> bool:
     """Tell whether this thread is tracing, and not compiling."""
-    return torch_fx_registry.is_tracing() and not torch.compiler.is_compiling()
+    return is_fx_tracing() and not torch.compiler.is_compiling()
 
 
 class _Patcher(Patcher):

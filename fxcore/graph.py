@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from fxcore.codegen.codegen import CodeGen, PythonCode, TransformCodeFunc
-from fxcore.codegen.globals import register_custom_builtin
+from fxcore.codegen.codegen import BoxedCodeGen, CodeGen, PythonCode, TransformCodeFunc
+from fxcore.codegen.comments import innermost_frame
+from fxcore.codegen.globals import CUSTOM_BUILTINS, register_custom_builtin
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.node import NO_KWARGS, Argument, Node, Target, check_target
+from fxcore.node import NO_KWARGS, Argument, Node, Target, check_target, map_arg
 from fxcore.node_data import purity
 from fxcore.node_data.arguments import freeze, map_values
 from fxcore.node_data.attribute_paths import has_attribute
@@ -26,12 +27,13 @@ from fxcore.nodes.node_list import GAP, NodeList, label_between, walk
 from fxcore.nodes.operator_index import OperatorIndex
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
 
-__all__ = ["CodeGen", "Graph", "PythonCode"]
+__all__ = ["CodeGen", "Graph", "PythonCode", "map_arg"]
 
 # Names of torch.fx's file that programs import though torch does not promise them.
 magic_methods, reflectable_magic_methods, inplace_methods = OPERATORS, REFLECTABLE_OPERATORS, INPLACE_OPERATORS
 _Namespace, _PyTreeCodeGen, _PyTreeInfo, _snake_case = Namespace, PyTreeCodeGen, PyTreeInfo, snake_case
-_register_custom_builtin = register_custom_builtin
+_register_custom_builtin, _custom_builtins = register_custom_builtin, CUSTOM_BUILTINS
+_BoxedCodeGen, _node_list, _parse_stack_trace = BoxedCodeGen, NodeList, innermost_frame
 
 _NO_REFERENCE = (
     "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
@@ -53,6 +55,9 @@ class InsertPoint:
 
     def __exit__(self, *error: object) -> None:
         self._graph._insert = self._before
+
+
+_InsertPoint = InsertPoint
 
 
 class Graph:
@@ -283,6 +288,10 @@ class Graph:
             node = copied.output(value, type_expr=output._type)
             node.meta = copy.copy(output.meta)
         return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What the owning module has yet to do, and the index, are of this graph and not of a copy.
+        return {**vars(self), "_unsettled": None, "_index": None}
 
     # Where new nodes go.
 

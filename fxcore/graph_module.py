@@ -38,12 +38,13 @@ from fxcore.node_data.attribute_paths import (
 )
 from fxcore.serialization.pickling import (
     CodeOnlyModule,
-    GraphTable,
     graph_from_table,
     is_importable,
+    plain_data,
     reduce_graph_module,
     reduce_package_graph_module,
     table_of,
+    table_of_plain,
 )
 from fxcore.serialization.to_folder import write_module_folder
 
@@ -212,18 +213,16 @@ class GraphModule(nn.Module):
         additional_meta: list[str] | None = None,
     ) -> str:
         """Return, and print unless told not to, the code of this module and its child graph modules, with comments."""
-        text = _readable_source(
+        return _print_readable(
             self,
             type(self).__name__,
+            print_output,
             include_stride=include_stride,
             include_device=include_device,
             colored=colored,
             expanded_def=expanded_def,
             additional_meta=additional_meta,
         )
-        if print_output:
-            print(text)
-        return text
 
     def __str__(self) -> str:
         reminder = "# To see more debug info, please use `graph_module.print_readable()`"
@@ -294,9 +293,10 @@ class GraphModule(nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self.__dict__.copy()
-        table = table_of(state.pop("_graph"))
+        table = plain_data(table_of(state.pop("_graph")))
         base = type(self).__mro__[1]
-        return _rebuild, (base if is_importable(base) else GraphModule, state, table)
+        # None for most, so that `torch.load(weights_only=True)` need not be told of the class.
+        return _rebuild, (base if base is not GraphModule and is_importable(base) else None, state, table)
 
     def _replicate_for_data_parallel(self) -> GraphModule:
         copied = self.__copy__()
@@ -344,11 +344,11 @@ def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
     return hook
 
 
-def _rebuild(base: type[GraphModule], state: dict[str, Any], table: GraphTable) -> GraphModule:
+def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], table: tuple[Any, ...]) -> GraphModule:
     """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
-    module = base.__new__(base)
+    module = (base or GraphModule).__new__(base or GraphModule)
     type(module).__name__ = _COPY_NAME
-    module._restore(state, graph_from_table(table))
+    module._restore(state, graph_from_table(table_of_plain(table)))
     return module
 
 
@@ -407,6 +407,14 @@ def _readable_source(module: Any, name: str, **options: Any) -> str:
     return source + _indented("\n".join(["", *children]))
 
 
+def _print_readable(module: Any, module_name: str, print_output: bool = True, **options: Any) -> str:
+    """Return, and print unless told not to, the source of a class that does what `module`, which has a graph, does."""
+    text = _readable_source(module, module_name, **options)
+    if print_output:
+        print(text)
+    return text
+
+
 def _indented(text: str) -> str:
     """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
     first, *others = text.split("\n")
@@ -425,3 +433,7 @@ def _copy_attr(from_module: nn.Module, to_module: nn.Module, target: str) -> Non
 
 def _assign_attr(from_obj: object, to_module: nn.Module, target: str) -> None:
     set_attribute(to_module, target, from_obj)
+
+
+def _get_attr_via_attr_list(model: nn.Module, attr_list: list[str]) -> Any:
+    return get_attribute(model, ".".join(attr_list)) if attr_list else model

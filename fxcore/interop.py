@@ -117,6 +117,9 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
             made._graph_namespace._rename_object(duplicate, node.name)
             duplicate.name = node.name
         duplicate.meta = copy.copy(node.meta)
+        # Further attributes, such as Dynamo's `_dynamo_source`; torch 2.6 keeps a node's own ones there too.
+        known = vars(source._root).keys() | vars(duplicate).keys()
+        vars(duplicate).update({name: value for name, value in vars(node).items() if name not in known})
         copies[node] = duplicate
 
 

@@ -132,13 +132,17 @@ def discard_lazy_code(module: Any, graph: Graph) -> None:
 @skipped_by_dynamo
 def install_forward(owner: type) -> bool:
     """Replace the `ForwardDescriptor` of a class, or of one that it derives from, by the function. Returns True."""
-    holder = next((kind for kind in owner.__mro__ if "forward" in vars(kind)), None)
-    descriptor = vars(holder)["forward"] if holder is not None else None
+    # A loop: a generator's frame is one that Dynamo would see, though it skips this one.
+    descriptor = None
+    for holder in owner.__mro__:
+        if "forward" in vars(holder):
+            descriptor = vars(holder)["forward"]
+            break
     if isinstance(descriptor, ForwardDescriptor):
         # Dynamo, if it is watching this thread, must not compile the writing of code.
         watcher = torch._C._dynamo.eval_frame.set_eval_frame(None)
         try:
-            holder.forward = descriptor.lazy.function  # type: ignore[union-attr]  # it holds the descriptor
+            holder.forward = descriptor.lazy.function  # type: ignore[attr-defined]  # it holds the descriptor
         finally:
             torch._C._dynamo.eval_frame.set_eval_frame(watcher)
     return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -50,11 +52,13 @@ base_types = (
     *(str, int, float, bool, complex, torch.dtype, torch.Tensor, torch.device, torch.memory_format, torch.layout),
     *(OpOverload, torch.SymInt, torch.SymBool, torch.SymFloat),
 )
+BaseArgumentTypes: Any = functools.reduce(operator.or_, base_types)
 _get_qualified_name, _type_repr, _format_arg = qualified_name, type_repr, format_argument
 
 OPCODES = frozenset({"placeholder", "call_method", "call_module", "call_function", "get_attr", "output"})
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_side_effectful_functions = torch_fx_registry.side_effectful_functions()
 NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
 
 
@@ -267,6 +271,8 @@ class Node(Value):
         self._args, self._kwargs, self._input_nodes = args, kwargs, inputs
         for value in inputs:
             value.users[self] = None
+
+    _update_args_kwargs = _set_arguments
 
     def forget_inputs(self) -> None:
         """Read nothing any more: None stands where values stood."""

@@ -172,6 +172,10 @@ def _kind(argument: Any) -> Any:
     return Parameter.POSITIONAL_ONLY if argument.name == "from" else Parameter.POSITIONAL_OR_KEYWORD
 
 
+# Names of torch.fx's file that libraries import though they are private: there, but not promised.
+_SCHEMA_TO_SIGNATURE_CACHE = _signatures
+_torchscript_schema_to_signature, _torchscript_type_to_python_type = signature_of_schema, python_type
+
 __all__ = [
     "ArgsKwargsPair",
     "check_for_mutable_operation",
@@ -297,6 +301,18 @@ def normalize_function(
         return _bound(signature, args, kwargs, normalize_to_only_use_kwargs) if signature is not None else None
     signature = _fitting_overload(target, args, kwargs, arg_types, kwarg_types)
     return _bound(signature, args, kwargs, normalize_to_only_use_kwargs) if signature is not None else None
+
+
+def _normalize_function_or_error(target: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **more: Any) -> Any:
+    """Do what `normalize_function` does, and raise GraphError (a RuntimeError) where that returns None."""
+    normalized = normalize_function(target, args, *rest, **more)
+    if normalized is None:
+        kwargs = more.get("kwargs", rest[0] if rest else None)
+        raise GraphError(
+            f"Failed to normalize function {target} with args {args} and kwargs {kwargs}: it has no signature, or none "
+            "that these arguments fit"
+        )
+    return normalized
 
 
 def _is_operator(target: Any) -> bool:

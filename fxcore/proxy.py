@@ -16,9 +16,10 @@ from torch.overrides import is_tensor_method_or_property
 from torch.utils import _pytree as pytree
 
 from fxcore.errors import GraphArgumentError, TraceError, TraceLengthError, TracerMismatchError
-from fxcore.node import Node
+from fxcore.node import Node, base_types
 from fxcore.node_data.namespace import snake_case
 from fxcore.operators.syntax import OPERATORS, REFLECTABLE_OPERATORS
+from fxcore.traceback import COPIED_FIELDS
 from fxcore.tracing import call_site
 from fxcore.tracing.tracer_base import (
     CONSTANT_TYPES,
@@ -38,11 +39,13 @@ __all__ = [
     "ScopeContextManager",
     "TraceError",
     "TracerBase",
+    "base_types",
 ]
 
 
 # Names of torch.fx that programs import though torch does not promise them.
 magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
+_COPY_META_FIELDS = COPIED_FIELDS
 
 
 def assert_fn(x: object) -> None:

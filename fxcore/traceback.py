@@ -152,8 +152,20 @@ class _State(threading.local):
 
 _state = _State()
 
-# What a new node takes over from the node being run or re-traced.
-COPIED_FIELDS = (
+
+def __getattr__(name: str) -> Any:
+    # Variables of torch.fx's file that libraries read; here each thread has its own.
+    if name == "current_meta":
+        return _state.meta
+    if name == "should_preserve_node_meta":
+        return _state.is_preserving
+    if name == "current_replay_node":
+        return _state.replayed
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# What a new node takes over from the node being run or re-traced. A list: libraries add to it.
+COPIED_FIELDS = [
     "nn_module_stack",
     "torch_fn",
     "source_fn_stack",
@@ -166,7 +178,7 @@ COPIED_FIELDS = (
     "_numeric_debug_handle",
     "custom",
     "partitioner_tag",
-)
+]
 
 
 @contextmanager

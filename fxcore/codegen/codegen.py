@@ -106,6 +106,19 @@ class CodeGen:
         return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(list(nodes))
 
 
+class BoxedCodeGen(CodeGen):
+    """Writes a function that takes one list of all inputs and empties it, so that they can be freed early."""
+
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
+        """Return the start of the function and the lines that take the inputs out of the list."""
+        names = [re.split("[:=]", parameter)[0].strip() for parameter in free_vars if parameter != "self"]
+        lines = [f"def {self._func_name}(self, args_list){maybe_return_annotation}:"]
+        if names:
+            takes = [f"{name} = next(args_iter)" for name in names]
+            lines += ["args_iter = iter(args_list)", *takes, "args_list.clear()"]
+        return "\n    ".join(lines)
+
+
 class _FunctionWriter:
     """Writes one graph as one function."""
 

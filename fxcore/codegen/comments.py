@@ -6,7 +6,7 @@ import pprint
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -108,18 +108,37 @@ def _origin(node: Node) -> str:
     frame = innermost_frame(node.stack_trace)
     if frame is None:
         return "No stacktrace found for following nodes"
-    file, line, function, source = frame
-    return f"File: {file}:{line} in {function}, code: {source}"
+    return frame.get_summary_str()
 
 
-def innermost_frame(stack_trace: str | None) -> tuple[str, str, str, str] | None:
-    """Return file, line, function and source text of the last frame in a formatted stack; None if there is none."""
+class StackFrame(NamedTuple):
+    """A frame of a formatted stack."""
+
+    file: str
+    lineno: str
+    name: str
+    code: str
+
+    def get_summary_str(self) -> str:
+        """Return all of it in a line."""
+        return f"File: {self.file}:{self.lineno} in {self.name}, code: {self.code}"
+
+
+def innermost_frame(
+    stack_trace: str | None, filter_fn: Callable[[str, str, str], bool] | None = None
+) -> StackFrame | None:
+    """Return the last frame in a formatted stack; None if there is none.
+
+    Frames do not count for which `filter_fn(file, name, code)` answers False.
+    """
     lines = stack_trace.strip().split("\n") if stack_trace else []
     for index in range(len(lines) - 2, -1, -1):
         match = _FRAME.match(lines[index].strip())
         if match:
             file, line, function = match.groups()
-            return file, line, function, lines[index + 1].strip()
+            code = lines[index + 1].strip()
+            if filter_fn is None or filter_fn(file, function, code):
+                return StackFrame(file, line, function, code)
     return None
 
 

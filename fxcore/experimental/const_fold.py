@@ -105,8 +105,12 @@ def split_const_subgraphs(
     call = _call_of(split, _CONSTANT)
     with split.graph.inserting_before(call):
         folded = split.graph.get_attr(name)
-    folded.meta = call.meta.copy()
     call.replace_all_uses_with(folded)
+    if isinstance(results, Node):
+        folded.meta = results.meta.copy()
+    else:
+        for item in folded.users:
+            item.meta = results[item.args[1]].meta.copy()
     if hasattr(split, _REST):
         _inline_module(split, _REST)
     split.graph.eliminate_dead_code()

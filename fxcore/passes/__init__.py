@@ -13,8 +13,10 @@ __getattr__ = on_demand(
     "graph_transform_observer",
     "infra",
     "operator_support",
+    "pass_manager",
     "shape_prop",
     "split_module",
     "split_utils",
+    "tools_common",
     "utils",
 )

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from fxcore.errors import GraphArgumentError
 from fxcore.node import Node
 from fxcore.node_data.targets import qualified_name
+from fxcore.passes.utils.fuser_utils import legalize_graph, stable_topological_sort
 
+__all__ = [
+    "get_acc_ops_name",
+    "get_node_target",
+    "is_node_output_tensor",
+    "legalize_graph",
+    "stable_topological_sort",
+]
+
+Tensors = tuple[torch.Tensor] | list[torch.Tensor]
+TensorOrTensors = torch.Tensor | Tensors
+NodeList = list[Node]
+NodeSet = set[Node]
+Names = list[str]
 CALLABLE_NODE_OPS = frozenset({"call_module", "call_function", "call_method"})
 
 
@@ -23,16 +38,29 @@ def get_node_target(submodules: Mapping[str, nn.Module], node: Node) -> str:
     if node.op == "call_method":
         return str(target)
     if node.op == "call_function":
-        return _accelerator_name(target) or qualified_name(target)
+        return get_acc_ops_name(target) if _is_of_accelerator(target) else qualified_name(target)
     if node.op == "call_module":
         module = submodules[target]
         kind = getattr(module, "_base_class_origin", type(module))
-        return _accelerator_name(kind) or f"{kind.__module__.replace('torch._ops', 'torch.ops')}.{kind.__name__}"
+        return get_acc_ops_name(kind)
     raise GraphArgumentError(
         f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found {node.op}: {node.name} calls nothing"
     )
 
 
-def _accelerator_name(target: Any) -> str | None:
-    """Return the short name that functions of fx2trt's `acc_ops` go by."""
-    return f"acc_ops.{target.__name__}" if "acc_ops" in (target.__module__ or "") else None
+def get_acc_ops_name(k: Any) -> str:
+    """Return the full name of a function or class, the short one if it is of fx2trt's `acc_ops`; text as it is."""
+    if isinstance(k, str):
+        return k
+    module = (k.__module__ or "").replace("torch._ops", "torch.ops")
+    return f"acc_ops.{k.__name__}" if _is_of_accelerator(k) else f"{module}.{k.__name__}"
+
+
+def _is_of_accelerator(target: Any) -> bool:
+    return "acc_ops" in (target.__module__ or "")
+
+
+def is_node_output_tensor(node: Node) -> bool:
+    """Tell whether `ShapeProp`, which must have run, saw that the value of `node` is a tensor."""
+    kind = node.meta.get("type")
+    return kind is not None and issubclass(kind, torch.Tensor)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import importlib
 import sys
-from collections.abc import Callable
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +17,7 @@ from torch import nn
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from fxcore.codegen.codegen import CodeGen
+from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.codegen.source_cache import SOURCES
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
@@ -108,6 +113,97 @@ def table_of(graph: Graph) -> GraphTable:
     )
 
 
+_CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "list": list,
+    "dict": dict,
+    "ordered dict": OrderedDict,
+    "slice": lambda parts: slice(*parts),
+}
+_NAMED_IN_TORCH = (torch.dtype, torch.memory_format, torch.layout, torch.qscheme)
+
+
+def plain_data(table: GraphTable) -> tuple[Any, ...]:
+    """Return `table` as tuples, lists and texts, which `torch.load(weights_only=True)` reads without asking.
+
+    Containers and names of importable objects become tuples that begin with a word; other values stay.
+    """
+    rows = [_plain((row.name, row.op, row.target, row.args, row.kwargs, row.type, row.meta)) for row in table.rows]
+    codegen: Any = table.codegen
+    if type(codegen) is PyTreeCodeGen and codegen._body_transformer is None:
+        codegen = tuple(codegen.pytree_info)
+    return rows, codegen, table.tracer_cls, table.tracer_extras, table.co_fields
+
+
+def table_of_plain(data: tuple[Any, ...]) -> GraphTable:
+    """Return the table that `plain_data` made `data` of. Raises GraphError if a name is not there any more."""
+    rows, codegen, tracer_cls, tracer_extras, co_fields = data
+    if isinstance(codegen, tuple):
+        codegen = PyTreeCodeGen(PyTreeInfo(*codegen))
+    return GraphTable(tuple([NodeRow(*_of_plain(row)) for row in rows]), codegen, tracer_cls, tracer_extras, co_fields)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Reference):
+        return "reference", value.index
+    if isinstance(value, TorchTarget):
+        return "torch", value.name
+    if value is ...:
+        return ("ellipsis",)
+    if isinstance(value, _NAMED_IN_TORCH):
+        return "torch", str(value)
+    if isinstance(value, slice):
+        return "slice", _plain_items((value.start, value.stop, value.step))
+    if isinstance(value, dict):
+        kind = "ordered dict" if isinstance(value, OrderedDict) else "dict"
+        return kind, [_plain_items(item) for item in value.items()]
+    if isinstance(value, tuple) and not isinstance(value, torch.Size):
+        fields = hasattr(value, "_fields")
+        return ("named tuple", _plain(type(value)), _plain_items(value)) if fields else ("tuple", _plain_items(value))
+    if isinstance(value, list):
+        return "list", _plain_items(value)
+    if isinstance(value, enum.Enum):
+        return "attribute", _plain(type(value)), value.name
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) and is_importable(value):
+        return "name", value.__module__, value.__qualname__
+    return value
+
+
+def _plain_items(items: Iterable[Any]) -> list[Any]:
+    return [_plain(item) for item in items]
+
+
+def _of_plain(value: Any) -> Any:
+    if not isinstance(value, tuple) or isinstance(value, torch.Size):
+        return value
+    word, *content = value
+    if word == "reference":
+        return Reference(content[0])
+    if word == "torch":
+        return TorchTarget(content[0])
+    if word == "ellipsis":
+        return ...
+    if word == "name":
+        return _importable(*content)
+    if word == "attribute":
+        return getattr(_of_plain(content[0]), content[1])
+    if word == "named tuple":
+        return _of_plain(content[0])(*map(_of_plain, content[1]))
+    if word in ("dict", "ordered dict"):
+        return _CONTAINERS[word]([tuple(map(_of_plain, item)) for item in content[0]])
+    return _CONTAINERS[word]([_of_plain(item) for item in content[0]])
+
+
+def _importable(module: str, path: str) -> Any:
+    try:
+        return functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise GraphError(
+            f"cannot rebuild the graph: it refers to {path} of the module {module}, which is not there; install or "
+            "restore what the graph was saved with"
+        ) from error
+
+
 def _row(node: Node, position: dict[Node, Reference]) -> NodeRow:
     def stored(leaf: Any) -> Any:
         if isinstance(leaf, Node):
@@ -161,12 +257,21 @@ def graph_from_table(table: GraphTable) -> Graph:
     for row in table.rows:
         args, kwargs = map_aggregate(row.args, resolve), map_aggregate(row.kwargs, resolve)
         node = graph.create_node(row.op, resolve(row.target), args, kwargs, row.name, row.type)
-        node.meta = dict(row.meta)
+        node.meta = _map_meta(row.meta, resolve)
         nodes.append(node)
     graph._co_fields = table.co_fields
     if table.codegen is not None:
         graph.set_codegen(table.codegen)
     return graph
+
+
+def _map_meta(value: Any, fn: Callable[[Any], Any]) -> Any:
+    """Apply `fn` to every leaf of plain data; unlike `map_aggregate`, containers stay what they are."""
+    if isinstance(value, dict):
+        return type(value)((key, _map_meta(item, fn)) for key, item in value.items())
+    if type(value) in (list, tuple):
+        return type(value)([_map_meta(item, fn) for item in value])
+    return fn(value)
 
 
 @functools.lru_cache(maxsize=1024)

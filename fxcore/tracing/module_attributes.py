@@ -20,7 +20,7 @@ except ImportError:  # torch before opaque objects
         return False
 
 
-_ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
+ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
 
 _NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
     (torch.Tensor, "_tensor_constant"),
@@ -48,7 +48,7 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
         attributes = vars(module)
         if not _NEVER_CONSTANT.issuperset(map(type, attributes.values())):
             constants.update(
-                {value: prefix + name for name, value in attributes.items() if isinstance(value, _ATTRIBUTE_TYPES)}
+                {value: prefix + name for name, value in attributes.items() if isinstance(value, ATTRIBUTE_TYPES)}
             )
         if module._modules:
             unvisited += [
@@ -61,7 +61,7 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
 
 def is_kept_as_attribute(value: Any) -> bool:
     """Tell whether a constant has no source form, so that a graph reads it from its module."""
-    return isinstance(value, (*_ATTRIBUTE_TYPES, torch.Generator)) or is_opaque_reference_type(type(value))
+    return isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)) or is_opaque_reference_type(type(value))
 
 
 def constant_prefix(value: Any) -> str:

@@ -104,7 +104,7 @@ def _as_function(target: Any) -> FunctionType:
 
 # What pytree has nothing to flatten in.
 _LEAVES = (SymbolicValue, torch.nn.Module)
-_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class PHBase:
@@ -199,7 +199,7 @@ class RootArguments:
         arguments += [self._placeholder(name, concrete_args or {}) for name in self._parameters.starred]
         function: Callable[..., Any] = self._function
         if self._parameters.has_keyword_only or self._parameters.starred:
-            function = _with_plain_parameters(self._function, len(arguments))
+            function = with_plain_parameters(self._function, len(arguments))
         if all(isinstance(argument, _LEAVES) for argument in arguments):
             return function, arguments  # nothing is nested
         leaves, spec = pytree.tree_flatten(tuple(arguments))
@@ -289,7 +289,7 @@ def _pass_on_attributes(marker: Any, proxy: Any) -> None:
             setattr(proxy.node, name, value)
 
 
-def _with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
+def with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
     """Return `function` with its first `count` variables as positional parameters.
 
     Its `*args` and `**kwargs` then are ordinary variables, which a proxy can be passed for; Python would unpack it.
@@ -298,6 +298,6 @@ def _with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
         co_argcount=count,
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
-        co_flags=function.__code__.co_flags & ~_STARRED,
+        co_flags=function.__code__.co_flags & ~STARRED,
     )
     return FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)

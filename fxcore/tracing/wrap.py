@@ -19,8 +19,10 @@ from fxcore.tracing.tracer_base import SymbolicValue
 
 _T = TypeVar("_T")
 
-# (id of a module's globals, name in them) -> those globals.
-_registered: dict[tuple[int, str], dict[str, Any]] = {}
+# (id of a module's globals, name in them) -> those globals. Libraries add to this dict and to the list below.
+registered_functions: dict[tuple[int, str], dict[str, Any]] = {}
+# Class and name of methods whose calls are recorded.
+registered_methods: list[tuple[type, str]] = []
 
 
 def wrap(fn_or_name: _T) -> _T:
@@ -45,7 +47,7 @@ def wrap(fn_or_name: _T) -> _T:
             f"{caller.f_code.co_name!r} ({caller.f_code.co_filename}:{caller.f_lineno}); call it where the function "
             "is defined or imported, so that it holds for every trace"
         )
-    _registered[id(caller.f_globals), name] = caller.f_globals
+    registered_functions[id(caller.f_globals), name] = caller.f_globals
     return fn_or_name
 
 
@@ -94,10 +96,10 @@ def _wrapped_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]
 
 def patch_registered(patcher: Patcher) -> None:
     """Let calls of every registered function, torch.fx's registrations included, be recorded by the patcher's trace."""
-    for (_, name), names in [*_registered.items(), *torch_fx_registry.wrapped_functions().copy().items()]:
+    for (_, name), names in [*registered_functions.items(), *torch_fx_registry.wrapped_functions().copy().items()]:
         if name in names or hasattr(builtins, name):
             patcher.replace(names, name, wrapped_function)
-    for cls, name in torch_fx_registry.wrapped_methods():
+    for cls, name in dict.fromkeys([*registered_methods, *torch_fx_registry.wrapped_methods()]):
         patcher.replace(cls, name, functools.partial(_wrapped_method, name))
 
 

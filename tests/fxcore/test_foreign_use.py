@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import operator
 
 import pytest
@@ -342,3 +343,164 @@ def test_graphs_of_make_fx_are_edited_and_run(mode):
     assert ours.code.count("relu.default") == 1
     torch.testing.assert_close(ours(x, y), [torch.relu(x @ y).sum(0), x * 2], check_stride=False)
     assert ours.graph.find_nodes(op="placeholder")[0].meta == theirs.graph.find_nodes(op="placeholder")[0].meta
+
+
+# Names that quantizers, accelerators and torch itself import.
+
+
+def scaled(x):
+    return x * 2
+
+
+TABLE = torch.arange(4)
+
+
+def test_functions_and_methods_that_a_library_registers_are_recorded(monkeypatch):
+    def graph(fx):
+        parts = fx._symbolic_trace
+        monkeypatch.setitem(parts._wrapped_fns_to_patch, (id(globals()), "scaled"), globals())
+        parts._wrapped_methods_to_patch.append((torch.Tensor, "__getitem__"))
+        try:
+            return fx.symbolic_trace(lambda x: TABLE[scaled(x)]).graph
+        finally:
+            parts._wrapped_methods_to_patch.remove((torch.Tensor, "__getitem__"))
+
+    assert_same(graph)
+    assert [node.target for node in graph(fxcore).nodes][1:-1] == [scaled, "_tensor_constant0", "__getitem__"]
+    assert torch.equal(TABLE[scaled(1)], torch.tensor(2))
+
+
+def test_the_flag_of_tracing_can_be_put_down_for_a_while():
+    parts, answers = fxcore._symbolic_trace, []
+
+    def program(x):
+        flag, parts._is_fx_tracing_flag = parts._is_fx_tracing_flag, False
+        answers.append(parts.is_fx_tracing())
+        parts._is_fx_tracing_flag = flag
+        answers.append(parts.is_fx_tracing())
+        return x + 1
+
+    fxcore.symbolic_trace(program)
+
+    assert [*answers, bool(parts._is_fx_tracing_flag)] == [False, True, False]
+
+
+def test_parts_of_a_tracer_written_anew():
+    def parts_of(fx):
+        parts = fx._symbolic_trace
+        patched = parts._patch_function(lambda *args, **kwargs: (args, kwargs), 2)
+        kinds = [kind.__name__ for kind in parts._constant_attribute_types]
+        doubled = parts.map_aggregate([1, (2, {"a": 3})], lambda leaf: leaf * 2)
+        return patched("as", "it is"), parts.HAS_VARSTUFF, kinds, str(parts._ConstantAttributeType), doubled
+
+    assert_same(parts_of)
+    assert fxcore._symbolic_trace._proxyable_classes is not None
+
+
+def test_arguments_are_written_below_the_setters():
+    graph = fxcore.symbolic_trace(lambda x, y: x + y).graph
+    x, y, add, _ = graph.nodes
+
+    add._update_args_kwargs((y, 1), {})
+
+    assert (add.args, x.users, list(y.users)) == ((y, 1), {}, [add])
+
+
+def test_side_effects_that_a_library_registers_keep_a_call():
+    def effect(x):
+        return None
+
+    graph = fxcore.Graph()
+    graph.output(graph.placeholder("x"))
+    with graph.inserting_before(graph.output_node()):
+        graph.call_function(effect, tuple(graph.find_nodes(op="placeholder")))
+    fxcore.node._side_effectful_functions.add(effect)
+    try:
+        graph.eliminate_dead_code()
+    finally:
+        fxcore.node._side_effectful_functions.discard(effect)
+
+    assert [node.name for node in graph.nodes] == ["x", "effect", "output"]
+
+
+def test_code_that_takes_a_list_of_inputs():
+    def boxed(fx):
+        module = fx.symbolic_trace(lambda x, y=2: x + y)
+        module.graph.set_codegen(fx.graph._BoxedCodeGen())
+        module.recompile()
+        inputs = [torch.ones(2), 3]
+        return module.code, module(inputs), inputs
+
+    assert_same(boxed)
+
+
+def test_frames_of_formatted_stacks():
+    stack = 'File "a.py", line 1, in f\n    x = g(x)\nFile "b.py", line 2, in g\n    return x'
+
+    def frames(fx):
+        parse = fx.graph._parse_stack_trace
+        found = (parse(stack), parse(stack, lambda file, name, code: file == "a.py"))
+        return [(each.file, each.lineno, each.name, each.code, each.get_summary_str()) for each in found]
+
+    assert_same(frames)
+
+
+def test_signatures_of_schemas():
+    def signatures(fx):
+        schemas = importlib.import_module(f"{fx.__name__}.operator_schemas")
+        schema = torch.ops.aten.add.Tensor._schema
+        kinds = [schemas._torchscript_type_to_python_type(argument.type) for argument in schema.arguments]
+        signature = schemas._torchscript_schema_to_signature(schema)
+        assert schemas._SCHEMA_TO_SIGNATURE_CACHE["aten::add", "Tensor"] is signature
+        found = schemas._normalize_function_or_error(torch.ops.aten.relu.default, (1,), {})
+        return str(kinds), str(signature), tuple(found)
+
+    assert_same(signatures)
+    with pytest.raises(RuntimeError, match="Failed to normalize function"):
+        fxcore.operator_schemas._normalize_function_or_error(torch.ops.aten.relu.default, (), {})
+
+
+def test_the_metadata_that_is_taken_over_is_a_module_variable():
+    traceback = fxcore.traceback
+    with traceback.preserve_node_meta():
+        traceback.current_meta["custom"] = {"note": 1}
+        graph = fxcore.symbolic_trace(lambda x: x + 1).graph
+        answers = traceback.should_preserve_node_meta, traceback.current_replay_node
+
+    assert answers == (True, None)
+    assert [node.meta["custom"] for node in graph.nodes] == [{"note": 1}] * 3
+    assert "custom" not in traceback.current_meta
+
+
+SAME_NAMES = [
+    "graph.map_arg",
+    "graph._InsertPoint",
+    "graph._custom_builtins",
+    "graph._node_list",
+    "graph_module._print_readable",
+    "graph_module._get_attr_via_attr_list",
+    "node.BaseArgumentTypes",
+    "proxy.base_types",
+    "proxy._COPY_META_FIELDS",
+    "passes.infra.pass_manager._topological_sort_passes",
+    "passes.utils.matcher_with_name_node_map_utils._split_to_graph_and_name_node_map",
+    "passes.utils.fuser_utils.legalize_graph",
+    "config.do_not_emit_stack_traces",
+    "_pytree._deregister_pytree_flatten_spec",
+    "_pytree.SUPPORTED_NODES",
+]
+
+
+@pytest.mark.parametrize("name", SAME_NAMES)
+def test_a_private_name_that_libraries_import_is_of_the_same_kind(name):
+    module, _, attribute = name.rpartition(".")
+    ours, theirs = (
+        getattr(importlib.import_module(f"{package}.{module}"), attribute) for package in ("fxcore", "torch.fx")
+    )
+
+    if callable(theirs) and theirs != ours:
+        assert callable(ours)
+    elif isinstance(theirs, dict):
+        assert {getattr(key, "__name__", key) for key in ours} <= {getattr(key, "__name__", key) for key in theirs}
+    else:
+        assert ours == theirs

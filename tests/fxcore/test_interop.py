@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.fx
 from torch import nn
+from torch._dynamo.backends.debugging import aot_eager
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
@@ -216,3 +217,25 @@ def test_an_exported_program_becomes_a_module_with_state():
 def test_anything_else_is_refused(convert):
     with pytest.raises(InteropError, match=r"cannot (take|hand) over an object of type Linear"):
         convert(nn.Linear(1, 1))
+
+
+def test_further_attributes_of_nodes_are_kept():
+    original = of_torch()
+    for node in original.graph.nodes:
+        node._source = f"source of {node.name}"
+
+    ours = interop.from_torch(original)
+    back = interop.to_torch(ours)
+
+    for module in (ours, back):
+        assert [node._source for node in module.graph.nodes] == [node._source for node in original.graph.nodes]
+
+
+def test_a_backend_of_dynamo_may_go_through_fxcore():
+    def backend(module, inputs):
+        return aot_eager(interop.to_torch(interop.from_torch(module)), inputs)
+
+    model, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.randn(3, 2)
+    torch._dynamo.reset()
+
+    torch.testing.assert_close(torch.compile(model, backend=backend, fullgraph=True)(x), model(x))

@@ -264,6 +264,23 @@ def test_a_compiled_module_follows_recompile(compiled):
     assert [before, unchanged, run(torch.ones(1))] == [2, 2, 0]
 
 
+@pytest.mark.parametrize("how", ["torch.compile", "Module.compile"])
+def test_a_module_compiled_as_one_graph_follows_recompile(compiled, how):
+    module = fxcore.symbolic_trace(lambda x: torch.relu(x) + 1)
+    if how == "Module.compile":
+        module.compile(backend="eager", fullgraph=True)
+    run = compiled(module, fullgraph=True) if how == "torch.compile" else module
+    results = [run(torch.ones(1))]
+
+    module.recompile()
+    results.append(run(torch.ones(1)))
+    module.graph.find_nodes(op="call_function", target=operator.add)[0].target = operator.sub
+    results.append(run(torch.ones(1)))
+    module.recompile()
+
+    assert [*results, run(torch.ones(1))] == [2, 2, 2, 0]
+
+
 @pytest.mark.parametrize("run", ["inside.__call__", "inside.forward"])
 def test_a_module_inside_a_compiled_one_needs_no_first_call(compiled, run):
     class Outer(nn.Module):

@@ -100,6 +100,9 @@ def pass_result_wrapper(fn: Callable[..., Any]) -> Callable[..., PassResult | No
     return wrapped_fn
 
 
+_topological_sort_passes = solve_schedule  # torch.fx's name for it
+
+
 class PassManager:
     """Runs passes on a module, in an order that keeps the constraints.
 

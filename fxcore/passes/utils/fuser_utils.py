@@ -6,9 +6,12 @@ import copy
 import heapq
 import itertools
 import operator
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from fxcore.errors import GraphArgumentError
+import torch
+
+from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
@@ -50,11 +53,50 @@ def stable_topological_sort(gm: GraphModule) -> GraphModule:
     return gm
 
 
+# Checks and the arithmetic of sizes: what is computed from them is to come after.
+_EARLY = frozenset(
+    {
+        *(operator.add, operator.mul, operator.sub, operator.floordiv, operator.truediv, operator.mod),
+        *(operator.le, operator.lt, operator.ge, operator.gt, operator.eq, operator.ne),
+        *(torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default),
+        *(torch.ops.aten._assert_async.msg, torch.ops.aten._assert_scalar.default),
+        torch.ops.aten.scalar_tensor.default,
+    }
+)
+
+
+def legalize_graph(gm: GraphModule) -> GraphModule:
+    """Move the nodes of `gm` into breadth-first order, in which each comes after those it reads; return `gm`.
+
+    Operators of Python and assertions come as early as they can. `stable_topological_sort` moves less. Raises
+    GraphError (a RuntimeError) if nodes read one another in a circle.
+    """
+    unmet = {node: len(node.all_input_nodes) for node in gm.graph.nodes}
+    ready = deque([node for node, count in unmet.items() if count == 0])
+    ordered: list[Node] = []
+    while ready:
+        node = ready.popleft()
+        ordered.append(node)
+        for user in node.users:
+            unmet[user] -= 1
+            if unmet[user] == 0:
+                is_early = user.op == "call_function" and user.target in _EARLY
+                (ready.appendleft if is_early else ready.append)(user)
+    if len(ordered) < len(unmet):
+        circle = [node for node, count in unmet.items() if count]
+        raise GraphError(f"Input graph has cycles, unable to add {circle}: these nodes read one another in a circle")
+    for before, node in itertools.pairwise(ordered):
+        before.append(node)
+    gm.recompile()
+    return gm
+
+
 __all__ = [
     "erase_nodes",
     "fuse_as_graphmodule",
     "fuse_by_partitions",
     "insert_subgm",
+    "legalize_graph",
     "topo_sort",
     "validate_partition",
 ]

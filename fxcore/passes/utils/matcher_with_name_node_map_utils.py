@@ -40,7 +40,7 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         Other arguments are those of `SubgraphMatcher`. Raises GraphArgumentError (an AssertionError) if the output
         does not end in a dict.
         """
-        self.name_node_map: dict[str, Node] = _take_names(pattern_gm)
+        self.name_node_map: dict[str, Node] = _split_to_graph_and_name_node_map(pattern_gm)[1]
         super().__init__(
             pattern_gm.graph,
             match_output,
@@ -60,8 +60,8 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         return matches
 
 
-def _take_names(gm: GraphModule) -> dict[str, Node]:
-    """Remove the dict at the end of a graph's output and return it."""
+def _split_to_graph_and_name_node_map(gm: GraphModule) -> tuple[GraphModule, dict[str, Node]]:
+    """Remove the dict at the end of a graph's output; return the graph module and the dict."""
     output = gm.graph.output_node()
     codegen = gm.graph._codegen
     info = codegen.pytree_info if isinstance(codegen, PyTreeCodeGen) else None
@@ -82,7 +82,7 @@ def _take_names(gm: GraphModule) -> dict[str, Node]:
     if isinstance(codegen, PyTreeCodeGen) and info is not None:
         codegen.pytree_info = info._replace(out_spec=spec)
     gm.recompile()
-    return dict(names)
+    return gm, dict(names)
 
 
 _HOW = 'let the pattern end in `return value, {"name": value}`'

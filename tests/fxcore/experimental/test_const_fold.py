@@ -184,3 +184,17 @@ def test_only_graph_modules_can_be_inlined():
 
     with pytest.raises(AssertionError, match=r"Expected GraphModule, got .*ReLU"):
         _inline_module(gm, "0")
+
+
+@pytest.mark.parametrize("kind", [One, Several])
+def test_what_is_folded_keeps_its_metadata_as_in_torch(kind):
+    def notes(fx, split):
+        module = fx.symbolic_trace(kind())
+        for node in module.graph.nodes:
+            node.meta["note"] = node.name
+        return {node.name: node.meta.get("note") for node in split(module).graph.nodes}
+
+    ours = notes(fxcore, split_const_subgraphs)
+
+    assert ours == notes(torch.fx, theirs.split_const_subgraphs)
+    assert "add" in ours.values() or "relu" in ours.values()

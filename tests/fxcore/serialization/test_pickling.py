@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import enum
 import io
 import math
@@ -174,3 +175,59 @@ def test_a_function_that_torch_does_not_have_is_named():
         graph_from_table(GraphTable((row,), None, None, None, {}))
 
     assert isinstance(caught.value, FxError)
+
+
+def saved(value):
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=False)
+
+
+@pytest.mark.parametrize("is_called", [False, True], ids=["before the first call", "after the first call"])
+@pytest.mark.parametrize("again", [lambda value: pickle.loads(pickle.dumps(value)), saved, copy.deepcopy])
+def test_a_graph_and_a_node_are_copied_alone(again, is_called):
+    module = fxcore.symbolic_trace(Model())
+    if is_called:
+        module(torch.ones(1, 2))
+    node = module.graph.find_nodes(op="call_function", target=torch.add)[0]
+
+    graph, copied = again(module.graph), again(node)
+    graph.lint()
+    graph.find_nodes(op="call_function", target=torch.add)[0].target = torch.sub
+
+    assert str(copied.graph) == str(module.graph)
+    assert (copied.name, str(copied.args), [user.name for user in copied.users]) == ("add", "(mul, 1)", ["output"])
+    assert "torch.sub" in str(graph.python_code("self").src)
+    assert "torch.add" in module.code
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def everything(x: torch.Tensor):
+    y = operator.neg(x)[:, None, ..., 1:2].to(torch.float64, memory_format=torch.contiguous_format)
+    return {"pair": Pair(torch.ops.aten.cos.default(y), [y.sum(), 2j]), "rest": (Color.RED, math.inf, slice(y, None))}
+
+
+def test_a_saved_module_is_read_with_weights_only_and_no_more_names_than_torch_s():
+    module = fxcore.symbolic_trace(everything)
+    for node in module.graph.nodes:
+        node.meta["note"] = {"type": (torch.Tensor, [torch.int8]), "stack": collections.OrderedDict(a=Color)}
+    buffer = io.BytesIO()
+    torch.save(module, buffer)
+
+    buffer.seek(0)
+    names = torch.serialization.get_unsafe_globals_in_checkpoint(buffer)
+    with torch.serialization.safe_globals([fxcore.Tracer, fxcore.graph_module._rebuild]):
+        buffer.seek(0)
+        loaded = torch.load(buffer, weights_only=True)
+
+    assert sorted(names) == ["fxcore.graph_module._rebuild", "fxcore.tracer.Tracer"]  # torch.fx's two are as these
+    assert loaded.code == module.code
+    assert [node.meta for node in loaded.graph.nodes] == [node.meta for node in module.graph.nodes]
+    assert str(loaded(torch.ones(1, 3, 1, 4))) == str(module(torch.ones(1, 3, 1, 4)))

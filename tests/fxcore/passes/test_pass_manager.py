@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch.fx.passes.pass_manager as theirs
+
+import fxcore.passes.pass_manager as ours
+from fxcore.errors import FxError
+
+
+def append_one(items):
+    items.append(1)
+    return "changed"
+
+
+def double(items):
+    return items * 2
+
+
+@pytest.mark.parametrize("library", [theirs, ours])
+def test_passes_run_one_after_the_other(library):
+    manager = library.PassManager.build_from_passlist([library.inplace_wrapper(append_one)])
+    manager.add_pass(library.loop_pass(double, n_iter=2))
+    manager.add_pass(library.loop_pass(double, predicate=lambda items: len(items) < 20))
+    manager.add_constraint(library.these_before_those_pass_constraint(append_one, double))
+
+    assert manager([0]) == [0, 1] * 16
+
+
+@pytest.mark.parametrize("library", [theirs, ours])
+def test_an_order_that_a_constraint_forbids_is_refused(library):
+    manager = library.PassManager(
+        [library.loop_pass(double, 1), append_one],
+        [library.these_before_those_pass_constraint(append_one, double)],
+    )
+
+    with pytest.raises(RuntimeError, match="pass schedule constraint violated"):
+        manager([0])
+    manager.remove_pass(["append_one"])
+
+    assert manager([0]) == [0, 0]
+
+
+@pytest.mark.parametrize("library", [theirs, ours])
+def test_a_pass_is_replaced_by_name(library):
+    manager = library.PassManager([double])
+
+    manager.replace_pass(double, lambda items: [*items, 5])
+
+    assert manager([0]) == [0, 5]
+
+
+def test_what_a_function_returns_is_logged(caplog):
+    with caplog.at_level(logging.INFO):
+        assert ours.inplace_wrapper(ours.log_hook(append_one))([0]) == [0, 1]
+
+    assert "Return value: changed" in caplog.text
+
+
+def test_loops_that_cannot_be_are_refused():
+    with pytest.raises(AssertionError, match="Exactly one of") as caught:
+        ours.loop_pass(double)
+    assert isinstance(caught.value, FxError)
+    with pytest.raises(RuntimeError, match="must be given positive int n_iter"):
+        ours.loop_pass(double, n_iter=0)([0])

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import importlib
+
+import pytest
+import torch
+import torch.fx
+from torch import nn
+
+import fxcore
+from fixtures.oracle import assert_same_success
+from fxcore.errors import FxError
+
+
+def tools(fx):
+    return importlib.import_module(f"{fx.__name__}.passes.tools_common")
+
+
+def test_names_of_what_is_called():
+    def names(fx):
+        found = tools(fx)
+        kinds = [found.get_acc_ops_name(kind) for kind in ("text", nn.Linear, torch.relu, torch.ops.aten.relu.default)]
+        return kinds, sorted(found.CALLABLE_NODE_OPS)
+
+    assert_same_success(names)
+
+
+def disordered(fx):
+    module = fx.symbolic_trace(lambda x, y: ((x + 1).relu(), (y * 2).sum() - x.neg()))
+    add, mul = (next(node for node in module.graph.nodes if node.name == name) for name in ("add", "mul"))
+    module.graph.output_node().prepend(add)
+    module.graph.output_node().prepend(mul)
+    return module
+
+
+@pytest.mark.parametrize("sort", ["legalize_graph", "stable_topological_sort"])
+def test_nodes_are_put_in_order(sort):
+    def order(fx):
+        module = disordered(fx)
+        returned = getattr(tools(fx), sort)(module)
+        module.graph.lint()
+        return returned is module, [node.name for node in module.graph.nodes], module.code
+
+    assert_same_success(order)
+
+
+def test_a_circle_is_refused():
+    module = fxcore.symbolic_trace(lambda x: torch.relu(torch.neg(x)))
+    module.graph.find_nodes(op="call_function", target=torch.neg)[0].args = (
+        module.graph.find_nodes(op="call_function", target=torch.relu)[0],
+    )
+
+    with pytest.raises(RuntimeError, match=r"Input graph has cycles, unable to add \[neg, relu, output\]") as caught:
+        tools(fxcore).legalize_graph(module)
+    assert isinstance(caught.value, FxError)
+
+
+def test_whether_a_value_is_a_tensor_is_known_after_shape_propagation():
+    def answers(fx):
+        module = fx.symbolic_trace(lambda x: (x.shape, x + 1))
+        importlib.import_module(f"{fx.__name__}.passes.shape_prop").ShapeProp(module).propagate(torch.ones(2))
+        return {node.name: tools(fx).is_node_output_tensor(node) for node in module.graph.nodes}
+
+    assert_same_success(answers)
