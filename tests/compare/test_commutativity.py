@@ -76,3 +76,12 @@ def test_other_operators_are_still_differences():
     expected, obtained = both("{0}torch.add(%x, %y)|{0}torch.mul(%y, %x)")
 
     assert not compare_documents(expected, obtained, commutative=True).is_empty
+
+
+@pytest.mark.parametrize("call", ["f(%a, %x)", "torch.add(%a, %x)", "torch.add(%b, %x)", "f(%b, %x)"])
+def test_a_broken_graph_that_reads_what_is_not_made_yet_is_compared(call):
+    expected, obtained = (document(f"%x = input x\n%a = {call}\n%b = {last}(%a)\nreturn %b") for last in "gh")
+
+    assert compare_documents(expected, expected, commutative=True).is_empty
+    (change,) = compare_documents(expected, obtained, commutative=True).changes
+    assert (change.where, change.field, change.expected, change.obtained) == ("b", "target", "g", "h")
