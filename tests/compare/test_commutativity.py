@@ -64,6 +64,14 @@ def test_equal_operands_with_different_readers_are_told_apart():
     assert compare_documents(expected, obtained, commutative=True).is_empty
 
 
+def test_operands_read_before_and_after_a_write_are_told_apart():
+    lines = "%x = input x\n%p = f(%x) ! read %x\n%w = g(%x) ! write %x\n%q = f(%x) ! read %x\n"
+    expected, obtained = (document(f"{lines}%a = torch.add({two})\nreturn %a") for two in ("%p, %q", "%q, %p"))
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty
+    assert not compare_documents(expected, obtained).is_empty
+
+
 def test_another_operand_is_one_difference_in_its_place():
     expected, obtained = both("{0}torch.add(%x, 1)|{0}torch.add(%x, 2)")
 
