@@ -92,6 +92,21 @@ def test_a_draw_that_leaves_nothing_in_the_graph_is_no_harm_and_moves_the_genera
     assert torch.equal(after_tracing, torch.random.get_rng_state())
 
 
+OFFSET = torch.ones(3)
+
+
+class DrawsForNothingBesideConstant(nn.Module):
+    def forward(self, x):
+        torch.randn(3)
+        return x + OFFSET
+
+
+def test_a_draw_for_nothing_is_no_harm_beside_a_constant_that_stays():
+    traced = trace(DrawsForNothingBesideConstant())
+
+    assert [node.op for node in traced.graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]
+
+
 def test_draws_that_the_graph_makes_are_traced_and_leave_the_generators_as_they_were():
     before = torch.random.get_rng_state(), random.getstate()
 

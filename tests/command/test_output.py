@@ -4,10 +4,11 @@ import io
 import sys
 
 import pytest
+from _pytest._io import TerminalWriter
 
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
-from pytest_fxgraph.command.output import wants_colour
+from pytest_fxgraph.command.output import print_lines, wants_colour
 from pytest_fxgraph.document.encoding import encode
 
 
@@ -60,6 +61,20 @@ def test_diff_and_show_are_coloured_if_asked_and_plain_otherwise(capsys, goldens
         plain = capsys.readouterr().out
         assert "\x1b[" not in plain
         assert ("\x1b[31m" in coloured) == (command[0] == "diff")
+
+
+def test_lines_are_coloured_as_pytest_colours_them(capsys):
+    lines = ["operators (1)", "  block x2: a.0, a.1", "    in a.0", "  - %a = f(%x)", "  + %a = g(%x)", "  %b = h(%a)"]
+    terminal = TerminalWriter(io.StringIO())
+    terminal.hasmarkup = True
+
+    assert print_lines(lines, "always") == len(lines)
+
+    styles = ("bold", "cyan", "light", "red", "green", None)
+    expected = [
+        terminal.markup(line, **({style: True} if style else {})) for line, style in zip(lines, styles, strict=True)
+    ]
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_the_status_of_a_coloured_diff_is_that_of_a_plain_one(capsys, goldens):

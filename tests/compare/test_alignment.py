@@ -59,6 +59,13 @@ def test_a_renamed_input_keeps_what_reads_it_paired():
     assert (removed, added) == ([], ["c"])
 
 
+def test_a_renamed_input_that_nothing_reads_pairs_with_the_one_that_is_left():
+    found, removed, added = pairs("%x = input x\n%y = input y\nreturn %x", "%x = input x\n%z = input z\nreturn %x")
+
+    assert found == {"x": "x", "y": "z", "output": "output"}
+    assert (removed, added) == ([], [])
+
+
 def test_exchanged_branches_pair_by_what_they_are():
     found, removed, added = pairs(
         "%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%x)\n%d = k(%b, %c)\nreturn %d",

@@ -64,6 +64,14 @@ def test_equal_operands_with_different_readers_are_told_apart():
     assert compare_documents(expected, obtained, commutative=True).is_empty
 
 
+def test_operands_read_before_and_after_a_write_are_told_apart():
+    lines = "%x = input x\n%p = f(%x) ! read %x\n%w = g(%x) ! write %x\n%q = f(%x) ! read %x\n"
+    expected, obtained = (document(f"{lines}%a = torch.add({two})\nreturn %a") for two in ("%p, %q", "%q, %p"))
+
+    assert compare_documents(expected, obtained, commutative=True).is_empty
+    assert not compare_documents(expected, obtained).is_empty
+
+
 def test_another_operand_is_one_difference_in_its_place():
     expected, obtained = both("{0}torch.add(%x, 1)|{0}torch.add(%x, 2)")
 
@@ -76,3 +84,12 @@ def test_other_operators_are_still_differences():
     expected, obtained = both("{0}torch.add(%x, %y)|{0}torch.mul(%y, %x)")
 
     assert not compare_documents(expected, obtained, commutative=True).is_empty
+
+
+@pytest.mark.parametrize("call", ["f(%a, %x)", "torch.add(%a, %x)", "torch.add(%b, %x)", "f(%b, %x)"])
+def test_a_broken_graph_that_reads_what_is_not_made_yet_is_compared(call):
+    expected, obtained = (document(f"%x = input x\n%a = {call}\n%b = {last}(%a)\nreturn %b") for last in "gh")
+
+    assert compare_documents(expected, expected, commutative=True).is_empty
+    (change,) = compare_documents(expected, obtained, commutative=True).changes
+    assert (change.where, change.field, change.expected, change.obtained) == ("b", "target", "g", "h")

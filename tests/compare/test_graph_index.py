@@ -33,6 +33,17 @@ def test_modules_that_are_one_object_share_a_chain():
     assert effects_of(nodes, {"p": "p", "q": "p"}).chains["state p"] == (1, 2)
 
 
+def test_only_modules_that_update_state_are_bound_each_by_itself():
+    nodes = document(
+        "%x = input x\n%a = self.p(%x) ! random\n%b = self.q(%a) ! random\n%c = f(%b) ! state\n%d = g(%c) ! state\n"
+        "return %d"
+    ).nodes
+
+    chains = effects_of(nodes, {}).chains
+
+    assert (chains["random"], chains["state"]) == ((1, 2), (3, 4))
+
+
 def test_an_access_knows_the_writes_before_it():
     nodes = document(
         "%x = input x\n%a = f(%x) ! read %x\n%b = g(%x) ! write %x\n%c = h(%x) ! read %x; write %y\nreturn %c"

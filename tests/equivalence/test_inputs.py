@@ -69,6 +69,15 @@ def test_further_samples_hold_the_ends_of_the_range_and_the_values_where_functio
     assert drawn[1].min() == 2
 
 
+def test_only_a_tensor_with_room_for_others_too_gets_the_ends_of_its_range():
+    enough, too_few = torch.linspace(2, 3, 4), torch.linspace(2, 3, 3)
+
+    drawn = fresh_sample(arguments_of((enough, too_few)), 3).args
+
+    assert {2.0, 3.0} <= set(drawn[0].tolist())
+    assert not {2.0, 3.0} & set(drawn[1].tolist())
+
+
 def test_a_lone_tensor_is_one_argument():
     x = torch.ones(2)
 

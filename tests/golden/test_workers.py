@@ -96,3 +96,15 @@ def test_what_a_worker_collected_arrives_and_a_crashed_worker_sends_nothing():
     Controller(None).pytest_testnodedown(SimpleNamespace(workeroutput=session.config.workeroutput))
 
     assert received.to_dict() == sent.to_dict()
+
+
+def test_a_hook_of_xdist_may_be_implemented_where_xdist_is_not_loaded(pytester):
+    pytester.makeconftest(
+        "import pytest\n\n@pytest.hookimpl(optionalhook=True)\ndef pytest_configure_node(node): ...\n"
+    )
+    pytester.makepyfile("def test_x(): ...\n")
+
+    result = pytester.inline_run("-p", "no:xdist", "-p", "no:randomly", "-p", "no:hypothesispytest")
+
+    assert result.ret == 0
+    result.assertoutcome(passed=1)

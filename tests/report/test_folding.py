@@ -66,6 +66,13 @@ def test_a_wire_to_one_node_in_all_blocks_is_one_change():
     assert len(group.others) == 7
 
 
+def test_a_wire_from_one_node_in_all_blocks_is_one_change_where_the_others_count_along():
+    changes = [rewired(n, "%mask", f"%skip_{n}") for n in range(1, 9)]
+    changes[4] = rewired(5, "%mask", "%skip_2")
+
+    assert [len(group.others) for group in folded(changes)] == [6, 0]
+
+
 def test_the_first_of_a_name_counts_as_its_zeroth():
     first = Change("operators", "added", "node", "mul", obtained="f(%x)", operator="f")
     others = [Change("operators", "added", "node", f"mul_{n}", obtained=f"f(%x_{n})", operator="f") for n in (1, 2)]

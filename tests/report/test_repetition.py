@@ -78,6 +78,37 @@ def test_a_block_that_reads_something_else_ends_the_run(reads):
     assert repetitions(entries)[0] == Repetition(1, 1, blocks(*range(8)))
 
 
+def two_reading_each(*inputs: Entry) -> list[Entry]:
+    """Make a layer of two entries for each input, which the first of them reads."""
+    layers_of_two = [
+        Entry(f"layers.{n}", letter, reads=(n,) if letter == "a" else ()) for n in range(len(inputs)) for letter in "ab"
+    ]
+    return [*inputs, *layers_of_two]
+
+
+def test_blocks_may_read_inputs_that_count_up_with_them():
+    weights = [Entry("", "float32[2]", f"p_layers_{n}_weight", is_input=True) for n in range(6)]
+
+    assert repetitions(two_reading_each(*weights)) == [Repetition(6, 2, blocks(0, 1, 2, 3, 4, 5))]
+
+
+@pytest.mark.parametrize("difference", [{"name": "p_head_weight"}, {"token": "float32[3]"}, {"is_input": False}])
+def test_a_block_that_reads_another_input_ends_the_run(difference):
+    weights = [Entry("", "float32[2]", f"p_layers_{n}_weight", is_input=True) for n in range(6)]
+    weights[3] = replace(weights[3], **difference)
+
+    assert repetitions(two_reading_each(*weights)) == [Repetition(6, 2, blocks(0, 1, 2))]
+
+
+def test_blocks_that_read_other_nodes_outside_are_not_alike():
+    entries = [
+        *(Entry("", f"f{n}") for n in range(6)),
+        *(Entry(f"layers.{n}", "a", reads=(n // 5,)) for n in range(12)),
+    ]
+
+    assert [(found.start, found.length) for found in repetitions(entries)] == [(6, 1), (11, 1)]
+
+
 @settings(max_examples=200)
 @given(st.lists(st.text("ab", min_size=1, max_size=3), max_size=20))
 def test_blocks_are_equal_in_order_and_apart(tokens):

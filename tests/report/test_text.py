@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -181,6 +179,16 @@ def test_neighbours_are_shown_once_with_all_of_them_marked():
 
     assert section.count("\naround ") == 1
     assert "  - %a = f(%x)\n  - %b = g(%a)\n" in section
+
+
+def test_what_was_marked_before_is_not_shown_again_with_more_around_it():
+    chain = "%x = input x\n%a = f(%x)\n%b = g(%a)\n%c = h(%b)\n%d = k(%c)\n%e = l(%d)\nreturn %e"
+    obtained = chain.replace("%a = f(%x)\n", "").replace("g(%a)", "g(%x)").replace("%c = h(%b)\n", "")
+
+    section = full(document(chain), document(obtained.replace("k(%c)", "k(%b)")))
+
+    assert section.count("\naround ") == 1
+    assert "around a\n    input x as %x\n  - %a = f(%x)\n    %b = g(%a)\n  - %c = h(%b)\n    %d = k(%c)\n" in section
 
 
 def test_a_graph_without_a_golden_is_shown_with_its_blocks_folded():

@@ -12,6 +12,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import Equivalence, check_equivalent
+from pytest_fxgraph.equivalence.state.generators import OwnGenerators
 
 
 class Drawing(nn.Module):
@@ -46,6 +47,21 @@ def test_both_runs_draw_the_same_numbers_and_nothing_is_left_behind(made):
 def test_a_graph_that_froze_a_draw_is_told_from_the_model(made):
     with pytest.raises(AssertionError, match="the generator generator drew otherwise in the graph than in eager"):
         Equivalence()(Drawing(*made()), torch.ones(2))
+
+
+@pytest.mark.parametrize("made", DRAWS.values(), ids=DRAWS)
+def test_only_a_generator_that_was_used_has_changed_until_it_is_restored(made):
+    model, other = Drawing(*made()), Drawing(*made())
+    both = nn.ModuleDict({"used": model, "unused": other})
+    generators = OwnGenerators()
+    generators.include(both)
+    assert generators.changed() == {}
+
+    model(torch.ones(2))
+    assert list(generators.changed()) == ["the generator used.generator"]
+
+    generators.restore()
+    assert generators.changed() == {}
 
 
 def test_a_draw_that_the_graph_repeats_agrees():

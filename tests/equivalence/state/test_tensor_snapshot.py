@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from pytest_fxgraph.equivalence.state import tensor_snapshot
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool, ValueSnapshot, copy_bytes, same_bytes
 
 
@@ -161,3 +162,14 @@ def test_memory_that_is_lent_is_lent_to_nobody_else():
     pool.give_back(one)
     assert pool.take(50) is one
     assert pool.take(5 << 20).numel() >= 5 << 20
+
+
+def test_a_buffer_is_kept_up_to_the_largest_size(monkeypatch):
+    monkeypatch.setattr(tensor_snapshot, "_MOST_KEPT", 100)
+    pool = BufferPool()
+    kept, too_large = pool.take(100), pool.take(101)
+
+    pool.give_back(too_large)
+    pool.give_back(kept)
+
+    assert pool.take(10) is kept
