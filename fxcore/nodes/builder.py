@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fxcore.node import Node, set_fields
-from fxcore.node_data.arguments import PLAIN, map_values
+from fxcore.node_data.arguments import map_values
 from fxcore.nodes.node_list import GAP
 
 
@@ -48,14 +48,14 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
             continue
         if node._op == "output":
             return node
-        args = tuple(
-            [
-                copies[arg] if type(arg) is Node else arg if type(arg) in PLAIN else map_values(arg, copies.__getitem__)
-                for arg in node._args
-            ]
-        )
-        kwargs = map_values(node._kwargs, copies.__getitem__) if node._kwargs else node._kwargs
-        inputs = {copies[value]: None for value in node._input_nodes}
+        args, kwargs = node._args, node._kwargs
+        if len(args) == 1 and type(args[0]) is Node and not kwargs:  # as most: a tenth of the time of a copy
+            value = copies[args[0]]
+            args, inputs = (value,), {value: None}
+        else:
+            args = map_values(args, copies.__getitem__)
+            kwargs = map_values(kwargs, copies.__getitem__) if kwargs else kwargs
+            inputs = {copies[value]: None for value in node._input_nodes}
         copies[node] = copied = make_node(graph, node._op, node._target, args, kwargs, inputs)
         copied._type = node._type
         copied._meta = copied_meta(node)
