@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub lacks it
 
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.document.module_traits import Attributes, parts_of
@@ -62,7 +62,7 @@ class StateRecords:
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
-        if is_lazy(tensor):
+        if isinstance(tensor, UninitializedTensorMixin):
             raise DocumentError(
                 f"{path!r} of {class_name(type(owner))} is not initialized yet, so that it has no shape to write down: "
                 "run the model once, with inputs as it will get, before it is traced or checked"

@@ -5,6 +5,7 @@ import collections
 import pytest
 from torch.utils._pytree import tree_flatten
 
+from fxcore import _pytree
 from fxcore._pytree import register_pytree_flatten_spec, tree_flatten_spec
 from fxcore.errors import FxError
 
@@ -24,6 +25,14 @@ def test_a_container_that_nobody_registered_must_be_alike():
     assert isinstance(caught.value, FxError)
 
 
+@pytest.fixture
+def _registrations_are_left_as_they_were(monkeypatch):
+    # They are for good, and other tests compare them with torch.fx's.
+    monkeypatch.setattr(_pytree, "SUPPORTED_NODES", dict(_pytree.SUPPORTED_NODES))
+    monkeypatch.setattr(_pytree, "SUPPORTED_NODES_EXACT_MATCH", dict(_pytree.SUPPORTED_NODES_EXACT_MATCH))
+
+
+@pytest.mark.usefixtures("_registrations_are_left_as_they_were")
 def test_a_registered_container_gives_what_its_function_says():
     _, spec = tree_flatten(collections.deque([1, 2]))
 
