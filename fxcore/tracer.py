@@ -19,8 +19,7 @@ from fxcore.errors import ModuleLookupError
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.immutable_collections import immutable_dict
-from fxcore.node import Argument, Node, Target
+from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call
 from fxcore.nodes.builder import append, make_node
@@ -44,8 +43,6 @@ from fxcore.tracing.wrap import (
     patch_registered,
     proxyable_classes,
 )
-
-_NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
 
 __all__ = ["Tracer", "symbolic_trace"]
 
@@ -182,7 +179,7 @@ class Tracer(TracerBase):
             elif type(value) not in CONSTANT_TYPES:
                 value = freeze(self.create_arg(value), inputs)
             node_args.append(value)
-        node_kwargs = freeze(self.create_arg(kwargs), inputs) if kwargs else _NO_KWARGS
+        node_kwargs = freeze(self.create_arg(kwargs), inputs) if kwargs else NO_KWARGS
         node = make_node(graph, kind, target, tuple(node_args), node_kwargs, inputs)
         unique = append(graph, node, graph._target_to_str(target) if name is None else name)
         scope = self.scope

@@ -61,7 +61,7 @@ class ModuleTraits:
     is_always_random: bool
     observes: bool  # counts what it sees, training or not
     may_write_buffers: bool  # while it is training
-    is_fresh: bool  # its result never shares storage with what it is given, unless it works in place
+    is_non_aliasing: bool  # its result never shares storage with what it is given, unless it works in place
     parameters: tuple[tuple[str, Any], ...]
 
     @cached_property
@@ -97,7 +97,7 @@ def _traits(cls: type) -> ModuleTraits:
         is_always_random=issubclass(cls, _ALWAYS_RANDOM),
         observes=module.startswith("torch.ao."),
         may_write_buffers=not module.startswith("torch.nn.") or cls.__name__.endswith("SpectralNorm"),
-        is_fresh=is_of_torch and "non_aliasing" in facts_of_name(f"torch.nn.{cls.__name__}"),
+        is_non_aliasing=is_of_torch and "non_aliasing" in facts_of_name(f"torch.nn.{cls.__name__}"),
         parameters=_constructor_parameters(cls) if is_of_torch else (),
     )
 

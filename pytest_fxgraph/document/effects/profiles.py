@@ -142,7 +142,7 @@ def module_effects(module: torch.nn.Module, traits: ModuleTraits | None = None) 
     traits = traits or traits_of(type(module))
     if traits.is_inert and not module._modules:
         is_inplace = module.__dict__.get("inplace") is True
-        return _effects_of_module(False, False, is_inplace, traits.is_fresh and not is_inplace)
+        return _effects_of_module(False, False, is_inplace, traits.is_non_aliasing and not is_inplace)
     if module._modules:
         parts = list(module.modules())
         draws, updates = any(map(is_random, parts)), any(map(updates_state, parts))
@@ -150,7 +150,7 @@ def module_effects(module: torch.nn.Module, traits: ModuleTraits | None = None) 
         is_inplace = any(map(_works_in_place, [module] if traits.is_of_torch else parts))
     else:
         draws, updates, is_inplace = is_random(module), updates_state(module), _works_in_place(module)
-    return _effects_of_module(draws, updates, is_inplace, traits.is_fresh and not is_inplace)
+    return _effects_of_module(draws, updates, is_inplace, traits.is_non_aliasing and not is_inplace)
 
 
 @functools.cache  # of sixteen
