@@ -12,15 +12,17 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
-from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference
+from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference, without_rounding_of_large_values
 from pytest_fxgraph.equivalence.gradients import compare_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
-from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, mismatch_error
+from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, VacuousCheckError, mismatch_error
+from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule, largest_magnitude
 from pytest_fxgraph.rng import generators_kept
 
 # What eager and graph did, and in what they differ; no mismatches where one of them failed.
@@ -101,13 +103,19 @@ class EquivalenceCheck:
             raise mismatch_error(failed, context, notes) from obtained.error
         if code_is_stale(graph_call.call):
             raise mismatch_error([_STALE], context)
+        outputs = expected.output, obtained.output
         if mismatches and self.fp64_reference:
-            mismatches = filter_by_reference(mismatches, model, settings, expected.output, obtained.output)
+            mismatches = filter_by_reference(mismatches, model, settings, *outputs)
+        if mismatches:
+            rule = self.comparison.rule
+            mismatches = without_rounding_of_large_values(mismatches, model, settings, *outputs, rule)
         if mismatches:
             found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
             raise mismatch_error(mismatches, context, (*found[:1], *written, *_note_on_hooks(model), *found[1:]))
+        if not _could_fail(expected, settings.arguments, self.comparison):
+            raise VacuousCheckError(_vacuous_message(expected, self.comparison, context))
 
     def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
         """Run eager, then the graph, and compare.
@@ -151,7 +159,8 @@ class EquivalenceCheck:
         if generators:
             found.append(Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager"))
         if expected.gradients is not None:
-            found += compare_gradients(expected.gradients, obtained.gradients or {}, self.comparison)
+            inputs = {path for path, _ in before.tensors()}
+            found += compare_gradients(expected.gradients, obtained.gradients or {}, self.comparison, inputs)
         return found
 
     def _write_reproduction(
@@ -180,12 +189,17 @@ def _compare_arguments(
     """Yield a mismatch for every input that the two runs left in different states."""
     # A hook that calls two outputs equal says nothing about what may be done to an input.
     plain = dataclasses.replace(comparison, requires_grad=False, custom_comparison=None)
+    exact = dataclasses.replace(plain, rule=ToleranceRule(0.0, 0.0))
     originals = dict(before.tensors())
-    for (where, after_eager), (_, after_graph) in zip(expected.named(), obtained.named(), strict=True):
-        for mismatch in plain.compare(after_eager, after_graph, where):
+    for (where, given), (_, after_eager), (_, after_graph) in zip(
+        before.named(), expected.named(), obtained.named(), strict=True
+    ):
+        # What eager left alone must be left alone to the bit: nothing is rounded there.
+        is_unchanged = not any(exact.compare(given, after_eager, where))
+        for mismatch in (exact if is_unchanged else plain).compare(after_eager, after_graph, where):
             original, in_eager, in_graph = (tensors.get(mismatch.where) for tensors in (
                 originals, dict(expected.tensors()), dict(obtained.tensors())))  # fmt: skip
-            description = _describe_change(original, in_eager, in_graph, plain)
+            description = _describe_change(original, in_eager, in_graph, exact)
             description = description or f"differs after the calls: it {mismatch.description}"
             yield Mismatch("mutation", mismatch.where, description, mismatch.statistics)
 
@@ -206,6 +220,38 @@ def _describe_change(
     if not by_eager and not by_graph:
         return None
     return f"was changed in place by {'eager, not by the graph' if by_eager else 'the graph, not by eager'}"
+
+
+def _could_fail(expected: RunResult, before: Arguments, comparison: OutputComparison) -> bool:
+    """Tell whether a graph that gives zeros throughout would be caught; True where no values of floats are compared."""
+    leaves = [(where, leaf) for where, leaf in walk(expected.output, "output") if not _has_no_values(leaf)]
+    if not leaves or not all(comparison.would_match_zeros(leaf, where) for where, leaf in leaves):
+        return True
+    given = dict(before.tensors())
+    others = [gradient for gradient in (expected.gradients or {}).values() if gradient is not None]
+    others += [state.tensor for state in expected.state.changed.values()]
+    others += [tensor for where, tensor in expected.arguments.tensors() if _differs(tensor, given.get(where))]
+    return not all(comparison.would_match_zeros(tensor, "") for tensor in others if not _has_no_values(tensor))
+
+
+def _has_no_values(leaf: object) -> bool:
+    return leaf is None or (isinstance(leaf, torch.Tensor) and (leaf.is_meta or not leaf.numel()))
+
+
+def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
+    exact = OutputComparison(ToleranceRule(0.0, 0.0))
+    return given is None or any(exact.compare_tensors(given, tensor, ""))
+
+
+def _vacuous_message(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> str:
+    where, tensor = tensors_in(expected.output, "output")[0]
+    largest = largest_magnitude(tensor for _, tensor in tensors_in(expected.output, "output"))
+    return (
+        f"comparing eager and {context.subject}{context} says nothing: a graph that gives zeros would pass, too. "
+        f"No magnitude in the output exceeds {largest:.3g}, and {where} is compared with "
+        f"{comparison.rule.for_tensor(tensor)}. Initialise the model so that its output is not zero, scale its "
+        "weights or inputs, or give a smaller atol"
+    )
 
 
 def _note_on_hooks(model: Any) -> tuple[str, ...]:

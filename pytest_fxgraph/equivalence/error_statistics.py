@@ -61,7 +61,7 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
     The elements named as largest errors are among those outside of the tolerance.
     """
     expected, obtained = expected.detach().cpu(), obtained.detach().cpu()
-    agrees = _agreement(expected, obtained, tolerance)
+    agrees = agreement(expected, obtained, tolerance)
     mismatched = int(agrees.numel() - agrees.sum())
     if not mismatched:
         return None
@@ -85,8 +85,8 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
     )
 
 
-def _agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-    """Tell for each element whether it agrees; exact comparison does not round integers to floats."""
+def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+    """Tell for each element of two dense tensors whether it agrees; exact comparison does not round integers to floats."""
     if tolerance.is_exact:
         equal = _comparable(expected) == _comparable(obtained)
         if expected.is_floating_point() or expected.is_complex():

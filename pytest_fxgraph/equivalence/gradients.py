@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import torch
 from torch import nn
@@ -49,8 +50,18 @@ def gradients_of(
     return by_name
 
 
-def compare_gradients(expected: Gradients, obtained: Gradients, comparison: OutputComparison) -> Iterator[Mismatch]:
-    """Yield a mismatch for each gradient that is missing in one run, or differs."""
+def compare_gradients(
+    expected: Gradients, obtained: Gradients, comparison: OutputComparison, inputs: Collection[str] = ()
+) -> Iterator[Mismatch]:
+    """Yield a mismatch for each gradient that is missing in one run, or differs. `inputs` names those of inputs."""
+    kinds: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    for name, gradient in expected.items():
+        if gradient is not None:
+            kinds[name in inputs].append(gradient)
+    comparisons = {
+        is_input: dataclasses.replace(comparison, rule=comparison.rule.for_gradients(gradients))
+        for is_input, gradients in kinds.items()
+    }
     for name, gradient in expected.items():
         where = f"gradient of {name}"
         if name not in obtained:
@@ -64,7 +75,7 @@ def compare_gradients(expected: Gradients, obtained: Gradients, comparison: Outp
             has, lacks = ("the graph", "eager") if gradient is None else ("eager", "the graph")
             yield Mismatch("gradient", where, f"exists in {has} and not in {lacks}")
             continue
-        for mismatch in comparison.compare_tensors(gradient, counterpart, where):
+        for mismatch in comparisons[name in inputs].compare_tensors(gradient, counterpart, where):
             if mismatch.kind != "stride":  # autograd may choose the strides of a gradient
                 yield Mismatch("gradient", where, mismatch.description, mismatch.statistics)
 

@@ -45,6 +45,10 @@ class EagerError(GateError, RuntimeError):
     """The model itself failed, so there is nothing to compare a graph with."""
 
 
+class VacuousCheckError(GateError, ValueError):
+    """Nothing could have failed: at the tolerance of the check, a graph that gives zeros agrees with the model."""
+
+
 @dataclass(frozen=True)
 class CheckContext:
     """What a message says of the check: which graph, in which mode, with which sample."""

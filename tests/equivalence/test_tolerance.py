@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
+from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
-def test_defaults_are_those_of_torch_testing(dtype):
-    tolerance = ToleranceRule().for_dtype(dtype)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_defaults_for_values_of_one_are_those_of_torch_testing(dtype):
+    tolerance = ToleranceRule().for_tensor(torch.ones(1, dtype=dtype))
     one = torch.ones(1, dtype=torch.complex128 if dtype.is_complex else torch.float64)
     inside, outside = (one * (1 + tolerance.rtol * factor + tolerance.atol * factor) for factor in (0.999, 1.001))
 
@@ -31,13 +35,69 @@ def _torchs_own(dtype: torch.dtype) -> tuple[float, float]:
     return rtol, atol
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
+def test_the_default_atol_shrinks_with_the_largest_value(dtype):
+    values = torch.tensor([0.0, 0.25, -0.125], dtype=dtype)
+
+    assert ToleranceRule().for_tensor(values).atol == 0.25 * ToleranceRule().for_tensor(values * 0 + 1).atol
+    assert ToleranceRule().for_tensor(values * 0).atol == 0
+    assert ToleranceRule().for_tensor(values * 400).atol == ToleranceRule().for_tensor(values * 4).atol
+
+
+def test_an_atol_that_was_given_is_never_scaled():
+    assert ToleranceRule(atol=1e-5).for_tensor(torch.tensor([1e-9])).atol == 1e-5
+    assert ToleranceRule(atol=1e-5).for_number(1e-9).atol == 1e-5
+    assert ToleranceRule(atol=1e-5).for_gradients([torch.tensor([1e-9])]).for_tensor(torch.ones(1)).atol == 1e-5
+    assert ToleranceRule(atol=1e-5).grown(torch.tensor([1e4])) is None
+
+
+def test_what_is_not_finite_has_no_say_in_the_magnitude():
+    assert largest_magnitude([torch.tensor([math.nan, 3.0, -math.inf]), torch.tensor([-4.0])]) == 4.0
+    assert largest_magnitude([torch.tensor([math.nan])]) == 0.0
+    assert largest_magnitude([]) == largest_magnitude([torch.empty(0), torch.tensor([7])]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        torch.tensor([[0.0, -2.0]]).to_sparse(),
+        torch.tensor([[0.0, -2.0]]).to_sparse_csr(),
+        torch.tensor([2.0]).to(torch.float8_e4m3fn),
+        torch.tensor([2j]),
+        torch.nested.nested_tensor([torch.ones(2), torch.full((1,), -2.0)]),
+    ],
+    ids=["sparse", "rows", "8 bits", "complex", "ragged"],
+)
+def test_tensors_of_every_kind_have_a_magnitude(values):
+    assert largest_magnitude([values]) == 2.0
+
+
+def test_gradients_of_one_kind_share_their_magnitude():
+    rounding, real = torch.tensor([1e-12]), torch.tensor([1e-4])
+
+    rule = ToleranceRule().for_gradients([rounding, real])
+
+    assert rule.for_tensor(rounding).atol == pytest.approx(1e-7)  # a thousandth of the largest
+    assert ToleranceRule().for_gradients([torch.tensor([50.0])]).for_tensor(rounding).atol == 1e-5
+
+
+def test_large_values_may_be_rounded_by_more():
+    assert ToleranceRule().grown(torch.tensor([7e3, 0.1])) == Tolerance(1.3e-6, 7e3 * 1e-5)
+    assert ToleranceRule().grown(torch.tensor([0.9])) is None
+
+
 def test_integers_are_exact_unless_the_caller_says_more():
-    assert ToleranceRule().for_dtype(torch.int64).is_exact
-    assert ToleranceRule(atol=1).for_dtype(torch.int64) == Tolerance(0.0, 1)
+    assert ToleranceRule().for_tensor(torch.tensor([7])).is_exact
+    assert ToleranceRule(atol=1).for_tensor(torch.tensor([7])) == Tolerance(0.0, 1)
 
 
 def test_what_the_caller_left_open_follows_the_dtype():
-    assert ToleranceRule(rtol=0.5).for_dtype(torch.float32) == Tolerance(0.5, 1e-5)
+    assert ToleranceRule(rtol=0.5).for_tensor(torch.ones(1)) == Tolerance(0.5, 1e-5)
+
+
+def test_a_number_is_compared_as_closely_as_it_is_small():
+    assert ToleranceRule().for_number(1.0) == Tolerance(1e-7, 1e-7)
+    assert ToleranceRule().for_number(-1e-9).atol == pytest.approx(1e-16)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan")])
