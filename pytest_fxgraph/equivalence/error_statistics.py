@@ -86,7 +86,7 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
 
 
 def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-    """Tell for each element of two dense tensors whether it agrees; exact comparison does not round integers to floats."""
+    """Tell for each element of two tensors whether it agrees; exact comparison does not round integers to floats."""
     if tolerance.is_exact:
         equal = _comparable(expected) == _comparable(obtained)
         if expected.is_floating_point() or expected.is_complex():

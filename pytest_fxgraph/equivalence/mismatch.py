@@ -45,6 +45,10 @@ class EagerError(GateError, RuntimeError):
     """The model itself failed, so there is nothing to compare a graph with."""
 
 
+class UncomparableError(GateError, TypeError):
+    """An output holds a value of which only the type can be compared."""
+
+
 class VacuousCheckError(GateError, ValueError):
     """Nothing could have failed: at the tolerance of the check, a graph that gives zeros agrees with the model."""
 

@@ -7,24 +7,91 @@ container that holds itself, so it is asked last, for types registered there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import enum
+import functools
+import types
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 import torch
 from torch.utils import _pytree as torch_pytree
 
+# What stands for itself in every run: one of these is another's equal only if it is the same.
+SINGLES = (
+    *(torch.dtype, torch.layout, torch.memory_format, torch.qscheme, enum.Enum, type, types.ModuleType),
+    *(torch._ops.OpOverload, torch._ops.OpOverloadPacket),
+)
+# What has attributes and yet is one value. The state of modules is watched where it is theirs.
+_WHOLE = (*SINGLES, torch.Tensor, torch.nn.Module, torch.Generator)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadIterator:
+    """What an iterator gave, in its place: it can be read once, and a check reads its values several times."""
+
+    items: tuple[Any, ...]
+
+
+def with_iterators_read(value: Any) -> Any:
+    """Replace iterators, alone or in tuples, lists and dicts, by what they give; return any other value itself."""
+    if isinstance(value, Iterator):
+        return ReadIterator(tuple([with_iterators_read(item) for item in value]))
+    if type(value) in (list, tuple):
+        items = [with_iterators_read(item) for item in value]
+        return type(value)(items) if any(item is not given for item, given in zip(items, value, strict=True)) else value
+    if type(value) is dict:
+        values = {key: with_iterators_read(item) for key, item in value.items()}
+        return values if any(values[key] is not value[key] for key in value) else value
+    return value
+
 
 def parts_of(value: object) -> list[tuple[str, Any]] | None:
-    """List the parts of a container, each with the step of a path that leads to it: "[0]", ".name"; None for a leaf."""
+    """List the parts of a value, each with the step of a path that leads to it: "[0]", ".name"; None for a leaf.
+
+    Containers have parts, and so do objects whose class has no `==`: their attributes.
+    """
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", part) for name, part in zip(value._fields, value, strict=True)]
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, ReadIterator):
+        value = value.items
+    if isinstance(value, (list, tuple, KeysView, ValuesView, ItemsView)):
         return [(f"[{index}]", part) for index, part in enumerate(value)]
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", part) for key, part in value.items()]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [(f".{entry.name}", getattr(value, entry.name)) for entry in dataclasses.fields(value)]
-    return _registered_parts(value)
+    parts = _registered_parts(value)
+    return _attributes(value) if parts is None else parts
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]] | None:
+    """List the attributes of an object whose class has no `==`; None for what has none, or is one value."""
+    if isinstance(value, functools.partial):
+        return [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
+    if isinstance(value, types.FunctionType):
+        enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [(".__code__", value.__code__), (".__defaults__", value.__defaults__), (".__closure__", enclosed)]
+    if isinstance(value, _WHOLE) or has_equality(value):
+        return None
+    slots = {name for kind in type(value).__mro__ for name in _slots_of(kind)}
+    if not slots and not hasattr(value, "__dict__"):
+        return None
+    attributes = {
+        **getattr(value, "__dict__", {}),
+        **{name: getattr(value, name) for name in slots if hasattr(value, name)},
+    }
+    return [(f".{name}", attributes[name]) for name in sorted(attributes)]
+
+
+def has_equality(value: object) -> bool:
+    """Tell whether the class of a value says when two of its objects are equal."""
+    return getattr(type(value), "__eq__", None) is not object.__eq__
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _registered_parts(value: object) -> list[tuple[str, Any]] | None:

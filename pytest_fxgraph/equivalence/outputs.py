@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
-from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.nested_values import parts_of
+from pytest_fxgraph.equivalence.mismatch import Mismatch, UncomparableError
+from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 
 # Takes both values and the path; returns None for no opinion, "" for equal, any other text to say what differs.
@@ -26,8 +27,10 @@ class OutputComparison:
     requires_grad: bool = False  # compare it too: only where the caller asked for gradients
     custom_comparison: ValueComparison | None = None  # the user's; asked first for each value, container or leaf
 
-    def compare(self, expected: object, obtained: object, path: str) -> Iterator[Mismatch]:
-        """Yield every difference of two nested values; paths begin with `path`."""
+    def compare(
+        self, expected: object, obtained: object, path: str, entered: frozenset[int] = frozenset()
+    ) -> Iterator[Mismatch]:
+        """Yield every difference of two nested values; paths begin with `path`, and `entered` is what holds them."""
         answer = self.custom_comparison(expected, obtained, path) if self.custom_comparison else None
         if answer is not None:
             if answer:
@@ -44,11 +47,11 @@ class OutputComparison:
         expected_parts, obtained_parts = parts_of(expected), parts_of(obtained)
         if expected_parts is None or obtained_parts is None:
             yield from self._compare_leaves(expected, obtained, path)
-        else:
-            yield from self._compare_parts(expected_parts, obtained_parts, path)
+        elif id(expected) not in entered:  # a value inside itself was compared where it began
+            yield from self._compare_parts(expected_parts, obtained_parts, path, entered | {id(expected)})
 
     def _compare_parts(
-        self, expected: list[tuple[str, Any]], obtained: list[tuple[str, Any]], path: str
+        self, expected: list[tuple[str, Any]], obtained: list[tuple[str, Any]], path: str, entered: frozenset[int]
     ) -> Iterator[Mismatch]:
         steps, obtained_steps = [step for step, _ in expected], [step for step, _ in obtained]
         if len(set(steps)) < len(steps) or len(set(obtained_steps)) < len(obtained_steps):
@@ -57,7 +60,7 @@ class OutputComparison:
         obtained_by_step = dict(obtained)
         for step, part in expected:
             if step in obtained_by_step:
-                yield from self.compare(part, obtained_by_step[step], path + step)
+                yield from self.compare(part, obtained_by_step[step], path + step, entered)
         missing = [step for step in steps if step not in obtained_by_step]
         extra = [step for step in obtained_steps if step not in set(steps)]
         if missing or extra:
@@ -67,21 +70,31 @@ class OutputComparison:
                                               f"{_listed(obtained_steps)} in the graph")  # fmt: skip
 
     def _compare_leaves(self, expected: Any, obtained: Any, path: str) -> Iterator[Mismatch]:
-        if not self._leaves_agree(expected, obtained):
+        values, others = _as_tensor(expected), _as_tensor(obtained)
+        if values is not None and others is not None:
+            yield from self.compare_tensors(values, others, path)
+        elif isinstance(expected, torch.nn.Module) and expected is not obtained:
+            yield from self.compare(dict(expected.state_dict()), dict(obtained.state_dict()), f"{path}.state_dict()")
+        elif not self._leaves_agree(expected, obtained, path):
             yield Mismatch("value", path, f"is {_shortened(expected)} in eager, {_shortened(obtained)} in the graph")
 
-    def _leaves_agree(self, expected: Any, obtained: Any) -> bool:
+    def _leaves_agree(self, expected: Any, obtained: Any, path: str) -> bool:
         if isinstance(expected, (float, complex)):
             return _numbers_agree(expected, obtained, self.rule.for_number(expected))
         if expected is obtained:
             return True
-        if getattr(type(expected), "__eq__", None) is object.__eq__:
-            # Objects without an __eq__ of their own are made anew by each run; only their types can be compared.
-            return True
+        if isinstance(expected, SINGLES):
+            return False
+        if not has_equality(expected):
+            raise UncomparableError(_refusal(expected, path))
         try:
             return bool(expected == obtained)
         except (TypeError, ValueError, RuntimeError):
+            pass
+        try:
             return bool((expected == obtained).all())
+        except Exception:  # arrays of shapes that do not fit, and whatever else an == of the user's may raise
+            return False
 
     def compare_tensors(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
         """Yield the differences of two tensors: type, layout, shape, dtype, device, strides, then comparable values."""
@@ -129,6 +142,28 @@ def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: Toler
     if expected.device == obtained.device and _are_equal(expected, obtained):
         return None
     return measure(expected, obtained, rule.for_tensor(expected, dtype))
+
+
+def _as_tensor(value: object) -> torch.Tensor | None:
+    """Return an array or number of numpy as a tensor; None for anything else, and for what torch has no dtype for."""
+    numpy = sys.modules.get("numpy")  # who returns an array has imported it
+    if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
+        return None
+    try:
+        return torch.from_numpy(numpy.array(value))
+    except TypeError:
+        return None
+
+
+def _refusal(value: object, path: str) -> str:
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    return (
+        f"cannot compare {path}: an object of {name} has neither attributes nor an == of its own, so that only its "
+        "type is known. Return what is in it, or compare it in conftest.py:\n"
+        "  def pytest_fxgraph_compare_outputs(expected, obtained, path):\n"
+        f"      if path == {path!r}:\n"
+        "          return '' if ... else 'what differs'"
+    )
 
 
 def _numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) -> bool:

@@ -14,7 +14,7 @@ import fxcore
 from pytest_fxgraph.equivalence.aliasing import Sharing, sharing_of_outputs
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments
-from pytest_fxgraph.equivalence.nested_values import tensors_in
+from pytest_fxgraph.equivalence.nested_values import tensors_in, with_iterators_read
 from pytest_fxgraph.equivalence.state.generators import GeneratorStates
 from pytest_fxgraph.equivalence.state.guard import ModuleChanges, StateGuard
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
@@ -79,7 +79,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     changes: ModuleChanges | None = None
     try:
         with _gradient_mode(settings.grads):
-            output = call(*copied.arguments.args, **copied.arguments.kwargs)
+            output = with_iterators_read(call(*copied.arguments.args, **copied.arguments.kwargs))
             rng = RngState.now()
             changes = settings.guard.find_changes(root, trust_versions=settings.trust_versions)
             state = state_after(settings.guard.state_of(root), changes.now, changes.changed, settings.names)

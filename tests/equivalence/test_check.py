@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings, strategies
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import Equivalence, check_equivalent
 from pytest_fxgraph.equivalence.mismatch import MismatchError, VacuousCheckError
 
 
@@ -41,12 +42,12 @@ def test_rounding_in_a_small_gradient_passes_and_an_error_does_not():
     def eager(x):
         return (x * 1e-7).tanh()
 
+    def wrong(x):
+        return (x * 1e-7).tanh().detach() + (x * 0.9e-7) - (x * 0.9e-7).detach()
+
     Equivalence()(eager, values(64), graph=graph_of(lambda x: ((x * 2) * 5e-8).tanh()), grads=True)
     with pytest.raises(MismatchError, match="gradient of input 0"):
-        Equivalence()(
-            eager, values(64), graph=graph_of(lambda x: (x * 1e-7).tanh().detach() + (x * 0.9e-7) - (x * 0.9e-7).detach()),
-            grads=True,
-        )  # fmt: skip
+        Equivalence()(eager, values(64), graph=graph_of(wrong), grads=True)
 
 
 class Sums(nn.Module):
@@ -100,6 +101,20 @@ def test_a_check_that_zeros_would_pass_is_an_error(model, options):
     assert "Initialise the model so that its output is not zero" in str(caught.value)
 
 
+def test_an_example_of_hypothesis_that_says_nothing_is_passed_over():
+    seen = []
+
+    @settings(database=None, derandomize=True)
+    @given(strategies.sampled_from([0.0, 1.0]))
+    def checked(factor):
+        Equivalence()(lambda x: x * factor, values(4))
+        seen.append(factor)
+
+    checked()
+
+    assert set(seen) == {1.0}
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -113,6 +128,15 @@ def test_a_check_that_zeros_would_pass_is_an_error(model, options):
 )
 def test_one_value_that_could_differ_is_enough(model):
     Equivalence()(model, values(4))
+
+
+def test_what_an_iterator_gives_is_compared():
+    def eager(x):
+        return {"parts": map(torch.neg, (x, x * 2))}
+
+    check_equivalent(eager, eager, values(4))
+    with pytest.raises(MismatchError, match=r"output\['parts'\]\[1\] has other values"):
+        check_equivalent(eager, lambda x: {"parts": map(torch.neg, (x, x * 3))}, values(4))
 
 
 def test_gradients_that_are_not_zero_are_enough():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
+import functools
 import math
 
+import numpy
 import pytest
 import torch
 
+from pytest_fxgraph.equivalence.mismatch import UncomparableError
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
@@ -19,6 +23,42 @@ Pair = collections.namedtuple("Pair", "first second")
 class Record:
     values: torch.Tensor
     name: str = "r"
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Boxes:
+    """An object that holds tensors, as detectors return it."""
+
+    def __init__(self, scores, label="cat"):
+        self.scores = scores
+        self.label = label
+
+
+class Slotted:
+    __slots__ = ("values",)
+
+    def __init__(self, values):
+        self.values = values
+
+
+class Ring:
+    """Holds itself."""
+
+    def __init__(self, values):
+        self.values = values
+        self.own = self
+
+
+class Empty:
+    """Has nothing to compare but its class."""
+
+
+def closure_over(values):
+    return lambda: values
 
 
 def nested(*parts: torch.Tensor) -> torch.Tensor:
@@ -45,6 +85,15 @@ def sentences(expected: object, obtained: object, **options: object) -> list[str
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
         lambda: nested(torch.ones(2), torch.ones(3)),
         lambda: (torch.Size([1, 2]), torch.float32, torch.device("cpu"), slice(1, 2), {1, 2}),
+        lambda: (Colour.RED, torch.strided, torch.channels_last, torch.relu, Boxes, math, torch.ops.aten.add.Tensor),
+        lambda: torch.distributions.Normal(torch.zeros(2), torch.ones(2)),
+        lambda: (Boxes(torch.ones(2)), Slotted(torch.ones(2)), Ring(torch.ones(2)), Empty()),
+        lambda: ({"a": torch.ones(1)}.keys(), {"a": torch.ones(1)}.values(), {"a": torch.ones(1)}.items()),
+        lambda: (numpy.arange(3.0), numpy.float32(1.5), numpy.array(["x"]), numpy.array(None)),
+        lambda: (closure_over(torch.ones(1)), functools.partial(torch.add, torch.ones(1), alpha=2)),
+        lambda: (
+            torch.nn.Linear(1, 1).requires_grad_(False).apply(lambda layer: layer.weight.fill_(1) + layer.bias.fill_(0))
+        ),
     ],
 )
 def test_equal_values_of_every_kind_agree(make):
@@ -72,6 +121,24 @@ def test_equal_values_of_every_kind_agree(make):
         (Pair(1, "x"), Pair(1, "y"), "output.second is 'x' in eager, 'y' in the graph"),
         (torch.ones(1), 1.0, "output is Tensor in eager, float in the graph"),
         (torch.eye(2).to_sparse(), (2 * torch.eye(2)).to_sparse(), "output has other values"),
+        (Colour.RED, Colour.BLUE, "output is <Colour.RED: 1> in eager, <Colour.BLUE: 2> in the graph"),
+        (torch.float32, torch.float64, "output is torch.float32 in eager, torch.float64 in the graph"),
+        (torch.strided, torch.sparse_coo, "output is torch.strided in eager, torch.sparse_coo in the graph"),
+        (Boxes(torch.ones(2)), Boxes(torch.zeros(2)), "output.scores has other values in the graph than in eager"),
+        (Boxes(None, "cat"), Boxes(None, "dog"), "output.label is 'cat' in eager, 'dog' in the graph"),
+        (Boxes(1), Slotted(1), "output is Boxes in eager, Slotted in the graph"),
+        (Slotted(torch.ones(2)), Slotted(torch.zeros(2)), "output.values has other values in the graph than in eager"),
+        (Ring(1), Ring(2), "output.values is 1 in eager, 2 in the graph"),
+        (torch.distributions.Normal(0.0, 1.0), torch.distributions.Normal(0.5, 1.0), "output.loc has other values"),
+        ({"a": 1}.values(), {"a": 2}.values(), "output[0] is 1 in eager, 2 in the graph"),
+        ({"a": 1}.keys(), {"b": 1}.keys(), "output[0] is 'a' in eager, 'b' in the graph"),
+        (numpy.arange(3.0), numpy.arange(3.0) + 1, "output has other values in the graph than in eager"),
+        (numpy.arange(3.0), numpy.arange(4.0), "output has shape (3,) in eager, (4,) in the graph"),
+        (numpy.float32(1), numpy.float32(2), "output has other values in the graph than in eager"),
+        (numpy.array(["x"]), numpy.array(["x", "y", "z"]), "output is array(['x']"),
+        (closure_over(1), closure_over(2), "output.__closure__[0] is 1 in eager, 2 in the graph"),
+        (functools.partial(torch.add, 1), functools.partial(torch.add, 2), "output.args[0] is 1 in eager, 2 in"),
+        (torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(3, 1, bias=False), "output.state_dict()['weight'] has"),
     ],
 )  # fmt: skip
 def test_each_difference_is_named_by_its_path(expected, obtained, words):
@@ -92,6 +159,16 @@ def test_all_differences_are_found_not_only_the_first():
     found = sentences({"a": torch.ones(2), "b": [1, 2]}, {"a": torch.zeros(2), "b": [1, 5]})
 
     assert [sentence.partition(" ")[0] for sentence in found] == ["output['a']", "output['b'][1]"]
+
+
+def test_an_object_of_which_only_the_type_is_known_is_refused_with_the_hook_to_write():
+    with pytest.raises(UncomparableError, match=r"cannot compare output\['g'\]: an object of torch") as caught:
+        sentences({"g": torch.Generator()}, {"g": torch.Generator()})
+
+    assert "def pytest_fxgraph_compare_outputs(expected, obtained, path):" in str(caught.value)
+    assert "if path == \"output['g']\":" in str(caught.value)
+    same = torch.Generator()
+    assert sentences(same, same) == []
 
 
 def test_the_stride_of_a_single_element_means_nothing():
