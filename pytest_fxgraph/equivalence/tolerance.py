@@ -34,7 +34,7 @@ class Tolerance:
         return self.rtol == 0 and self.atol == 0
 
     def __str__(self) -> str:
-        return "exact equality" if self.is_exact else f"rtol={self.rtol:g}, atol={self.atol:g}"
+        return "exact equality" if self.is_exact else f"rtol={self.rtol:g}, atol={self.atol:.3g}"
 
 
 @dataclass(frozen=True)
