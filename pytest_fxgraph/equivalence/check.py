@@ -20,10 +20,11 @@ from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismat
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
-from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
+from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, SecondOutput, run_model
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, largest_magnitude
+from pytest_fxgraph.global_state import Changes
 from pytest_fxgraph.rng import generators_kept
 
 # What eager and graph did, and in what they differ; no mismatches where one of them failed.
@@ -128,20 +129,23 @@ class EquivalenceCheck:
         """
         quick = None
         if not self.grads:
-            quick = self._compare(
-                run_model(model, model, dataclasses.replace(settings, trust_versions=True)),
-                run_model(graph_call.call, graph_call.graph, settings),
-                settings,
-            )
+            quick = self._run_each(model, graph_call, settings, trust_versions=True)
             if isinstance(quick[1], RunResult) and not quick[1].has_uncounted_writes and not quick[2]:
                 return quick
             settings.guard.restore()
-        thorough = self._compare(
-            run_model(model, model, settings), run_model(graph_call.call, graph_call.graph, settings), settings
-        )
+        thorough = self._run_each(model, graph_call, settings, trust_versions=False)
         has_uncounted_writes = any(isinstance(run, RunResult) and run.has_uncounted_writes for run in thorough[:2])
         # Without uncounted writes, what agrees the second time and not the first is no agreement.
         return quick if quick is not None and quick[2] and not has_uncounted_writes else thorough
+
+    def _run_each(
+        self, model: Any, graph_call: GraphCall, settings: RunSettings, *, trust_versions: bool
+    ) -> _Comparison:
+        """Run eager and graph once each, or twice, if the first call of eager leaves something behind."""
+        expected = run_model(model, model, dataclasses.replace(settings, trust_versions=trust_versions))
+        is_called_twice = isinstance(expected, RunResult) and expected.second_output is not None
+        settings = dataclasses.replace(settings, second_call=is_called_twice)
+        return self._compare(expected, run_model(graph_call.call, graph_call.graph, settings), settings)
 
     def _compare(
         self, expected: RunResult | RunFailure, obtained: RunResult | RunFailure, settings: RunSettings
@@ -153,6 +157,7 @@ class EquivalenceCheck:
     def _mismatches(self, expected: RunResult, obtained: RunResult, before: Arguments) -> list[Mismatch]:
         found = list(self.comparison.compare(expected.output, obtained.output, "output"))
         found += _compare_arguments(expected.arguments, obtained.arguments, before, self.comparison)
+        found += _compare_requires_grad(expected.arguments, obtained.arguments)
         found += compare_sharing(expected.sharing, obtained.sharing)
         found += compare_state(expected.state, obtained.state, self.comparison)
         own, others = expected.generators, obtained.generators
@@ -160,9 +165,13 @@ class EquivalenceCheck:
         generators += [name for name in {**own, **others} if own.get(name) != others.get(name)]
         if generators:
             found.append(Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager"))
+        found += _compare_global_changes(expected.global_changes, obtained.global_changes)
         if expected.gradients is not None:
             inputs = {path for path, _ in before.tensors()}
             found += compare_gradients(expected.gradients, obtained.gradients or {}, self.comparison, inputs)
+        # What already the first call shows is told as that.
+        if not found and expected.second_output is not None and obtained.second_output is not None:
+            found += _compare_second_outputs(expected.second_output, obtained.second_output, self.comparison)
         return found
 
     def _write_reproduction(
@@ -185,6 +194,30 @@ class EquivalenceCheck:
         return () if note is None else (note,)
 
 
+def _compare_second_outputs(
+    expected: SecondOutput, obtained: SecondOutput, comparison: OutputComparison
+) -> Iterator[Mismatch]:
+    """Yield the differences of a second call in a row, where state that only one of the two kept shows."""
+    if expected.error is None and obtained.error is None:
+        yield from comparison.compare(expected.value, obtained.value, "output of a second call")
+    elif (expected.error is None) != (obtained.error is None):
+        names = ("the graph", "eager") if expected.error is None else ("eager", "the graph")
+        error = expected.error or obtained.error
+        yield Mismatch(
+            "error", f"a second call of {names[0]}", f"raised {type(error).__name__}: {error}; {names[1]} ran"
+        )
+
+
+def _compare_global_changes(expected: Changes, obtained: Changes) -> Iterator[Mismatch]:
+    """Yield a mismatch for each setting of torch that the two runs left differently."""
+    for name in {**expected, **obtained}:
+        of_eager, of_graph = (changes.get(name, "unchanged") for changes in (expected, obtained))
+        if of_eager != of_graph:
+            yield Mismatch(
+                "global state", name, f"was left {of_graph} by the graph, {of_eager} by eager; it was put back"
+            )
+
+
 def _compare_arguments(
     expected: Arguments, obtained: Arguments, before: Arguments, comparison: OutputComparison
 ) -> Iterator[Mismatch]:
@@ -204,6 +237,19 @@ def _compare_arguments(
             description = _describe_change(original, in_eager, in_graph, exact)
             description = description or f"differs after the calls: it {mismatch.description}"
             yield Mismatch("mutation", mismatch.where, description, mismatch.statistics)
+
+
+def _compare_requires_grad(expected: Arguments, obtained: Arguments) -> Iterator[Mismatch]:
+    """Yield a mismatch for each input of which one run alone changed `requires_grad`."""
+    in_graph = dict(obtained.tensors())
+    for where, tensor in expected.tensors():
+        other = in_graph.get(where, tensor)
+        if tensor.requires_grad != other.requires_grad:
+            yield Mismatch(
+                "mutation",
+                where,
+                f"has requires_grad={tensor.requires_grad} after eager's call, {other.requires_grad} after the graph's",
+            )
 
 
 def _describe_change(

@@ -19,6 +19,7 @@ from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 
 Trace = Callable[[Any], fxcore.GraphModule]
@@ -100,7 +101,7 @@ class Equivalence(CheckDefaults):
         given = to_graph_module(graph, self._adapt) if graph is not None else None
         checked: list[fxcore.GraphModule] = []
         training = TrainingFlags(model, given)
-        with generators_kept():
+        with generators_kept(), global_state_kept():
             try:
                 if given is None:
                     model = initialized(model, check.arguments, check.seed)

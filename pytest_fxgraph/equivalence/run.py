@@ -21,7 +21,16 @@ from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state.storage import copy_tensor, has_storage, storage_of
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.global_state import Changes, global_state_kept
 from pytest_fxgraph.rng import RngState, seed_all
+
+
+@dataclass(frozen=True)
+class SecondOutput:
+    """What a second call in a row returned or raised, which what the first one left behind may change."""
+
+    value: Any
+    error: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,8 @@ class RunResult:
     gradients: Gradients | None  # None where none were asked for, or no output requires grad
     # State was written through `.data`, by this run or by one before it that trusted versions.
     has_uncounted_writes: bool
+    global_changes: Changes  # what the call changed of torch's own settings, and left; it was put back
+    second_output: SecondOutput | None = None  # of one more call, where the first left something behind
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,7 @@ class RunSettings:
     seed: int
     grads: bool
     trust_versions: bool = False  # saves reading all parameters; the next run must read them
+    second_call: bool = False  # call twice also if the first call leaves nothing behind
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
@@ -77,9 +89,12 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     seed_all(settings.seed)
     step = "forward"
     changes: ModuleChanges | None = None
+    second: SecondOutput | None = None
     try:
         with _gradient_mode(settings.grads):
-            output = with_iterators_read(call(*copied.arguments.args, **copied.arguments.kwargs))
+            with global_state_kept() as before:
+                output = with_iterators_read(call(*copied.arguments.args, **copied.arguments.kwargs))
+                global_changes = before.changes()
             rng = RngState.now()
             changes = settings.guard.find_changes(root, trust_versions=settings.trust_versions)
             state = state_after(settings.guard.state_of(root), changes.now, changes.changed, settings.names)
@@ -87,14 +102,36 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
             step = "backward"
             gradients = _gradients(output, changes.now, copied, settings)
         output = _detached_output(output, changes.now, settings.grads)
+        if settings.second_call or changes.changed or not changes.modules_unchanged:
+            second = _second_output(call, root, settings)
     except Exception as error:
         return RunFailure(step, error)
     finally:
         # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again.
-        settings.guard.restore(None if settings.grads else changes)
+        settings.guard.restore(None if settings.grads or second is not None else changes)
     return RunResult(
-        output, copied.arguments, sharing, state, rng, changes.generators, gradients, changes.has_uncounted_writes
+        output,
+        copied.arguments,
+        sharing,
+        state,
+        rng,
+        changes.generators,
+        gradients,
+        changes.has_uncounted_writes,
+        global_changes,
+        second,
     )
+
+
+def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
+    """Call once more with inputs as they were, and what the first call left in the state."""
+    copied = copy_arguments(settings.arguments).arguments
+    with torch.no_grad() if settings.grads else contextlib.nullcontext(), global_state_kept():
+        try:
+            output = with_iterators_read(call(*copied.args, **copied.kwargs))
+        except Exception as error:
+            return SecondOutput(None, error)
+    return SecondOutput(_detached_output(output, ModuleState(root), grads=False))
 
 
 def _gradients(output: object, now: ModuleState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:

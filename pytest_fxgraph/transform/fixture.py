@@ -21,6 +21,7 @@ from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.transform.graph_checks import (
     check_graph,
@@ -138,7 +139,7 @@ class TransformCheck(CheckDefaults):
         run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
         results: list[TransformResult] = []
         training = TrainingFlags(model)
-        with generators_kept():
+        with generators_kept(), global_state_kept():
             try:
                 model = initialized(model, check.arguments, check.seed)
                 # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
@@ -200,7 +201,15 @@ class _TransformRun:
         dead_before = dead_nodes(given)
         text_before, meta_before, inputs_before = str(given.graph), meta_keys(given), inputs_of(given)
         snapshot = None if self.inplace else ModelSnapshot(model)
-        applied = apply_step(step, given)
+        with global_state_kept() as before:
+            applied = apply_step(step, given)
+            left = before.changes()
+        if left:
+            told = ", ".join(f"{setting} ({change})" for setting, change in left.items())
+            raise AssertionError(
+                f"{name} changed what torch keeps for the whole process, and left it so: {told}; it was put back. "
+                "Set it in a with block, or restore it before the pass returns"
+            )
         changes = snapshot.changes() if snapshot is not None else []
         if snapshot is not None and changes:
             snapshot.restore()

@@ -79,6 +79,7 @@ ORDER = (
     *(
         "pytest_fxgraph.hookspecs",
         "pytest_fxgraph.rng",
+        "pytest_fxgraph.global_state",
         "pytest_fxgraph.capture",
         "pytest_fxgraph.rewrite",
         "pytest_fxgraph.golden",

@@ -9,7 +9,8 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import Equivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import MismatchError, VacuousCheckError
+from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.global_state import GlobalState
 
 
 def graph_of(function):
@@ -141,3 +142,142 @@ def test_what_an_iterator_gives_is_compared():
 
 def test_gradients_that_are_not_zero_are_enough():
     Equivalence()(lambda x: x - x.detach(), values(4), grads=True)
+
+
+def set_grad_mode(x):
+    torch.set_grad_enabled(False)
+    return x * 2
+
+
+def set_dtype(x):
+    torch.set_default_dtype(torch.float64)
+    return x * 2
+
+
+def set_threads(x):
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    return x * 2
+
+
+def set_deterministic(x):
+    torch.use_deterministic_algorithms(True)
+    return x * 2
+
+
+def set_device(x):
+    torch.set_default_device("meta")
+    return x * 2
+
+
+def set_autocast(x):
+    torch.set_autocast_enabled("cpu", True)
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (set_grad_mode, "grad mode was left True -> False by the graph, unchanged by eager; it was put back"),
+        (set_dtype, "the default dtype was left torch.float32 -> torch.float64 by the graph"),
+        (set_threads, "the number of threads was left "),
+        (set_deterministic, "use of deterministic algorithms was left (False, False) -> (True, False) by the graph"),
+        (set_device, "the default device was left None -> meta by the graph"),
+        (set_autocast, "autocast on cpu was left (False, torch.bfloat16) -> (True, torch.bfloat16) by the graph"),
+    ],
+)
+def test_a_setting_of_torch_that_the_graph_leaves_changed_is_told_and_put_back(wrong, words):
+    before = GlobalState.now()
+
+    with pytest.raises(MismatchError) as caught:
+        check_equivalent(lambda x: x * 2, wrong, values(4))
+
+    assert words in str(caught.value)
+    assert GlobalState.now() == before
+
+
+def test_a_setting_that_both_change_is_put_back_and_no_difference():
+    before = GlobalState.now()
+
+    check_equivalent(set_deterministic, set_deterministic, values(4))
+
+    assert GlobalState.now() == before
+
+
+def test_settings_are_put_back_after_an_error():
+    def fails(x):
+        set_dtype(x)
+        raise ValueError("no")
+
+    with pytest.raises(EagerError, match="no"):
+        check_equivalent(fails, fails, values(4))
+
+    assert torch.get_default_dtype() == torch.float32
+
+
+class Counting(nn.Module):
+    """Adds how often it was called: tracing takes the count for a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x + self.calls
+
+
+class Summing(nn.Module):
+    """Adds a sum over all calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x):
+        self.total.add_(x.sum())
+        return x + self.total
+
+
+def test_state_that_only_shows_in_a_second_call_is_found():
+    model = Counting()
+
+    with pytest.raises(MismatchError, match="output of a second call has other values in the graph than in eager"):
+        Equivalence()(model, values(4))
+
+    assert model.calls == 0
+
+
+def test_two_calls_in_a_row_of_a_right_graph_agree():
+    Equivalence()(Summing(), values(4), modes=("eval", "train"), samples=2)
+
+
+def test_a_second_call_that_only_the_graph_does_not_survive_is_told():
+    class Once(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("used", torch.zeros(()))
+
+        def forward(self, x):
+            if self.used:
+                raise RuntimeError("used up")
+            self.used += 1
+            return x * 2
+
+    class Twice(Once):
+        def forward(self, x):
+            self.used.fill_(1)
+            return x * 2
+
+    with pytest.raises(MismatchError, match="a second call of the graph raised RuntimeError: used up; eager ran"):
+        check_equivalent(Twice(), Once(), values(4))
+
+
+def test_an_input_that_is_made_to_require_grad_by_the_graph_alone_is_told():
+    def wrong(x):
+        x.requires_grad_()
+        return (x * 2).detach()
+
+    with pytest.raises(
+        MismatchError, match=r"input 0 has requires_grad=False after eager's call, True after the graph"
+    ):
+        check_equivalent(lambda x: x * 2, wrong, values(4))
