@@ -31,6 +31,7 @@ def fx_trace() -> Callable[..., Any]:
 
     fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
     """
+    _require_torch("fx_trace")
     from pytest_fxgraph.capture.tracing import trace
 
     def trace_or_fail(model: Any, **options: Any) -> Any:
@@ -50,6 +51,7 @@ def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
 
     fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch.
     """
+    _require_torch("fx_golden")
     from pytest_fxgraph.golden.fixture import GoldenFixture
 
     enable_golden_session(request.config)  # of tests that get the fixture by name, nobody knew before
@@ -63,6 +65,7 @@ def fx_equivalence(request: pytest.FixtureRequest) -> Equivalence:
     Returns the GraphModule.
     fx_equivalence(model, inputs, *, graph=None, kwargs=None, rtol=None, atol=None, grads=False, modes=("eval",), ...)
     """
+    _require_torch("fx_equivalence")
     from pytest_fxgraph.equivalence.fixture import Equivalence
 
     return Equivalence(**_numeric_settings(request.node), **_session_arguments(request.node))
@@ -74,6 +77,7 @@ def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
 
     fx_transform(transform, model, inputs, ...) returns a TransformResult; an AssertionError names what differs.
     """
+    _require_torch("fx_transform")
     from pytest_fxgraph.transform.fixture import TransformCheck
 
     return TransformCheck(**_numeric_settings(request.node), **_session_arguments(request.node))
@@ -85,6 +89,7 @@ def fx_ops(request: pytest.FixtureRequest) -> Callable[[Any], OpsQuery]:
 
     Targets are functions, classes of modules, names of methods, and globs such as "aten.batch_norm*".
     """
+    _require_torch("fx_ops")
     from pytest_fxgraph.capture.subjects import to_graph_module
     from pytest_fxgraph.ops import OpsQuery
 
@@ -104,10 +109,30 @@ def fx_rewrite(request: pytest.FixtureRequest) -> Callable[..., RewriteResult]:
 
     fx_rewrite(gm, pattern, replacement, match_filters=None, ignore_literals=False, ..., *, match_modules="path", ...)
     """
+    _require_torch("fx_rewrite")
     from pytest_fxgraph.rewrite import rewrite
 
     hook = request.config.hook.pytest_fxgraph_adapt
     return functools.partial(rewrite, adapt=lambda obj: hook(obj=obj))
+
+
+def _require_torch(fixture: str) -> None:
+    """Fail the test in a line instead of a traceback where torch, which every fixture needs, cannot be imported."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        problem = (
+            "torch is not installed" if error.name == "torch" else f"torch needs {error.name}, which is not installed"
+        )
+    except (ImportError, OSError) as error:  # OSError: a library of torch that Windows cannot load
+        problem = f"torch cannot be imported ({' '.join(str(error).split())})"
+    else:
+        return
+    pytest.fail(
+        f"{fixture} needs torch, and {problem}: install torch 2.6 or later into the Python that runs the tests "
+        '(pip install "torch>=2.6"), or skip these tests with pytest.importorskip("torch")',
+        pytrace=False,
+    )
 
 
 def _numeric_settings(item: pytest.Item) -> dict[str, Any]:

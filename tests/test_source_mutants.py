@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("resource", reason="the tool limits the memory of what it runs, which Windows cannot")
+
 from benchmarks import source_mutants
 from benchmarks.source_mutants import (
     PACKAGES,

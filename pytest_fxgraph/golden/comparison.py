@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -25,7 +24,7 @@ from pytest_fxgraph.golden.collection import has_case_collision
 from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path
 from pytest_fxgraph.golden.location import golden_path
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
-from pytest_fxgraph.golden.paths import accepting_command, golden_root, shown, within_folder
+from pytest_fxgraph.golden.paths import accepting_command, golden_root, shown, slashed_path, within_folder
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 
@@ -82,7 +81,7 @@ class GoldenComparison:
             self._attempt.unnamed += 1
         callspec = getattr(item, "callspec", None)
         return golden_path(
-            os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"),
+            slashed_path(item.path, item.config.rootpath),
             [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
             getattr(item, "originalname", None) or item.name,
             None if callspec is None else callspec.id,

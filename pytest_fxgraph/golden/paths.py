@@ -33,7 +33,7 @@ def _started_in(config: pytest.Config) -> str:
 
 
 def _target(item: pytest.Item) -> str:
-    file = os.path.relpath(item.path, _started_in(item.config)).replace(os.sep, "/")
+    file = slashed_path(item.path, _started_in(item.config))
     _, colons, inside = str(item.nodeid).partition("::")
     target = file + colons + inside
     if len(target) <= _LONGEST_ID and shlex.quote(inside) == inside:
@@ -62,8 +62,12 @@ def _prefix(config: pytest.Config) -> PurePosixPath:
 
 @functools.lru_cache(maxsize=8)  # asked several times for each golden
 def _shown_folder(root: Path, rootpath: Path) -> PurePosixPath:
+    return PurePosixPath(slashed_path(root, rootpath))
+
+
+def slashed_path(path: str | Path, start: str | Path) -> str:
+    """Return a path relative to a folder, with slashes; the whole path if it is on another drive of Windows."""
     try:
-        return PurePosixPath(os.path.relpath(root, rootpath).replace(os.sep, "/"))
+        return os.path.relpath(path, start).replace(os.sep, "/")
     except ValueError:
-        # On Windows, a folder on another drive has no relative path.
-        return PurePosixPath(root.as_posix())
+        return str(path).replace(os.sep, "/")

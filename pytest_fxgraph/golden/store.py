@@ -40,7 +40,7 @@ class GoldenStore:
             )
         path = self.root.joinpath(*parts)
         real_root, real_path = self._real_root, os.path.realpath(path)
-        if os.path.commonpath([real_root, real_path]) != real_root or real_path == real_root:
+        if not _is_below(real_path, real_root):
             raise GoldenNameError(
                 f"cannot use {text!r} as a golden file: links lead it to {real_path}, outside {self.root}; remove them"
             )
@@ -137,6 +137,13 @@ class GoldenStore:
             raise GoldenFormatError(
                 f"cannot read the golden file {path}: {_reason(error)}; make it readable and try again"
             ) from None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    try:
+        return path != folder and os.path.commonpath([folder, path]) == folder
+    except ValueError:  # on another drive of Windows
+        return False
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.collection import CollectionRecord
 from pytest_fxgraph.golden.files import golden_digest
-from pytest_fxgraph.golden.paths import STARTED_IN, golden_root, within_folder
+from pytest_fxgraph.golden.paths import STARTED_IN, golden_root, slashed_path, within_folder
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 
@@ -28,7 +27,7 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker where the user's pytest was started; on another machine it has no way to know."""
         with suppress(ValueError):  # on another drive than rootdir
-            node.workerinput[STARTED_IN] = os.path.relpath(node.config.invocation_params.dir, node.config.rootpath)
+            node.workerinput[STARTED_IN] = slashed_path(node.config.invocation_params.dir, node.config.rootpath)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_fxgraph.golden.paths import STARTED_IN, accepting_command, golden_root, shown, within_folder
+from pytest_fxgraph.golden.paths import STARTED_IN, accepting_command, golden_root, shown, slashed_path, within_folder
 
 ROOT = Path("/root/project")
 
@@ -70,3 +70,13 @@ def test_a_golden_is_shown_relative_to_rootdir_and_found_again(folder, root, pre
     assert golden_root(config) == root
     assert shown(golden, config) == f"{prefix}/test_a/test_x.yaml"
     assert within_folder(shown(golden, config), config) == golden
+
+
+def test_a_file_on_another_drive_is_named_in_full(monkeypatch):
+    def refuse(path, start):
+        raise ValueError("path is on mount 'D:', start on mount 'C:'")
+
+    monkeypatch.setattr("os.path.relpath", refuse)
+
+    assert command("::test_c", run()) == f"pytest --fx-update-golden {ROOT}/tests/test_a.py::test_c"
+    assert slashed_path("/elsewhere/golden", ROOT) == "/elsewhere/golden"

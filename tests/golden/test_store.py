@@ -112,6 +112,16 @@ def test_links_that_lead_out_of_the_folder_are_refused(store, tmp_path):
     assert [path.name for path in outside.iterdir()] == ["b.yaml"]
 
 
+def test_links_to_another_drive_are_refused(store, monkeypatch):
+    def refuse(paths):
+        raise ValueError("Paths don't have the same drive")
+
+    monkeypatch.setattr("os.path.commonpath", refuse)
+
+    with pytest.raises(GoldenNameError, match="links lead it to"):
+        store.write("a.yaml", "ours")
+
+
 def test_a_link_within_the_folder_is_kept_and_its_target_replaced(store):
     store.write("a.yaml", "old")
     (store.root / "b.yaml").symlink_to("a.yaml")

@@ -10,6 +10,7 @@ from torch import nn
 
 import fxcore
 import fxcore.interop
+from fixtures.torch_versions import TORCH
 from fxcore.passes.split_module import Partition, split_module, split_module_simple
 
 
@@ -81,7 +82,8 @@ def test_a_split_module_reads_as_torchs(step, options):
 
     assert described(split) == described(expected)
     assert our_map == their_map
-    assert split.meta["partition_names"] == expected.meta["partition_names"]
+    if TORCH >= (2, 13):
+        assert split.meta["partition_names"] == expected.meta["partition_names"]
     x, y = torch.randn(3, 4), torch.randn(3, 4)
     torch.testing.assert_close(split(x, y), model(x, y))
 

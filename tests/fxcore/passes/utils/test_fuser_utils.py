@@ -9,6 +9,7 @@ import torch.fx.passes.utils.fuser_utils as theirs
 from torch import nn
 
 import fxcore
+from fixtures.torch_versions import TORCH
 from fxcore.passes.utils.fuser_utils import (
     fuse_as_graphmodule,
     fuse_by_partitions,
@@ -94,10 +95,13 @@ def test_fused_modules_read_as_torchs(groups, always_tuple):
     for module, fuse in ((ours, fuse_by_partitions), (expected, theirs.fuse_by_partitions)):
         fuse(module, [dict.fromkeys(named(module, *group)) for group in groups], "f_", always_return_tuple=always_tuple)
 
-    assert str(ours.graph) == str(expected.graph)
-    assert ours.code == expected.code
+    if TORCH >= (2, 13):
+        assert str(ours.graph) == str(expected.graph)
+        assert ours.code == expected.code
+        assert str(ours) == str(expected)
+    else:  # an older torch puts all nodes in another order, where only the fused ones have to move
+        assert sorted(str(ours.graph).splitlines()) == sorted(str(expected.graph).splitlines())
     assert str(ours.f_0.graph) == str(expected.f_0.graph)
-    assert str(ours) == str(expected)
     torch.testing.assert_close(ours(*inputs), model(*inputs))
 
 
