@@ -153,3 +153,14 @@ def test_every_broken_transform_is_caught_by_its_check(entry):
     assert len(str(caught.value).splitlines()) <= 6
     assert kind_of(caught.value) == entry.caught_by
     assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
+
+
+def test_a_setting_of_torch_that_a_transform_leaves_changed_is_told_and_put_back():
+    def sets_dtype(gm: fxcore.GraphModule) -> fxcore.GraphModule:
+        torch.set_default_dtype(torch.float64)
+        return gm
+
+    with pytest.raises(AssertionError, match=r"sets_dtype changed .*: the default dtype \(torch.float32 -> "):
+        TransformCheck()(sets_dtype, ConvBnRelu(), image())
+
+    assert torch.get_default_dtype() is torch.float32
