@@ -50,6 +50,11 @@ class FakeTensorProp(Interpreter):
         return self.propagate_dont_convert_inputs(*fakes)
 
     def propagate_dont_convert_inputs(self, *args: Any) -> Any:
-        """Run the graph on `args`, whose tensors are fake tensors of the mode already."""
-        with self._mode:
-            return super().run(*args)
+        """Run the graph on `args`, whose tensors are fake tensors of the mode already, and stay on their devices."""
+        devices = [(arg, arg.fake_device) for arg in args if isinstance(arg, FakeTensor)]
+        try:
+            with self._mode:
+                return super().run(*args)
+        finally:
+            for fake, device in devices:
+                fake.fake_device = device
