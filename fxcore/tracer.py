@@ -319,7 +319,7 @@ class Tracer(TracerBase):
                         patch_module(patcher, module, self._autowrap_function_ids)
                     returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
                     outputs = call(*arguments)
-                    self._returning_code = function.__code__
+                    self._returning_code = placeholders.user_code_of(root, function)
                     result = (self.create_arg(outputs),)
                     self.create_node("output", "output", result, {}, type_expr=returned)
             self.submodule_paths = self._returning_code = None

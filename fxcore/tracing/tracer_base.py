@@ -21,7 +21,7 @@ from fxcore.node_data.module_stack import ModuleCall, innermost_call
 from fxcore.node_data.opaque_types import is_opaque_constant_type
 from fxcore.operator_schemas import check_for_mutable_operation
 from fxcore.tracing import call_site
-from fxcore.tracing.call_site import user_frame, user_line
+from fxcore.tracing.call_site import returning_line, user_frame, user_line
 
 
 class Scope:
@@ -247,7 +247,7 @@ class TracerBase:
     def _place(self) -> str:
         """Return ` at file:line: source (in module path)`, as far as known."""
         code = self._returning_code
-        line = user_line() if code is None else f"{code.co_filename}:{code.co_firstlineno}, in what it returns"
+        line = user_line() if code is None else f"{returning_line(code)}, in what the traced function returns"
         path = getattr(getattr(self, "scope", None), "module_path", "")
         return (f" at {line}" if line else "") + (f" (in module {path!r})" if path else "")
 
