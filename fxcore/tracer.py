@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry, traceback
-from fxcore.errors import ModuleLookupError
+from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
@@ -26,6 +27,7 @@ from fxcore.nodes.builder import append, make_node
 from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
 from fxcore.tracing import module_hooks, placeholders
+from fxcore.tracing.call_site import user_line
 from fxcore.tracing.factories import patch_factories
 from fxcore.tracing.module_attributes import (
     AttributePaths,
@@ -43,6 +45,7 @@ from fxcore.tracing.wrap import (
     patch_registered,
     proxyable_classes,
 )
+from fxcore.uninitialized import refuse_uninitialized
 
 __all__ = ["Tracer", "symbolic_trace"]
 
@@ -115,6 +118,8 @@ class Tracer(TracerBase):
         try:
             if self.is_leaf_module(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
+            if isinstance(m, LazyModuleMixin):
+                refuse_uninitialized(m, path, f"cannot look inside, at {user_line()},", TraceError)
             return forward(*args, **kwargs)
         finally:
             stack.pop(key, None)
