@@ -57,10 +57,11 @@ def user_line() -> str:
     frame = user_frame()
     if frame is None:
         return ""
-    return _shown_line(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return shown_line(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
 
 
-def _shown_line(file_name: str, line: int, names: dict[str, Any] | None = None) -> str:
+def shown_line(file_name: str, line: int, names: dict[str, Any] | None = None) -> str:
+    """Return `file:line: source text`, without the text where it cannot be found."""
     source = linecache.getline(file_name, line, names).strip()
     return f"{file_name}:{line}" + (f": {source}" if source else "")
 
@@ -72,7 +73,7 @@ def returning_line(code: CodeType) -> str:
     """
     lines = _return_statements(code) or return_lines(code) or (code.co_firstlineno,)
     if len(lines) == 1:
-        return _shown_line(code.co_filename, lines[0])
+        return shown_line(code.co_filename, lines[0])
     return f"{code.co_filename}:{', '.join(map(str, lines[:-1]))} or {lines[-1]}"
 
 
