@@ -32,7 +32,9 @@ TAKE_SIZES_AT_ONCE = frozenset(
 # Look at the value itself: every torch refuses a proxy.
 _LOOK_AT_VALUES = frozenset({"range"})
 # What the argument parser says of a value that is not of the type it wants, as opposed to calls that are wrong anyway.
-_REFUSAL = re.compile(r"\b(Proxy|Attribute|ParameterProxy)\b|received an invalid combination")
+_REFUSAL = re.compile(
+    r"\b(Proxy|Attribute|ParameterProxy)\b|received an invalid combination|, not (tuple|list)$|expected Tensor as element"
+)
 
 
 class _Argument:
