@@ -19,6 +19,10 @@ class TraceArgumentError(FxError, NotImplementedError):
     """A value cannot be an argument of a node."""
 
 
+class TraceCallError(FxError, TypeError):
+    """A function that is called while tracing takes no proxy in this place."""
+
+
 class TracerMismatchError(FxError, RuntimeError):
     """Values of two tracers met in one call."""
 

@@ -47,6 +47,7 @@ from fxcore.serialization.pickling import (
     table_of_plain,
 )
 from fxcore.serialization.to_folder import write_module_folder
+from fxcore.uninitialized import note_uninitialized_copies
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -274,6 +275,7 @@ class GraphModule(nn.Module):
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
         type(copied).__name__ = _COPY_NAME
+        note_uninitialized_copies(self, memo)
         state = copy.deepcopy(self.__dict__, memo)
         copied._restore(state, state.pop("_graph"))
         for hook in copied._deepcopy_hooks:

@@ -147,7 +147,9 @@ def _kind_of(function: Any) -> tuple[bool, str]:
     """Tell whether a function is a method of Tensor, and after what a node that calls it is named."""
     name = function.__name__
     is_magic = name.startswith("__") and name.endswith("__")
-    return is_tensor_method_or_property(function), snake_case(name[2:-2] if is_magic else name)
+    # With a torch before 2.13 it may be what a method is replaced by while a trace runs.
+    original = getattr(function, "replaced_by_trace", function)
+    return is_tensor_method_or_property(original), snake_case(name[2:-2] if is_magic else name)
 
 
 def _tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:

@@ -16,6 +16,13 @@ from typing import Any
 import torch
 
 _own_side_effects: set[Callable[..., Any]] = {torch._assert}
+# What torch itself lists from some version after 2.6 on.
+_RANDOM = frozenset(
+    {
+        *(torch.rand, torch.randn, torch.randint, torch.randperm, torch.rand_like, torch.randn_like),
+        *(torch.randint_like, torch.normal, torch.poisson, torch.bernoulli, torch.multinomial),
+    }
+)
 
 
 def side_effectful_functions() -> set[Callable[..., Any]]:
@@ -120,4 +127,4 @@ def _exchange_flag(expected: object, replacement: object) -> None:
 def random_functions() -> frozenset[Any]:
     """Return the Python-level functions that torch knows to draw from the global random state."""
     known = getattr(sys.modules.get("torch._library.utils"), "_RANDOM_FUNCTIONS", None)
-    return frozenset(known) if known is not None else frozenset({torch.rand, torch.randn, torch.randint})
+    return _RANDOM if known is None else frozenset(known)

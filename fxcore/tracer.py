@@ -8,14 +8,15 @@ import inspect
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry, traceback
-from fxcore.errors import ModuleLookupError
+from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
@@ -25,8 +26,8 @@ from fxcore.node_data.module_stack import nested_call
 from fxcore.nodes.builder import append, make_node
 from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
-from fxcore.tracing import module_hooks, placeholders
-from fxcore.tracing.factories import patch_factories
+from fxcore.tracing import module_hooks, placeholders, refused_calls
+from fxcore.tracing.call_site import user_line
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -35,6 +36,7 @@ from fxcore.tracing.module_attributes import (
 )
 from fxcore.tracing.patching import Patcher
 from fxcore.tracing.placeholders import RootArguments
+from fxcore.tracing.recorded_functions import patch_recorded, restore_targets
 from fxcore.tracing.tracer_base import CONSTANT_TYPES, Scope, TracerBase
 from fxcore.tracing.wrap import (
     ids_of_functions,
@@ -43,6 +45,7 @@ from fxcore.tracing.wrap import (
     patch_registered,
     proxyable_classes,
 )
+from fxcore.uninitialized import refuse_uninitialized
 
 __all__ = ["Tracer", "symbolic_trace"]
 
@@ -115,6 +118,8 @@ class Tracer(TracerBase):
         try:
             if self.is_leaf_module(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
+            if isinstance(m, LazyModuleMixin):
+                refuse_uninitialized(m, path, f"cannot look inside, at {user_line()},", TraceError)
             return forward(*args, **kwargs)
         finally:
             stack.pop(key, None)
@@ -313,18 +318,29 @@ class Tracer(TracerBase):
                     every_call=any(_calls_itself(module) for module in modules),
                 ):
                     patch_registered(patcher)
-                    patch_factories(patcher)
+                    patch_recorded(patcher)
                     patch_globals(patcher, placeholders.globals_of(root, function), self._autowrap_function_ids)
                     for module in self._autowrap_search:
                         patch_module(patcher, module, self._autowrap_function_ids)
                     returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
-                    outputs = call(*arguments)
-                    self._returning_code = function.__code__
+                    outputs = self._run(call, arguments)
+                    self._returning_code = placeholders.user_code_of(root, function)
                     result = (self.create_arg(outputs),)
                     self.create_node("output", "output", result, {}, type_expr=returned)
+            restore_targets(self.graph)
             self.submodule_paths = self._returning_code = None
             self.allow_fast_recording(False)
         return self.graph
+
+    def _run(self, call: Callable[..., Any], arguments: list[Any]) -> Any:
+        """Call the traced function. Raises TraceCallError (a TypeError) if a function in it refuses a proxy."""
+        try:
+            return call(*arguments)
+        except TypeError as error:
+            explanation = refused_calls.explained(error, _module_path(error.__traceback__))
+            if explanation is None:
+                raise
+            raise explanation from error
 
     def _begin(self, root: nn.Module | Callable[..., Any]) -> tuple[FunctionType, bool]:
         """Set up the tables of a trace; return the function to run and whether it takes the root as `self`."""
@@ -385,6 +401,16 @@ class Tracer(TracerBase):
             # Modules of Python cannot be copied.
             vars(copied)[name] = copy.copy(value) if name == "_autowrap_search" else copy.deepcopy(value, memo)
         return copied
+
+
+def _module_path(traceback: TracebackType | None) -> str:
+    """Return the path of the module whose forward raised an error; it has left the scope by now."""
+    path = ""
+    while traceback is not None:
+        if traceback.tb_frame.f_code is Tracer.call_module.__code__:
+            path = traceback.tb_frame.f_locals["path"]
+        traceback = traceback.tb_next
+    return path
 
 
 def _calls_itself(module: nn.Module) -> bool:

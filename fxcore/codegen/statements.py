@@ -17,28 +17,23 @@ from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import UnknownOpcodeError
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
+from fxcore.node_data.opaque_types import is_opaque_constant_type, opaque_source
 from fxcore.node_data.targets import qualified_name
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
 
-__all__ = ["StatementWriter", "attribute_path", "is_opaque_value_type"]
-
-try:
-    from torch._library.opaque_object import get_opaque_obj_repr, is_opaque_value_type
-except ImportError:  # torch before opaque objects had a source form
-
-    def is_opaque_value_type(cls: type[Any] | str) -> bool:
-        """Tell whether a class of objects has a source form: none has."""
-        return False
-
+__all__ = ["StatementWriter", "attribute_path"]
 
 _REPR_IS_SOURCE = frozenset({int, float, bool, str, type(None), torch.dtype, bytes})
 
 
 def _complex_source(number: complex) -> str:
-    """Return a number as source; `repr` writes `infj`, which is no number but a name."""
-    if math.isfinite(number.real) and math.isfinite(number.imag):
+    """Return a number as source. `repr` writes `infj`, which is a name, and loses the sign of a zero (-1j is -0-1j)."""
+    real, imag = number.real, number.imag
+    is_negative = math.copysign(1, imag) < 0
+    loses_sign = (real == 0 and (is_negative or math.copysign(1, real) < 0)) or (imag == 0 and is_negative)
+    if math.isfinite(real) and math.isfinite(imag) and not loses_sign:
         return repr(number)
-    return f"complex({number.real!r}, {number.imag!r})"
+    return f"complex({real!r}, {imag!r})"
 
 
 def attribute_path(base: str, path: str) -> str:
@@ -144,8 +139,8 @@ class StatementWriter:
             return self._painted(_complex_source(arg))
         if isinstance(arg, slice):
             return f"slice({self.value(arg.start)}, {self.value(arg.stop)}, {self.value(arg.step)})"
-        if is_opaque_value_type(kind := type(arg)):
-            return self._opaque(arg, kind)
+        if is_opaque_constant_type(type(arg)):
+            return self._opaque(arg)
         return self._painted(repr(arg))
 
     def _named_tuple(self, arg: Any) -> str:
@@ -164,11 +159,11 @@ class StatementWriter:
         yield
         self._paint = paint
 
-    def _opaque(self, arg: Any, kind: type) -> str:
-        text, names = get_opaque_obj_repr(arg)
+    def _opaque(self, arg: Any) -> str:
+        text, names = opaque_source(arg)
         for name, obj in names.items():
             self._globals.add(name, obj)
-        return str(text)
+        return text
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return the arguments of a call, without parentheses."""

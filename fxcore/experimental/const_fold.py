@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
+from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.split_module import split_module
 from fxcore.tracer import symbolic_trace
 
@@ -83,10 +85,12 @@ def split_const_subgraphs(
     module: nn.Module,
     skip_folding_node_fn: Callable[[Node], bool] | None = None,
     device_for_folded_attrs: str = "cpu",
+    is_impure_node: Callable[[Node], bool] | None = None,
 ) -> FoldedGraphModule:
     """Return `module` with everything computed once that depends on its parameters and buffers alone.
 
-    Nodes that do more than compute a value stay, and so do those for which `skip_folding_node_fn` answers True.
+    Nodes that do more than compute a value stay, and so do those for which `skip_folding_node_fn` answers True, and
+    calls of graph modules that hold one. Nodes for which `is_impure_node` answers True stay even if nobody reads them.
     `device_for_folded_attrs` is where results that are no tensors are kept. The results are computed at the first
     call, or by `run_folding`.
     """
@@ -112,8 +116,8 @@ def split_const_subgraphs(
         for item in folded.users:
             item.meta = results[item.args[1]].meta.copy()
     if hasattr(split, _REST):
-        _inline_module(split, _REST)
-    split.graph.eliminate_dead_code()
+        _inline_module(split, _REST, is_impure_node=is_impure_node)
+    split.graph.eliminate_dead_code(is_impure_node)
     return FoldedGraphModule(split, split.graph, constant_graph.graph, name, device_for_folded_attrs)
 
 
@@ -123,33 +127,43 @@ def _constant_nodes(gm: GraphModule, is_skipped: Callable[[Node], bool] | None) 
     for node in gm.graph.nodes:
         if node.op in ("placeholder", "output"):
             continue
-        if node.op != "get_attr" and not constant.issuperset(node.all_input_nodes):
+        if not (_reads_a_value(node, gm) if node.op == "get_attr" else constant.issuperset(node.all_input_nodes)):
             continue
-        if (is_skipped is not None and is_skipped(node)) or node.is_impure() or _is_open(node, gm):
+        if (is_skipped is not None and is_skipped(node)) or node.is_impure() or _is_open(node, gm, is_skipped):
             continue
         constant.add(node)
     return constant
 
 
-def _is_open(node: Node, gm: GraphModule) -> bool:
+def _reads_a_value(node: Node, gm: GraphModule) -> bool:
+    """Tell whether a `get_attr` reads what a parameter could stand for: something that is there and is no module."""
+    try:
+        value = get_attribute(gm, str(node.target))
+    except AttributeError:
+        return False
+    return not isinstance(value, (nn.Module, ModuleType))
+
+
+def _is_open(node: Node, gm: GraphModule, is_skipped: Callable[[Node], bool] | None) -> bool:
     """Tell whether the value of `node` may differ from call to call: by a symbolic size, or inside a graph module."""
     if getattr(node.kwargs.get("fill_value"), "free_symbols", None) is not None:
         return True
-    if node.op != "call_module":
-        return False
-    called = gm.get_submodule(str(node.target))
-    return isinstance(called, GraphModule) and _has_impure_call(called)
+    return node.op == "call_module" and any(
+        (inner.op == "call_function" and inner.is_impure()) or (is_skipped is not None and is_skipped(inner))
+        for inner in _nodes_inside(gm, str(node.target))
+    )
 
 
-def _has_impure_call(gm: GraphModule) -> bool:
-    for node in gm.graph.nodes:
-        if node.op == "call_function" and node.is_impure():
-            return True
+def _nodes_inside(gm: GraphModule, path: str) -> Iterator[Node]:
+    """Yield the nodes of the graph module at `path`, and of those that it calls, but inputs and outputs."""
+    called = gm.get_submodule(path)
+    if not isinstance(called, GraphModule):
+        return
+    for node in called.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            yield node
         if node.op == "call_module":
-            called = gm.get_submodule(str(node.target))
-            if isinstance(called, GraphModule) and _has_impure_call(called):
-                return True
-    return False
+            yield from _nodes_inside(called, str(node.target))
 
 
 def _hoist_modules(part: GraphModule, split: GraphModule) -> None:
@@ -176,10 +190,16 @@ def _without_inputs(split: GraphModule) -> GraphModule:
     return constant
 
 
-def _inline_module(gm: GraphModule, inline_mod_name: str, run_dce: bool = True) -> dict[Node, Any]:
+def _inline_module(
+    gm: GraphModule,
+    inline_mod_name: str,
+    run_dce: bool = True,
+    is_impure_node: Callable[[Node], bool] | None = None,
+) -> dict[Node, Any]:
     """Put the nodes of the graph module at `inline_mod_name` in place of its call in the graph of `gm`.
 
-    Returns what stands for each of its nodes. Raises GraphArgumentError (an AssertionError) if it is no graph module.
+    With `run_dce`, what nobody reads then goes, unless `is_impure_node` answers True for it. Returns what stands for
+    each of its nodes. Raises GraphArgumentError (an AssertionError) if it is no graph module.
     """
     inlined = gm.get_submodule(inline_mod_name)
     if not isinstance(inlined, GraphModule):
@@ -198,7 +218,7 @@ def _inline_module(gm: GraphModule, inline_mod_name: str, run_dce: bool = True) 
     # By hand: the module may be impure, and then dead code elimination would keep its call.
     gm.graph.erase_node(call)
     if run_dce:
-        gm.graph.eliminate_dead_code()
+        gm.graph.eliminate_dead_code(is_impure_node)
     return copies
 
 

@@ -19,6 +19,7 @@ from torch._ops import OpOverload
 from torch.nn import functional
 
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
+from fxcore.operators.table import promises_new_tensors
 
 TABLE = Path(__file__).with_name("table.json")
 # The torch whose schemas the table in the repository is made from.
@@ -26,6 +27,7 @@ TORCH_VERSION = "2.13.0"
 
 _FLAGS = (
     *("non_aliasing", "random", "side_effect", "global_state", "changes_state", "mutates", "commutative", "cse_banned"),
+    *("quantizes", "view"),
 )
 _FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 _REQUIRED = inspect.Parameter.empty
@@ -58,7 +60,7 @@ def table_text() -> str:
     by_hand = facts_by_hand()
     overloads = callable_overloads(tuple(by_hand["internal"]))
     for name, operators in overloads.items():
-        if name not in by_hand["may_alias"] and all(map(_promises_new_tensors, operators)):
+        if name not in by_hand["may_alias"] and all(map(promises_new_tensors, operators)):
             table[name]["non_aliasing"] = True
         if any(torch.Tag.nondeterministic_seeded in each.tags for each in operators):
             table[name]["random"] = True
@@ -102,12 +104,6 @@ def _is_callable(name: str) -> bool:
     places = [(owner, name) for owner in (torch, torch.Tensor, functional, torch._C._nn)]
     places += [(owner, name.removeprefix(prefix)) for prefix, owner in _FAMILIES.items() if name.startswith(prefix)]
     return any(callable(getattr(owner, short, None)) for owner, short in places)
-
-
-def _promises_new_tensors(operator: OpOverload) -> bool:
-    schema = operator._schema
-    has_aliases = any(each.alias_info for each in (*schema.arguments, *schema.returns))
-    return not has_aliases and torch.Tag.maybe_aliasing_or_mutating not in operator.tags
 
 
 def _random_condition(name: str, operators: Sequence[OpOverload]) -> tuple[int, list[str], object] | None:

@@ -2,8 +2,9 @@
 
 Each operator has the facts that hold for it. `non_aliasing`: its result never shares storage with an argument, unless
 it writes there. `random`, and `random_if`: only if an argument is true, given as (position, names, default).
-`mutates`: it writes its first argument. `writes_if`: it writes these arguments if one is true. `side_effect`,
-`global_state`, `commutative`, `cse_banned`, and `operator` with `parameters`: how `normalize` spells it.
+`mutates`: it writes its first argument. `writes_if`: it writes these arguments if one is true. `view`: its result is
+new, or a view of its first argument. `quantizes`: its result is of a quantized type. `side_effect`, `global_state`,
+`commutative`, `cse_banned`, and `operator` with `parameters`: how `normalize` spells it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,28 @@ def facts_of_function(function: Any) -> Facts:
     name = getattr(function, "__name__", None)
     module = getattr(function, "__module__", None)
     return _facts_of(module, name) if isinstance(name, str) and isinstance(module, str) else _NOTHING
+
+
+@functools.lru_cache(maxsize=4096)
+def facts_of_operator(operator: Any) -> Facts:
+    """Return what is known of an operator of `torch.ops`, with or without overload.
+
+    Of aten the table knows more than schemas say. Of all others a schema without aliases promises new tensors: torch
+    demands that of operators that libraries register.
+    """
+    is_packet = hasattr(operator, "overloads")
+    namespace, _, name = (operator._qualified_op_name if is_packet else operator.name()).partition("::")
+    if namespace == "aten":
+        return facts_of_name(name.partition(".")[0])
+    overloads = [getattr(operator, each) for each in operator.overloads()] if is_packet else [operator]
+    return {"non_aliasing": True} if all(map(promises_new_tensors, overloads)) else _NOTHING
+
+
+def promises_new_tensors(operator: Any) -> bool:
+    """Tell whether the schema of an overload says that its results share no storage with its arguments."""
+    schema = operator._schema
+    has_aliases = any(each.alias_info for each in (*schema.arguments, *schema.returns))
+    return not has_aliases and all(tag.name != "maybe_aliasing_or_mutating" for tag in operator.tags)
 
 
 @functools.lru_cache(maxsize=4096)  # dead code asks twice of each call: a third of its time

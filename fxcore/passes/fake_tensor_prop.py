@@ -8,9 +8,11 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from fxcore.errors import InterpreterError
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
+from fxcore.uninitialized import refuse_uninitialized
 
 __all__ = ["FakeTensorProp"]
 
@@ -50,6 +52,15 @@ class FakeTensorProp(Interpreter):
         return self.propagate_dont_convert_inputs(*fakes)
 
     def propagate_dont_convert_inputs(self, *args: Any) -> Any:
-        """Run the graph on `args`, whose tensors are fake tensors of the mode already."""
-        with self._mode:
-            return super().run(*args)
+        """Run the graph on `args`, whose tensors are fake tensors of the mode already, and stay on their devices.
+
+        Raises InterpreterError (a RuntimeError) if a lazy module has no shapes yet.
+        """
+        refuse_uninitialized(self.module, "", "cannot find the shapes of", InterpreterError)
+        devices = [(arg, arg.fake_device) for arg in args if isinstance(arg, FakeTensor)]
+        try:
+            with self._mode:
+                return super().run(*args)
+        finally:
+            for fake, device in devices:
+                fake.fake_device = device

@@ -19,6 +19,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
+from fxcore.uninitialized import refuse_uninitialized
 
 _WITH_STRIDES = (torch.strided, torch.jagged)
 _MEMORY_FORMATS = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
@@ -94,7 +95,10 @@ class ShapeProp(Interpreter):
     """
 
     def __init__(self, gm: GraphModule, fake_mode: FakeTensorMode | None = None) -> None:
-        """Prepare to run `gm`; under `fake_mode`, or the one that is active, on fake tensors without data."""
+        """Prepare to run `gm`; under `fake_mode`, or the one that is active, on fake tensors without data.
+
+        On those, raises InterpreterError (a RuntimeError) if a lazy module has no shapes yet.
+        """
         super().__init__(gm)
         self.fake_mode: FakeTensorMode | None = detect_fake_mode() if fake_mode is None else fake_mode
         self.real_module: nn.Module = self.module
@@ -141,6 +145,7 @@ class ShapeProp(Interpreter):
 
 
 def _fake_copy(module: nn.Module, mode: FakeTensorMode) -> nn.Module:
+    refuse_uninitialized(module, "", "cannot find, on fake tensors, the shapes of", InterpreterError)
     with FakeCopyMode(mode):
         return copy.deepcopy(module)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
+import inspect
+import itertools
 import linecache
 import operator
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
@@ -15,6 +19,7 @@ from typing import Any
 import torch
 
 _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 
 
@@ -52,9 +57,59 @@ def user_line() -> str:
     frame = user_frame()
     if frame is None:
         return ""
-    file_name = frame.f_code.co_filename
-    source = linecache.getline(file_name, frame.f_lineno, frame.f_globals).strip()
-    return f"{file_name}:{frame.f_lineno}" + (f": {source}" if source else "")
+    return shown_line(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+
+
+def shown_line(file_name: str, line: int, names: dict[str, Any] | None = None) -> str:
+    """Return `file:line: source text`, without the text where it cannot be found."""
+    source = linecache.getline(file_name, line, names).strip()
+    return f"{file_name}:{line}" + (f": {source}" if source else "")
+
+
+def returning_line(code: CodeType) -> str:
+    """Return `file:line: source text` of the statement with which a function returned something that is no constant.
+
+    If there are several such statements, all of their lines; if there is none, the first line of the function.
+    """
+    lines = _return_statements(code) or return_lines(code) or (code.co_firstlineno,)
+    if len(lines) == 1:
+        return shown_line(code.co_filename, lines[0])
+    return f"{code.co_filename}:{', '.join(map(str, lines[:-1]))} or {lines[-1]}"
+
+
+def _return_statements(code: CodeType) -> tuple[int, ...]:
+    """Return the lines of the `return` statements of a function in its source, none if there is no source."""
+    try:
+        function = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
+    except (OSError, SyntaxError, IndexError):
+        return ()
+    if not isinstance(function, ast.FunctionDef) or function.name != code.co_name:
+        return ()
+    found: list[int] = []
+    unvisited: list[ast.AST] = list(reversed(function.body))
+    while unvisited:
+        statement = unvisited.pop()
+        if isinstance(statement, ast.Return) and not isinstance(statement.value, (ast.Constant, type(None))):
+            found.append(code.co_firstlineno + statement.lineno - 1)
+        elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            unvisited += reversed(list(ast.iter_child_nodes(statement)))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def return_lines(code: CodeType) -> tuple[int, ...]:
+    """Return the lines at which a function may return something else than a constant, in order.
+
+    Read from its bytecode: what returns from inside `with` or `try` may have the line of that statement.
+    """
+    instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
+    found: set[int] = set()
+    for before, item in itertools.pairwise(instructions):
+        if item.opname == "RETURN_VALUE" and not before.opname.startswith(("LOAD_CONST", "LOAD_SMALL")):
+            line = next((each for start, end, each in code.co_lines() if start <= item.offset < end), None)
+            if line is not None:
+                found.add(line)
+    return tuple(sorted(found))
 
 
 def unpacked_length(frame: FrameType) -> int | None:
@@ -77,7 +132,7 @@ def is_assertion(frame: FrameType, asked: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_assertion(code: CodeType, offset: int, is_equality: bool) -> bool:
-    instructions = [item for item in dis.get_instructions(code) if item.opname not in ("CACHE", "EXTENDED_ARG")]
+    instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
     position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
     if position is None:
         return False

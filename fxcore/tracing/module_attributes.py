@@ -11,14 +11,7 @@ from torch import nn
 from torch._library.fake_class_registry import FakeScriptObject
 from torch.utils import _pytree as pytree
 
-try:
-    from torch._library.opaque_object import is_opaque_reference_type
-except ImportError:  # torch before opaque objects
-
-    def is_opaque_reference_type(cls: Any) -> bool:
-        """Tell whether objects of a class are handed through graphs unseen: none are."""
-        return False
-
+from fxcore.node_data.opaque_types import is_opaque_symbolic_type
 
 ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
 
@@ -61,7 +54,7 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
 
 def is_kept_as_attribute(value: Any) -> bool:
     """Tell whether a constant has no source form, so that a graph reads it from its module."""
-    return isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)) or is_opaque_reference_type(type(value))
+    return isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)) or is_opaque_symbolic_type(type(value))
 
 
 def constant_prefix(value: Any) -> str:

@@ -27,11 +27,17 @@ class _Holder:
     def put(self, replacements: Mapping[str, Any]) -> None:
         is_dict = isinstance(self.holder, dict)
         names = self.holder if is_dict else vars(self.holder)
-        if is_dict and not self.is_in_use and replacements.keys() <= names.keys():
+        if not self.is_in_use and is_dict and replacements.keys() <= names.keys():
             # One trace at a time, as nearly always: without counting, a small trace takes 0.8 of the time.
             self.put_at_once = replacements
             self.originals = {name: names[name] for name in replacements}
             self.holder.update(replacements)
+            return
+        if not self.is_in_use and not is_dict:
+            self.put_at_once = replacements
+            self.originals = {name: names.get(name, _MISSING) for name in replacements}
+            for name, replacement in replacements.items():
+                setattr(self.holder, name, replacement)
             return
         if self.put_at_once is not None:
             self.users, self.put_at_once = dict.fromkeys(self.put_at_once, 1), None
@@ -49,7 +55,11 @@ class _Holder:
     def give_back(self, replacements: Mapping[str, Any]) -> None:
         if self.put_at_once is replacements:
             self.put_at_once = None
-            self.holder.update(self.originals)
+            if isinstance(self.holder, dict):
+                self.holder.update(self.originals)
+            else:
+                for name, original in self.originals.items():
+                    self._restore(name, original)
             self.originals.clear()
             return
         for name in replacements:

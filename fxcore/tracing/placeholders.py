@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -19,6 +19,9 @@ from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.tracing.call_site import user_stacklevel
 from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue, TracerBase
+
+# The file of functions that are written here, to call what is no function.
+_ADAPTER = "<fxcore adapter>"
 
 
 def function_of(root: Any, method_name: str = "forward") -> tuple[FunctionType, bool]:
@@ -36,6 +39,19 @@ def function_of(root: Any, method_name: str = "forward") -> tuple[FunctionType, 
     raise GraphArgumentError(
         f"Expected FunctionType, got {type(root)}: {root!r:.200} is neither an nn.Module nor callable"
     )
+
+
+def user_code_of(root: Any, function: FunctionType) -> CodeType:
+    """Return the code of what the user wrote: of `function`, or of what it stands for or decorates."""
+    target: Any = function
+    if function.__code__.co_filename == _ADAPTER:
+        target = root
+        while isinstance(target, (functools.partial, MethodType)):
+            target = target.func if isinstance(target, functools.partial) else target.__func__
+        if not isinstance(target, FunctionType):
+            target = getattr(type(target), "forward" if isinstance(target, nn.Module) else "__call__", function)
+    target = inspect.unwrap(target)
+    return target.__code__ if isinstance(target, FunctionType) else function.__code__
 
 
 def name_of(root: Any) -> str:
@@ -96,7 +112,8 @@ def _as_function(target: Any) -> FunctionType:
             default = f"=__default_{index}"
         declared.append(f"{prefix}{name}{default}")
         passed.append(f"{name}={name}" if kind is parameter.KEYWORD_ONLY else f"{prefix}{name}")
-    exec(f"def call({', '.join(declared)}):\n    return __target({', '.join(passed)})\n", names)
+    source = f"def call({', '.join(declared)}):\n    return __target({', '.join(passed)})\n"
+    exec(compile(source, _ADAPTER, "exec"), names)
     function: FunctionType = names["call"]
     function.__annotations__ = {item.name: item.annotation for item in parameters if item.annotation is not item.empty}
     return function

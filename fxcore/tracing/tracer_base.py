@@ -13,15 +13,15 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
 from fxcore import traceback
-from fxcore.codegen.statements import is_opaque_value_type
 from fxcore.errors import GraphArgumentError, TraceArgumentError, TraceError
 from fxcore.graph import Graph
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.module_stack import ModuleCall, innermost_call
+from fxcore.node_data.opaque_types import is_opaque_constant_type
 from fxcore.operator_schemas import check_for_mutable_operation
 from fxcore.tracing import call_site
-from fxcore.tracing.call_site import user_frame, user_line
+from fxcore.tracing.call_site import returning_line, user_frame, user_line
 
 
 class Scope:
@@ -219,7 +219,7 @@ class TracerBase:
             return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if isinstance(a, range):
             return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
-        if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_value_type(type(a)):
+        if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_constant_type(type(a)):
             return a
         if is_dataclass(a) and not isinstance(a, type):
             kwargs = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
@@ -247,7 +247,7 @@ class TracerBase:
     def _place(self) -> str:
         """Return ` at file:line: source (in module path)`, as far as known."""
         code = self._returning_code
-        line = user_line() if code is None else f"{code.co_filename}:{code.co_firstlineno}, in what it returns"
+        line = user_line() if code is None else f"{returning_line(code)}, in what the traced function returns"
         path = getattr(getattr(self, "scope", None), "module_path", "")
         return (f" at {line}" if line else "") + (f" (in module {path!r})" if path else "")
 

@@ -65,7 +65,14 @@ ORDER = (
     *("fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators", "fxcore.operator_schemas"),
     *("fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes", "fxcore.codegen", "fxcore.graph"),
     "fxcore._utils",
-    *("fxcore.serialization", "fxcore.lazy_forward", "fxcore.graph_module", "fxcore.tracing", "fxcore.proxy"),
+    *(
+        "fxcore.serialization",
+        "fxcore.lazy_forward",
+        "fxcore.uninitialized",
+        "fxcore.graph_module",
+        "fxcore.tracing",
+        "fxcore.proxy",
+    ),
     *("fxcore.tracer", "fxcore._symbolic_trace", "fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
     *("fxcore.passes", "fxcore.experimental", "fxcore.interop"),
     *(

@@ -55,6 +55,29 @@ def test_operators_are_written_as_syntax():
     assert_same_success(lambda fx: fx.symbolic_trace(every_operator).code)
 
 
+@pytest.mark.parametrize(
+    "number", [-0j, -1j, complex(-0.0, 1), complex(1, -0.0), complex(-0.0, -0.0), complex(0.0, -1)]
+)
+def test_a_complex_number_keeps_the_signs_of_its_zeros(number):
+    graph = Graph()
+    graph.output(number)
+
+    obtained = fxcore.GraphModule(nn.Module(), graph)()
+
+    assert [math.copysign(1, part) for part in (obtained.real, obtained.imag)] == [
+        math.copysign(1, part) for part in (number.real, number.imag)
+    ]
+    assert obtained == number
+
+
+@pytest.mark.parametrize("number", [1j, 0j, 1 - 1j, complex(-1, 0.0), -2 + 3j])
+def test_a_complex_number_that_is_its_own_source_is_written_as_python_writes_it(number):
+    graph = Graph()
+    graph.output(number)
+
+    assert f"return {number!r}\n" in graph.python_code("self").src
+
+
 def test_an_infinite_complex_number_is_written_as_a_call():
     graph = Graph()
     graph.output((complex(0, math.inf), complex(math.nan, 1)))

@@ -198,3 +198,67 @@ def test_what_is_folded_keeps_its_metadata_as_in_torch(kind):
 
     assert ours == notes(torch.fx, theirs.split_const_subgraphs)
     assert "add" in ours.values() or "relu" in ours.values()
+
+
+def nested(fx, target):
+    """Return a module whose graph calls a graph module on a parameter."""
+    inner, graph = fx.Graph(), fx.Graph()
+    inner.output(inner.call_function(target, (inner.placeholder("value"),)))
+    x, a = graph.placeholder("x"), graph.get_attr("a")
+    graph.output(graph.call_function(operator.add, (graph.call_module("inner", (a,)), x)))
+    return fx.GraphModule({"a": nn.Parameter(torch.ones(3)), "inner": fx.GraphModule({}, inner)}, graph)
+
+
+def test_a_call_of_a_graph_module_stays_if_a_node_inside_is_to_be_left_out():
+    seen = []
+
+    def is_skipped(node):
+        seen.append(node.op)
+        return node.target is torch.sin
+
+    assert split_const_subgraphs(nested(fxcore, torch.sin), is_skipped).const_subgraph_module is None
+    assert split_const_subgraphs(nested(fxcore, torch.cos), is_skipped).const_subgraph_module is not None
+    assert not {"placeholder", "output"} & set(seen)
+
+
+def test_a_random_number_deep_inside_is_not_folded():
+    deep = fxcore.Graph()
+    deep.output(deep.call_module("inner", (deep.placeholder("value"),)))
+    module = nested(fxcore, torch.sin)
+    module.inner = fxcore.GraphModule({"inner": fxcore.symbolic_trace(lambda value: torch.rand_like(value))}, deep)
+
+    assert split_const_subgraphs(module).const_subgraph_module is None
+
+
+def test_a_module_that_a_graph_reads_is_no_constant():
+    def calling(branch, x, a):
+        return branch(a) + x
+
+    graph = fxcore.Graph()
+    x, a, branch = graph.placeholder("x"), graph.get_attr("a"), graph.get_attr("branch")
+    constant = graph.call_function(torch.neg, (a,))
+    graph.output(graph.call_function(calling, (branch, x, constant)))
+    module = fxcore.GraphModule({"a": nn.Parameter(torch.ones(3)), "branch": nn.Linear(3, 3)}, graph)
+    x = torch.randn(3)
+
+    folded = split_const_subgraphs(module)
+
+    assert "neg" in folded.const_subgraph_module.code
+    assert "branch" not in folded.const_subgraph_module.code
+    torch.testing.assert_close(folded(x), module(x))
+
+
+def test_the_caller_says_what_is_impure():
+    def kept(x):
+        return x
+
+    def graph_of(**options):
+        graph = fxcore.Graph()
+        x, a = graph.placeholder("x"), graph.get_attr("a")
+        graph.call_function(kept, (x,))
+        graph.output(graph.call_function(operator.add, (graph.call_function(torch.neg, (a,)), x)))
+        module = fxcore.GraphModule({"a": nn.Parameter(torch.ones(3))}, graph)
+        return split_const_subgraphs(module, **options).graph
+
+    assert not graph_of().find_nodes(op="call_function", target=kept)
+    assert graph_of(is_impure_node=lambda node: node.target is kept).find_nodes(op="call_function", target=kept)

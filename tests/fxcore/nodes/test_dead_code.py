@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.ao.nn.quantized  # and with it the rest of torch.ao
 from torch import nn
 from torch.nn import functional
 
 import fxcore
 from fixtures.oracle import assert_same
 from fxcore.nodes.dead_code import remove_unread
+from fxcore.passes.shape_prop import ShapeProp
 
 
 def with_a_dead_chain(x, y, z=1):
@@ -168,3 +170,146 @@ def test_a_write_that_somebody_may_notice_stays(function, kept):
     graph.eliminate_dead_code()
 
     assert kept in [node.name for node in graph.nodes]
+
+
+quantize = torch.quantize_per_tensor
+
+
+def dequantized(x):
+    quantize(x, 0.1, 0, torch.quint8).dequantize().add_(1)
+    torch.dequantize(torch.quantize_per_tensor_dynamic(x, torch.qint8, False)).relu_()
+    return x
+
+
+def written_into_views_of_its_own(x):
+    x.clone().view(-1).add_(1)
+    x.abs().t()[0].mul_(2)
+    torch.chunk(torch.flatten(x + 1), 2)[0].zero_()
+    return x
+
+
+def written_into_what_operators_gave(x):
+    torch.ops.aten.mul.Tensor(x, 2).add_(1)
+    torch.ops.aten.relu(x).add_(1)
+    torch.ops.fxcore_dead_code.doubled.default(x).add_(1)
+    torch.ops.fxcore_dead_code.doubled(x).add_(1)
+    return x
+
+
+@pytest.fixture
+def operators_of_a_library():
+    library = torch.library.Library("fxcore_dead_code", "DEF")
+    library.define("doubled(Tensor x) -> Tensor")
+    library.define("same(Tensor(a) x) -> Tensor(a)")
+    yield
+    library._destroy()
+
+
+@pytest.mark.usefixtures("operators_of_a_library")
+@pytest.mark.parametrize(
+    "function", [dequantized, written_into_views_of_its_own, written_into_what_operators_gave], ids=lambda f: f.__name__
+)
+def test_what_is_written_into_a_fresh_value_goes(function):
+    graph = fxcore.symbolic_trace(function).graph
+
+    graph.eliminate_dead_code()
+
+    assert [node.name for node in graph.nodes] == ["x", "output"]
+
+
+def dequantized_input(x):
+    x.dequantize().add_(1)
+    return x
+
+
+def dequantized_again(x):
+    quantize(x, 0.1, 0, torch.quint8).dequantize()  # what follows is another's
+    x.relu().dequantize().add_(1)
+    return x
+
+
+def view_of_an_input(x):
+    x.view(-1)[0].add_(1)
+    return x
+
+
+def view_of_what_is_read(x):
+    y = x.clone()
+    y.view(-1).add_(1)
+    return y
+
+
+def one_of_two_views(x):
+    y = x.clone()
+    y[0].add_(1)
+    return y.view(-1)
+
+
+def same_as_an_input(x):
+    torch.ops.fxcore_dead_code.same(x).add_(1)
+    torch.ops.aten.view.default(x, [-1]).add_(1)
+    return x
+
+
+@pytest.mark.usefixtures("operators_of_a_library")
+@pytest.mark.parametrize(
+    "function",
+    [dequantized_input, view_of_an_input, view_of_what_is_read, one_of_two_views, same_as_an_input],
+    ids=lambda f: f.__name__,
+)
+def test_what_is_written_into_a_view_that_may_be_seen_stays(function):
+    graph = fxcore.symbolic_trace(function).graph
+    before = [node.name for node in graph.nodes]
+
+    graph.eliminate_dead_code()
+
+    assert [node.name for node in graph.nodes] == before
+
+
+def test_a_write_into_a_value_that_only_looks_dequantized_goes_with_the_value_it_belongs_to():
+    graph = fxcore.symbolic_trace(dequantized_again).graph
+
+    graph.eliminate_dead_code()
+
+    assert [node.name for node in graph.nodes] == ["x", "output"]
+
+
+def test_metadata_tells_that_a_value_is_quantized():
+    gm = fxcore.symbolic_trace(dequantized_input)
+    ShapeProp(gm).propagate(quantize(torch.ones(2), 0.1, 0, torch.quint8))
+
+    gm.graph.eliminate_dead_code()
+
+    assert [node.name for node in gm.graph.nodes] == ["x", "output"]
+
+
+class Quantized(nn.Module):
+    def __init__(self, last):
+        super().__init__()
+        self.quantize = torch.ao.nn.quantized.Quantize(0.1, 0, torch.quint8)
+        self.linear = torch.ao.nn.qat.Linear(2, 2, qconfig=torch.ao.quantization.default_qat_qconfig)
+        self.dequantize = torch.ao.nn.quantized.DeQuantize()
+        self.last = last
+
+    def forward(self, x):
+        self.last(self, x).add_(1)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("last", "goes"),
+    [
+        (lambda self, x: self.dequantize(self.quantize(x)), True),
+        (lambda self, x: self.quantize(x).dequantize(), True),
+        (lambda self, x: self.linear(x), True),
+        (lambda self, x: self.dequantize(x), False),
+        (lambda self, x: self.dequantize(torch.flatten(x)), False),
+    ],
+    ids=["modules", "a module and a method", "a layer", "not quantized", "a view that is not quantized"],
+)
+def test_layers_of_torch_ao_give_fresh_values_as_those_of_torch_nn_do(last, goes):
+    gm = fxcore.symbolic_trace(Quantized(last))
+
+    gm.graph.eliminate_dead_code()
+
+    assert ("add_" not in [node.name for node in gm.graph.nodes]) is goes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import itertools
 import operator
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._functorch import eager_transforms
 
 from fxcore.operators import generate
 from fxcore.operators.table import (
     facts_of_function,
     facts_of_name,
+    facts_of_operator,
     inplace_argument,
     names_mutation,
     operator_table,
@@ -92,6 +96,14 @@ def test_no_operator_that_is_non_aliasing_returns_storage_that_it_was_given():
 x, y = torch.rand(2, 4, 4), torch.rand(2, 4, 4)
 image, volume = torch.rand(1, 2, 4, 4), torch.rand(1, 2, 4, 4, 4)
 labels = torch.zeros(2, 4, dtype=torch.int64)
+WINDOWS = [name.rpartition(".")[2] for name in BY_HAND["non_aliasing"] if name.startswith("torch.signal.windows.")]
+
+
+def window(name):
+    further = {"general_cosine": {"a": [0.5, 0.5]}, "general_hamming": {"alpha": 0.5}}
+    return getattr(torch.signal.windows, name)(3, **further.get(name, {}))
+
+
 WRITTEN_IN_PYTHON = {
     "batch_norm": lambda: (x, F.batch_norm(x, None, None, training=True)),
     "cross_entropy": lambda: (x, F.cross_entropy(x, labels, reduction="none")),
@@ -125,6 +137,22 @@ WRITTEN_IN_PYTHON = {
     "element_size": lambda: (x, x.element_size()),
     "ndimension": lambda: (x, x.ndimension()),
     "tolist": lambda: (x, x.tolist()),
+    "nelement": lambda: (x, x.nelement()),
+    "is_shared": lambda: (x, x.is_shared()),
+    "affine_grid": lambda: (x, F.affine_grid(x[:, :2, :3], (2, 1, 1, 1), align_corners=False)),
+    "fold": lambda: (x, F.fold(x, (2, 2), 1)),
+    "torch.nn.functional.unfold": lambda: (image, F.unfold(image, 1)),
+    "gaussian_nll_loss": lambda: (x, F.gaussian_nll_loss(x, y, torch.ones_like(x), reduction="none")),
+    "lp_pool1d": lambda: (x, F.lp_pool1d(x, 1.0, 1)),
+    "lp_pool2d": lambda: (image, F.lp_pool2d(image, 1.0, 1)),
+    "lp_pool3d": lambda: (volume, F.lp_pool3d(volume, 1.0, 1)),
+    "max_unpool1d": lambda: (x, F.max_unpool1d(x, torch.zeros_like(x, dtype=torch.int64), 1)),
+    "multi_head_attention_forward": lambda: (x, nn.MultiheadAttention(4, 1)(x, x, x)),
+    "multilabel_soft_margin_loss": lambda: (x, F.multilabel_soft_margin_loss(x, y, reduction="none")),
+    "triplet_margin_with_distance_loss": lambda: (x, F.triplet_margin_with_distance_loss(x, y, x, reduction="none")),
+    "upsample_bilinear": lambda: (image, F.upsample_bilinear(image, size=(4, 4))),
+    "upsample_nearest": lambda: (image, F.upsample_nearest(image, size=(4, 4))),
+    **{f"torch.signal.windows.{name}": lambda name=name: (x, window(name)) for name in WINDOWS},
 }
 
 
@@ -160,18 +188,49 @@ MODULE_ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Threshold": (-1.0, 0.0),
     "LPPool1d": (2, 1),
     "LPPool2d": (2, 1),
+    "LPPool3d": (2, 1),
+    **{f"{kind}Pad{n}d": (0,) for kind in ("Circular", "Reflection", "Replication", "Zero") for n in (1, 2, 3)},
+    **{f"ConstantPad{n}d": (0, 1.0) for n in (1, 2, 3)},
+    "Fold": ((2, 2), 1),
+    "Unfold": (1,),
+    **{f"MaxUnpool{n}d": (1,) for n in (1, 2, 3)},
+    **dict.fromkeys(("GRUCell", "LSTMCell", "RNNCell"), (4, 4)),
+    "MultiheadAttention": (4, 1),
     **dict.fromkeys(("Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"), (None, 1)),
 }
 
 
+# Of modules that take none of the arguments that others take.
+sign = torch.ones(2)
+MODULE_INPUTS: dict[str, tuple[Any, ...]] = {
+    "CTCLoss": (torch.rand(4, 2, 4), labels + 1, torch.tensor([4, 4]), torch.tensor([4, 4])),
+    "CosineEmbeddingLoss": (x[0, :2], y[0, :2], sign),
+    "GaussianNLLLoss": (x, y, torch.ones_like(x)),
+    "MarginRankingLoss": (x[0, 0, :2], y[0, 0, :2], sign),
+    "MultiLabelMarginLoss": (x[0], labels[:1].expand(4, 4)),
+    "MultiMarginLoss": (x[0], labels[0]),
+    "TripletMarginLoss": (x, y, x),
+    "TripletMarginWithDistanceLoss": (x, y, x),
+    "MultiheadAttention": (x, x, x),
+    "Fold": (x[:, :, :4],),
+    **{
+        f"MaxUnpool{n}d": (each, torch.zeros_like(each, dtype=torch.int64))
+        for n, each in ((1, x), (2, image), (3, volume))
+    },
+}
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(name for name in BY_HAND["non_aliasing"] if name.startswith("torch.nn.")))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in BY_HAND["non_aliasing"] if re.fullmatch(r"torch\.nn\.\w+", name))
+)
 def test_no_module_that_is_non_aliasing_returns_storage_that_it_was_given(name):
     kind = name.removeprefix("torch.nn.")
     module = getattr(nn, kind)(*MODULE_ARGUMENTS.get(kind, ())).eval()
     ran = False
     alone = (x, image[:, :, 0], image, volume, labels)
-    for given in (*((each,) for each in alone), (x, y), (x, labels), (x[0], labels[:, 0])):
+    several = ((x, y), (x, labels), (x[0], labels[:, 0]), (x[0],), MODULE_INPUTS.get(kind, ()))
+    for given in (*((each,) for each in alone), *several):
         try:
             result = module(*given)
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError):
@@ -205,6 +264,67 @@ def test_what_may_return_its_argument_is_not_called_non_aliasing_whatever_its_sc
 
     assert storages(given) & storages(result)
     assert "non_aliasing" not in facts_of_name(name)
+
+
+VIEW_ARGUMENTS: tuple[tuple[Any, ...], ...] = (
+    (),
+    (0,),
+    (0, 1),
+    (0, 0, 1),
+    (1, 0),
+    ([1, 1],),
+    (1, (2, 2)),
+    ((2, 4, 4),),
+    ((1, 2, 0),),
+    ((2, 4, 4), (1, 4, 4)),
+    (y,),
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in BY_HAND["view"] if "." not in name])
+def test_a_view_shares_storage_with_its_first_argument_only(name):
+    method = getattr(torch.Tensor, name, None)
+    view = method if callable(method) else getattr(torch, name)
+    complex_numbers = torch.zeros(2, 2, dtype=torch.complex64)
+    shared = set()
+    for tensor, arguments in itertools.product((x, x[0], x[:1], x[..., :2], complex_numbers), VIEW_ARGUMENTS):
+        with contextlib.suppress(RuntimeError, TypeError, IndexError, ValueError):
+            result = view(tensor, *arguments)
+            shared.add(bool(storages(tensor) & storages(result)))
+            assert not storages(y) & storages(result)
+
+    assert True in shared
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("name", [name for name in BY_HAND["quantizes"] if "." not in name])
+def test_what_quantizes_gives_a_quantized_tensor_and_dequantize_a_new_one(name):
+    further = {
+        "quantize_per_tensor": (0.1, 0, torch.qint8),
+        "quantize_per_channel": (torch.ones(4), torch.zeros(4, dtype=torch.int64), 0, torch.qint8),
+        "quantize_per_tensor_dynamic": (torch.qint8, False),
+    }
+    quantized = getattr(torch, name)(x[0], *further[name])
+
+    assert quantized.is_quantized
+    assert not storages(quantized) & storages(x)
+    assert not storages(quantized) & storages(quantized.dequantize())
+
+
+def test_operators_of_torch_ops_are_known_by_their_schema_and_those_of_aten_by_name():
+    aten = torch.ops.aten
+
+    assert "non_aliasing" in facts_of_operator(aten.mul.Tensor)
+    assert "non_aliasing" in facts_of_operator(aten.relu)
+    assert "non_aliasing" not in facts_of_operator(aten.dequantize.self)
+    assert "non_aliasing" not in facts_of_operator(aten.view.default)
+    assert "non_aliasing" not in facts_of_operator(aten.detach)
+    assert "non_aliasing" in facts_of_operator(torch.ops.quantized.linear)
+    assert "non_aliasing" in facts_of_operator(torch.ops.quantized.add.default)
+    assert "non_aliasing" not in facts_of_operator(torch.ops.quantized.add)  # one overload writes a third argument
+    assert "non_aliasing" in facts_of_operator(torch.ops.prims.sin.default)
+    assert "non_aliasing" not in facts_of_operator(torch.ops.prims.transpose.default)
 
 
 INPLACE_ARGUMENTS: tuple[tuple[Any, ...], ...] = ((), (x,), (2,), (1, 1), (0, torch.zeros(1, dtype=torch.int64), 3.0))
@@ -289,7 +409,18 @@ def test_operands_of_what_is_commutative_may_change_places(name):
 
 
 def test_every_name_written_by_hand_is_one_of_torch_or_python():
-    of_torch = [torch, torch.Tensor, F, torch.fft, torch.autograd.grad_mode, torch.amp.autocast_mode, nn.init, torch._C]
+    of_torch = [
+        torch,
+        torch.autograd.forward_ad,
+        eager_transforms,
+        torch.Tensor,
+        F,
+        torch.fft,
+        torch.autograd.grad_mode,
+        torch.amp.autocast_mode,
+        nn.init,
+        torch._C,
+    ]
     owners = {"": [*of_torch, torch._C._nn, list, dict, set], "operator": [operator], "builtins": [builtins]}
     names = {name for fact, names in BY_HAND.items() if fact != "internal" for name in names}
 

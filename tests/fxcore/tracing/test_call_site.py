@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import os
 import sys
 
+import pytest
 import torch
 from torch import nn
 
 from fxcore import Tracer
-from fxcore.tracing.call_site import is_assertion, is_library_file, unpacked_length, user_frame, user_line
+from fxcore.tracing.call_site import (
+    is_assertion,
+    is_library_file,
+    return_lines,
+    returning_line,
+    unpacked_length,
+    user_frame,
+    user_line,
+)
 
 
 def test_the_innermost_frame_outside_of_fxcore_and_torch_is_the_user_s():
@@ -97,6 +107,126 @@ def test_an_assertion_is_told_from_other_questions():
     exec(ASSERTIONS_AND_OTHERS, {"value": value})
 
     assert value.answers == [True, True, False, False, False, True, True, False, False]
+
+
+RETURNS = """\
+def several(x, flag):
+    if flag:
+        return None
+    for number in range(3):
+        if number == 2:
+            return x + number
+    def inside():
+        return 1
+    return (
+        x,
+        inside,
+    )
+def either(x, flag):
+    return x if flag else x + 1
+def perhaps_a_constant(x, flag):
+    return 1 if flag else x
+def nothing(x):
+    x + 1
+def items(x):
+    yield x
+last = lambda x: x
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("several", (6, 9)),
+        ("either", (14,)),
+        ("perhaps_a_constant", (16,)),
+        ("nothing", ()),
+        ("items", ()),
+        ("last", (21,)),
+    ],
+)
+def test_the_lines_that_return_a_value_are_read_from_the_code(name, lines):
+    names = {}
+    exec(compile(RETURNS, "without_source.py", "exec"), names)
+    code = names[name].__code__
+
+    assert return_lines(code) == lines
+    assert returning_line(code) == {
+        (): f"without_source.py:{code.co_firstlineno}",
+        (6, 9): "without_source.py:6 or 9",
+    }.get(lines, f"without_source.py:{(*lines, 0)[0]}")
+
+
+def returns_from_inside(x):
+    def helper():
+        return 1
+
+    with torch.no_grad():
+        if helper() == 2:
+            return None
+        try:
+            return (
+                x,
+                helper,
+            )
+        finally:
+            helper()
+
+
+def test_the_line_of_a_return_statement_is_read_from_the_source():
+    code = returns_from_inside.__code__
+
+    assert returning_line(code) == f"{__file__}:{code.co_firstlineno + 8}: return ("
+
+
+def returns_an_object(x):
+    y = x + 1
+    return [y, object()]  # this one
+
+
+class Decorated(nn.Module):
+    @torch.no_grad()
+    def forward(self, x):
+        return returns_an_object(x), {1}  # this one
+
+
+class Called:
+    def __call__(self, x):
+        return {x}  # this one
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        returns_an_object,
+        functools.partial(returns_an_object),
+        Decorated(),
+        Called(),
+        Called().__call__,
+        lambda x: object(),  # this one
+    ],
+    ids=["function", "partial", "decorated", "callable", "method", "lambda"],
+)
+def test_the_line_of_an_unsupported_result_is_the_user_s(root):
+    with pytest.raises(NotImplementedError, match="argument of type") as caught:
+        Tracer().trace(root)
+
+    assert f" at {__file__}:" in str(caught.value)
+    assert "# this one, in what the traced function returns" in str(caught.value)
+
+
+def test_the_line_of_an_unsupported_argument_is_the_user_s():
+    def function(x):
+        x = x + 1
+        return x.add(
+            1,
+            object(),
+        )
+
+    with pytest.raises(NotImplementedError, match="argument of type") as caught:
+        Tracer().trace(function)
+
+    assert f" at {__file__}:{function.__code__.co_firstlineno + 2}: return x.add(" in str(caught.value)
 
 
 def helper(x):

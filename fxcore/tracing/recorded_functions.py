@@ -1,0 +1,137 @@
+"""Functions and methods of torch whose argument parser refuses a proxy in place of a number, a size or a type.
+
+Up to some version after 2.6 that parser asks only tensors whether they want to handle the call, so that
+`torch.zeros(3, dtype=x.dtype)`, `torch.narrow(x, 0, 0, n)` and `tensor.view(n, -1)` cannot be recorded. With such a
+torch, every function and method that takes something else than tensors, as their schemas say, is replaced while a
+trace runs by one that calls it and, if it refuses, records the call. With later versions nothing is replaced.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType
+from typing import Any, TypeGuard
+
+import torch
+from torch import overrides
+
+from fxcore.graph import Graph
+from fxcore.tracing.patching import Patcher
+from fxcore.tracing.tracer_base import SymbolicValue
+from fxcore.tracing.wrap import find_symbolic
+
+# Their functions are named after the module: torch.linalg.norm is linalg_norm.
+_FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
+
+# Take sizes one by one, yet every torch refuses a proxy as the first of several: `torch.zeros(n, 3)`.
+TAKE_SIZES_AT_ONCE = frozenset(
+    {"zeros", "ones", "empty", "rand", "randn", "expand", "new_zeros", "new_ones", "new_empty", "resize_"}
+)
+# Look at the value itself: every torch refuses a proxy.
+_LOOK_AT_VALUES = frozenset({"range"})
+# What the argument parser says of a value that is not of the type it wants, as opposed to calls that are wrong anyway.
+_REFUSAL = re.compile(
+    r"\b(Proxy|Attribute|ParameterProxy)\b|received an invalid combination|, not (tuple|list)$"
+    "|expected Tensor as element"
+)
+
+
+class _Argument:
+    """Something that is no tensor and wants to handle the calls that it is given to, as a proxy does."""
+
+    @classmethod
+    def __torch_function__(cls, *call: Any) -> bool:
+        return True
+
+
+@functools.cache
+def are_recorded_by_torch() -> bool:
+    """Tell whether this torch asks every argument, and not only tensors, whether it wants to handle the call."""
+    try:
+        torch.empty(1, dtype=_Argument())  # type: ignore[call-overload]  # that is the question
+    except TypeError:
+        return False
+    return True
+
+
+def patch_recorded(patcher: Patcher) -> None:
+    """Let calls of these functions with a proxy be recorded by the trace of `patcher` where torch refuses them."""
+    if not are_recorded_by_torch():
+        for holder, replacements in _replacements():
+            patcher.replace_all(holder, replacements)
+
+
+def restore_targets(graph: Graph) -> None:
+    """Put the functions themselves where traced code handed on a replacement, which it took from torch."""
+    if not are_recorded_by_torch():
+        for node in graph.nodes:
+            original = getattr(node.target, "replaced_by_trace", None)
+            if original is not None:
+                node.target = original
+
+
+@functools.cache
+def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
+    """Return classes and dicts of globals, each with its functions by name; made once, so that traces share them."""
+    # These keep the functions that they find on first use: let it be torch's own.
+    overrides.get_testing_overrides()
+    overrides.is_tensor_method_or_property(torch.add)
+    names = frozenset(_names_with_other_arguments()) - _LOOK_AT_VALUES
+    found: list[tuple[Any, dict[str, Callable[..., Any]]]] = []
+    functions = {name: getattr(torch, name, None) for name in names}
+    found.append((vars(torch), {name: _recorded(each) for name, each in functions.items() if _is_function(each)}))
+    # Functions in Python call those of torch._C._nn.
+    for members in (vars(torch.nn.functional), vars(torch._C._nn)):
+        built_in = {name: each for name, each in members.items() if _is_built_in(each) and name in names}
+        found.append((members, {name: _recorded(each) for name, each in built_in.items()}))
+    for prefix, module in _FAMILIES.items():
+        built_in = {name: each for name, each in vars(module).items() if prefix + name in names and _is_built_in(each)}
+        found.append((vars(module), {name: _recorded(each) for name, each in built_in.items()}))
+    methods = {name: getattr(torch.Tensor, name, None) for name in names if not name.startswith("__")}
+    found.append((torch.Tensor, {name: _recorded(each, 1) for name, each in methods.items() if callable(each)}))
+    return found
+
+
+def _names_with_other_arguments() -> Iterator[str]:
+    """Yield the names of torch's operators that take something else than tensors."""
+    for schema in torch._C._jit_get_all_schemas():
+        if (
+            not schema.name.startswith("aten::_")
+            and schema.name.startswith("aten::")
+            and any("Tensor" not in str(each.type) for each in schema.arguments)
+        ):
+            yield schema.name.removeprefix("aten::")
+
+
+def _is_built_in(value: object) -> bool:
+    return isinstance(value, BuiltinFunctionType)
+
+
+def _is_function(value: object) -> TypeGuard[Callable[..., Any]]:
+    return _is_built_in(value) or getattr(value, "__module__", None) == "torch.functional"
+
+
+def _recorded(function: Callable[..., Any], first_size: int = 0) -> Callable[..., Any]:
+    is_size_refused = function.__name__ in TAKE_SIZES_AT_ONCE
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            found = find_symbolic((args, kwargs))
+            if found is None or _REFUSAL.search(str(error)) is None:
+                raise
+            if is_size_refused and _begins_with_one(args[first_size:]):
+                raise
+        kind: Any = type(found)
+        return kind.__torch_function__(function, (kind,), args, kwargs)
+
+    call.replaced_by_trace = function  # type: ignore[attr-defined]  # for restore_targets, and proxies that it is given to
+    return call
+
+
+def _begins_with_one(sizes: tuple[Any, ...]) -> bool:
+    return len(sizes) > 1 and isinstance(sizes[0], SymbolicValue)
