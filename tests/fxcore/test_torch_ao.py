@@ -1,4 +1,4 @@
-"""torch.ao's FX quantization and pruning on fxcore: its sources with the import swapped, compared with torch.ao as it is."""
+"""torch.ao's FX quantization and pruning on fxcore, its imports swapped, compared with torch.ao as it is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.ao.quantization.quantize_fx  # before backend_config, which reaches its own parts through it
 from torch import nn
+from torch.ao.quantization import backend_config as backends
 from torch.ao.quantization import (
     default_dynamic_qconfig,
     default_qconfig,
@@ -20,7 +21,6 @@ from torch.ao.quantization import (
     get_default_qat_qconfig_mapping,
     get_default_qconfig_mapping,
 )
-from torch.ao.quantization import backend_config as backends
 from torch.ao.quantization.qconfig_mapping import QConfigMapping
 
 import fxcore
