@@ -306,12 +306,12 @@ def test_model_reports(name):
 # Settings of one's own, and what is kept.
 
 
-class Doubling(nn.Module):
+class Reshaping(nn.Module):
     def forward(self, x):
-        return x * 2
+        return x.reshape(-1, 4)
 
 
-class ObservedDoubling(Doubling):
+class ObservedReshaping(Reshaping):
     @classmethod
     def from_float(cls, module):
         observed = cls()
@@ -319,7 +319,7 @@ class ObservedDoubling(Doubling):
         return observed
 
 
-class QuantizedDoubling(Doubling):
+class QuantizedReshaping(Reshaping):
     @classmethod
     def from_observed(cls, module):
         return cls()
@@ -332,16 +332,16 @@ class Configured(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first, self.doubling, self.last = nn.Linear(4, 4), Doubling(), nn.Linear(4, 4)
+        self.first, self.reshaping, self.last = nn.Linear(4, 4), Reshaping(), nn.Linear(4, 4)
         self.alone, self.opaque = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), LoopOfItsOwn()
 
     def forward(self, x):
-        return self.last(self.opaque(self.alone(self.doubling(self.first(x)))))
+        return self.last(self.opaque(self.alone(self.reshaping(self.first(x)))))
 
 
 class LoopOfItsOwn(nn.Module):
     def forward(self, x):
-        return x if x.sum() > 0 else -x
+        return x if x.shape[0] > 0 else x.relu()
 
 
 def test_custom_standalone_and_untraceable_modules():
@@ -352,7 +352,7 @@ def test_custom_standalone_and_untraceable_modules():
         custom = (
             settings.PrepareCustomConfig()
             .set_standalone_module_name("alone", mapping, inputs, None, None)
-            .set_float_to_observed_mapping(Doubling, ObservedDoubling)
+            .set_float_to_observed_mapping(Reshaping, ObservedReshaping)
             .set_non_traceable_module_classes([LoopOfItsOwn])
             .set_preserved_attributes(["note"])
             .set_input_quantized_indexes([])
@@ -362,7 +362,7 @@ def test_custom_standalone_and_untraceable_modules():
         looks = [seen(module, inputs)]
         converting = (
             settings.ConvertCustomConfig()
-            .set_observed_to_quantized_mapping(ObservedDoubling, QuantizedDoubling)
+            .set_observed_to_quantized_mapping(ObservedReshaping, QuantizedReshaping)
             .set_preserved_attributes(["note"])
         )
         converted = fx.convert_fx(module, convert_custom_config=converting)
