@@ -241,7 +241,8 @@ class Tracer(TracerBase):
             return self.create_node("call_function", kind, items, {})
         if is_kept_as_attribute(a):
             node = self.create_node("get_attr", self._path_of_constant(a), (), {})
-            node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, like others
+            if isinstance(a, torch.Tensor):
+                node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, like others
             return node
         if kind in proxyable_classes:
             path = self.get_fresh_qualname(f"_{kind.__name__}_constant_")

@@ -26,13 +26,14 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
         return tuple([map_aggregate(item, fn) for item in a])
     if kind in PLAIN:
         return fn(a)
-    if isinstance(a, list):
+    # By its type, and not `isinstance`, which asks `__class__`: a library's proxies claim to be what they stand for.
+    if issubclass(kind, list):
         return immutable_list([map_aggregate(item, fn) for item in a])
-    if isinstance(a, dict):
+    if issubclass(kind, dict):
         return immutable_dict([(key, map_aggregate(item, fn)) for key, item in a.items()])
-    if isinstance(a, slice):
+    if kind is slice:
         return slice(map_aggregate(a.start, fn), map_aggregate(a.stop, fn), map_aggregate(a.step, fn))
-    if isinstance(a, tuple):
+    if issubclass(kind, tuple):
         items = [map_aggregate(item, fn) for item in a]
         return kind(*items) if hasattr(a, "_fields") else tuple(items)
     return fn(a)

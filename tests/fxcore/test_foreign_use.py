@@ -472,6 +472,26 @@ def test_the_metadata_that_is_taken_over_is_a_module_variable():
     assert "custom" not in traceback.current_meta
 
 
+def test_a_proxy_that_claims_the_class_of_its_value_is_a_leaf():
+    def leaves(fx):
+        class ValueProxy(fx.Proxy):
+            value = None
+
+            @property
+            def __class__(self):
+                if self.value is None:
+                    raise LookupError("no value is known")
+                return type(self.value)
+
+        proxies = [ValueProxy(node, fx.proxy.TracerBase()) for node in fx.symbolic_trace(Block()).graph.nodes]
+        proxies[0].value = [1, 2]
+        found = []
+        fx.node.map_aggregate((proxies[0], [proxies[1]]), found.append)
+        return [proxy.node.name for proxy in found]
+
+    assert_same(leaves)
+
+
 SAME_NAMES = [
     "graph.map_arg",
     "graph._InsertPoint",
