@@ -63,6 +63,11 @@ def test_false_and_none_go_unsaid_where_they_are_the_default():
     assert config_of(nn.Upsample(scale_factor=2)) == {"scale_factor": "2.0", "mode": '"nearest"'}
 
 
+def test_a_parameter_that_is_kept_under_another_name_is_said_by_it():
+    assert config_of(nn.PairwiseDistance()) == {"eps": "1e-06"}
+    assert config_of(nn.PairwiseDistance(p=3.0)) == {"norm": "3.0", "eps": "1e-06"}
+
+
 def test_a_recurrent_layer_is_described_by_the_constructor_it_hands_its_arguments_to():
     config = config_of(nn.LSTM(2, 3, num_layers=2, batch_first=True))
 
