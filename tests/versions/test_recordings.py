@@ -57,7 +57,10 @@ def surprises(name: str, expected: tuple[str, str | None], obtained: tuple[str, 
             yield f"{what}: no difference, though {known.reason}" if known else f"{what}: a difference"
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[pytest.mark.long] if case.is_long else []) for case in CASES.values()],
+)
 def test_a_golden_of_another_torch_holds_under_this_one(case: RecordedCase):
     if case.is_missing:
         pytest.skip(f"{case.requires} is not installed")
