@@ -48,8 +48,11 @@ class Parameter(NamedTuple):
 
 def recorded_parameters(cls: type) -> tuple[Parameter, ...]:
     """List what a golden says of a class of torch: the parameters in the table, and then those it does not know."""
-    kind = class_name(cls)
-    known, installed = parameters_in_table(kind), _constructor_of(cls)
+    kind, installed = class_name(cls), _constructor_of(cls)
+    known = parameters_in_table(kind)
+    if not known:  # one that is made while running, as for a parametrization, or that a newer torch derives
+        inherited = next(filter(None, (parameters_in_table(class_name(base)) for base in cls.__mro__)), {})
+        known = {name: parameter for name, parameter in inherited.items() if name in installed}
     parameters = [
         Parameter(_KEPT_AS.get((kind, name), name), unsaid, dropped=NEVER if name in installed else default)
         for name, (default, unsaid) in known.items()

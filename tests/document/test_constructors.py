@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from fixtures.torch_versions import TORCH
 from pytest_fxgraph.document import constructors
@@ -41,6 +42,14 @@ def test_where_state_is_made_is_no_configuration():
 
 def test_arguments_that_a_constructor_hands_on_are_those_of_its_base():
     assert names(recorded_parameters(nn.GRU))[:4] == ["mode", "input_size", "hidden_size", "num_layers"]
+
+
+def test_a_class_that_is_made_while_running_says_what_its_base_says():
+    layer = nn.Linear(2, 2)
+    parametrize.register_parametrization(layer, "weight", nn.Identity())
+
+    assert type(layer) is not nn.Linear
+    assert recorded_parameters(type(layer)) == recorded_parameters(nn.Linear)
 
 
 def test_the_table_has_defaults_and_tells_which_go_unsaid():

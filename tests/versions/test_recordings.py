@@ -21,6 +21,7 @@ from fixtures.leaf_modules import (
 )
 from fixtures.recordings import HERE, RECORDED_UNDER, RecordedCase, Recordings, recorded_cases
 from fixtures.torch_differences import DIFFERENCES, difference_between
+from fixtures.torch_versions import TORCH
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.constructors import NEVER, parameters_in_table
 from pytest_fxgraph.document.decoding import decode
@@ -28,6 +29,7 @@ from pytest_fxgraph.document.model import GraphDocument
 
 LEVELS = ("structure", "exact")
 CASES = recorded_cases()
+TORCHES = [(2, 6), (2, 13), (2, 14)]
 RECORDED = Recordings.read().cases
 
 
@@ -64,6 +66,8 @@ def surprises(name: str, expected: tuple[str, str | None], obtained: tuple[str, 
 def test_a_golden_of_another_torch_holds_under_this_one(case: RecordedCase):
     if case.is_missing:
         pytest.skip(f"{case.requires} is not installed")
+    if case.name.startswith("export ") and TORCH not in TORCHES:
+        pytest.skip("what torch.export makes of a model is its own affair in each version: it is known for three")
     obtained = obtained_text(case.name)
 
     for versions, expected in RECORDED[case.name].items():
