@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
+from pytest_fxgraph.document.constructors import NEVER, Parameter
 from pytest_fxgraph.document.effects.profiles import training_matters
 from pytest_fxgraph.document.module_traits import ModuleTraits, traits_of
 from pytest_fxgraph.document.target_names import class_name
@@ -23,7 +24,7 @@ _NOT_ATTRIBUTES = frozenset({"training", "call_super_init", "dump_patches"})
 _DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
 _PLAIN = frozenset({int, bool, float, str, type(None)})
 _INTEGER = frozenset({int})
-_MISSING = object()
+_MISSING = NEVER  # in place of a value that a module does not have
 _WITHOUT_SHARING = 2  # version of the format; in later ones, equal values may have different forms
 
 
@@ -35,7 +36,8 @@ def module_config(
     known = _layer_config(module, traits) if traits.is_layer else None
     if known is not None:
         return known
-    values = _constructor_values(module, traits.parameters) if traits.is_of_torch else _attribute_values(module)
+    values_of = _constructor_values if traits.is_of_torch else _attribute_values
+    values = values_of(module, traits.parameters)
     return tuple([(name, _text_or_type(value, text)) for name, value in values])
 
 
@@ -43,11 +45,11 @@ def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> tuple[tuple[
     """Describe a layer of plain values as the last one with these values was; None for any other."""
     attributes, parameters = module.__dict__, module._parameters
     values = []
-    for name, unsaid in traits.parameters:
+    for name, unsaid, is_new, _ in traits.parameters:
         if name == "bias":
             if name not in parameters:
                 return None
-            values.append(parameters[name] is not None or _goes_without_saying(module, unsaid))
+            values.append(unsaid if is_new else parameters[name] is not None)
             continue
         value = attributes.get(name, _MISSING)
         kind = type(value)
@@ -63,15 +65,18 @@ def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> tuple[tuple[
 def _config_of_values(cls: Any, packed: bytes) -> tuple[tuple[str, str], ...]:
     text = ArgumentTexts(None).text
     pairs = zip(traits_of(cls).parameters, marshal.loads(packed), strict=True)
-    return tuple([(name, text(value)) for (name, unsaid), value in pairs if not _goes_unsaid(value, unsaid)])
+    return tuple([(parameter.name, text(value)) for parameter, value in pairs if not _goes_unsaid(value, parameter)])
 
 
-def _goes_without_saying(module: torch.nn.Module, unsaid: Any) -> bool:
-    """Tell whether a norm says by `affine` that it has no bias: only torch 2.13 and later have a `bias` there, too."""
-    return unsaid is True and module.__dict__.get("affine") is False
+def _goes_unsaid(value: Any, parameter: Parameter) -> bool:
+    """Tell whether a value is the one that goes unsaid; a new parameter may be kept once for each dimension."""
+    unsaid = parameter.unsaid
+    if parameter.is_new and type(value) is tuple and type(unsaid) is not tuple:
+        return bool(value) and all(_is_same(each, unsaid) for each in value)
+    return _is_same(value, unsaid)
 
 
-def _goes_unsaid(value: Any, unsaid: Any) -> bool:
+def _is_same(value: Any, unsaid: Any) -> bool:
     return type(value) is type(unsaid) and bool(value == unsaid)
 
 
@@ -90,33 +95,37 @@ def _text_or_type(value: Any, text: TextOf) -> str:
         return class_name(type(value))
 
 
-def _constructor_values(module: torch.nn.Module, parameters: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _constructor_values(module: torch.nn.Module, parameters: Sequence[Parameter]) -> list[tuple[str, Any]]:
     values = []
     attributes = module.__dict__
-    for name, unsaid in parameters:
+    for parameter in parameters:
+        name = parameter.name
+        if parameter.is_new and name in module._parameters:
+            continue  # whether the tensor is there is said by the state, and so by torches without the parameter
         if name == "bias":
-            value = _has_bias(module) or _goes_without_saying(module, unsaid)
+            value = _has_bias(module, parameter.dropped)
         else:
-            value = attributes[name] if name in attributes else getattr(module, name, _MISSING)
+            value = attributes[name] if name in attributes else getattr(module, name, parameter.dropped)
         # Tensors are state, and modules within have a record of their own.
         if value is _MISSING or isinstance(value, _DESCRIBED_ELSEWHERE):
             continue
-        if not _goes_unsaid(value, unsaid):
+        if not _goes_unsaid(value, parameter):
             values.append((name, value))
     return values
 
 
-def _has_bias(module: torch.nn.Module) -> Any:
+def _has_bias(module: torch.nn.Module, otherwise: Any) -> Any:
     for name in ("bias", "in_proj_bias"):
         value = getattr(module, name, _MISSING)
         if value is not _MISSING:
             return value if isinstance(value, bool) else value is not None
-    return _MISSING
+    return otherwise
 
 
-def _attribute_values(module: torch.nn.Module) -> list[tuple[str, Any]]:
+def _attribute_values(module: torch.nn.Module, new: Sequence[Parameter]) -> list[tuple[str, Any]]:
     names = {name for name, value in vars(module).items() if not name.startswith("_") and _is_plain(value)}
     names |= {name for name in getattr(type(module), "__constants__", ()) if hasattr(module, name)}
+    names -= {each.name for each in new if _goes_unsaid(getattr(module, each.name, _MISSING), each)}
     values = [(name, getattr(module, name)) for name in sorted(names - _NOT_ATTRIBUTES)]
     return [(name, value) for name, value in values if not isinstance(value, _DESCRIBED_ELSEWHERE)]
 

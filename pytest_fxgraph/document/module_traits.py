@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fxcore.operators.table import facts_of_name
+from pytest_fxgraph.document.constructors import Parameter, recorded_parameters
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.target_names import class_name
 
@@ -40,15 +40,10 @@ _DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
 _EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 _ALWAYS_RANDOM = (torch.nn.FractionalMaxPool2d, torch.nn.FractionalMaxPool3d)
 
-# Parameters of constructors that say where and in which precision the state is made; the state itself says the second.
-_NOT_CONFIGURATION = frozenset({"self", "device", "dtype"})
-# In place of a default that no value equals.
-_NEVER = object()
-
 
 @dataclass(frozen=True)
 class ModuleTraits:
-    """Facts about a class of modules; the parameters of its constructor come with the value that goes unsaid."""
+    """Facts about a class of modules."""
 
     kind: str  # qualified name
     is_of_torch: bool
@@ -62,7 +57,7 @@ class ModuleTraits:
     observes: bool  # counts what it sees, training or not
     may_write_buffers: bool  # while it is training
     is_non_aliasing: bool  # its result never shares storage with what it is given, unless it works in place
-    parameters: tuple[tuple[str, Any], ...]
+    parameters: tuple[Parameter, ...]  # of the constructor; of a user's class, those that the table lacks in its base
 
     @cached_property
     def is_inert(self) -> bool:
@@ -98,7 +93,7 @@ def _traits(cls: type) -> ModuleTraits:
         observes=module.startswith("torch.ao."),
         may_write_buffers=not module.startswith("torch.nn.") or cls.__name__.endswith("SpectralNorm"),
         is_non_aliasing=is_of_torch and "non_aliasing" in facts_of_name(f"torch.nn.{cls.__name__}"),
-        parameters=_constructor_parameters(cls) if is_of_torch else (),
+        parameters=recorded_parameters(cls) if is_of_torch else _new_parameters_of_base(cls),
     )
 
 
@@ -108,31 +103,12 @@ def _is_ordinary(cls: type) -> bool:
     return is_known and getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
 
 
-def _constructor_parameters(cls: type) -> tuple[tuple[str, Any], ...]:
-    """List a constructor's parameters; where it only hands on `*args`, those of its bases too."""
-    found: dict[str, inspect.Parameter] = {}
-    for base in cls.__mro__:
-        if base is torch.nn.Module:
-            break
-        if "__init__" not in vars(base):
-            continue
-        parameters = inspect.signature(base.__init__).parameters  # type: ignore[misc]  # of the class, not an instance
-        for name, parameter in parameters.items():
-            if not _takes_any(parameter) and not name.startswith("_"):
-                found.setdefault(name, parameter)
-        if not any(map(_takes_any, parameters.values())):
-            break
-    return tuple((name, _unsaid_value(found[name])) for name in found if name not in _NOT_CONFIGURATION)
-
-
-def _takes_any(parameter: inspect.Parameter) -> bool:
-    return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-
-
-def _unsaid_value(parameter: inspect.Parameter) -> Any:
-    """Give the default that goes unsaid, so that a parameter that a new torch adds does not change every golden."""
-    default = parameter.default
-    return default if default is None or default is False or parameter.kind is parameter.KEYWORD_ONLY else _NEVER
+def _new_parameters_of_base(cls: type) -> tuple[Parameter, ...]:
+    """List what the class of torch that a user's class derives from has of parameters that some torches do not know."""
+    base = next((each for each in cls.__mro__ if each.__module__.startswith("torch.")), torch.nn.Module)
+    if base is torch.nn.Module:  # nearly always
+        return ()
+    return tuple([parameter for parameter in traits_of(base).parameters if parameter.is_new])
 
 
 class CalledModule(NamedTuple):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import enum
 
+import pytest
 import torch
 from torch import nn
 
@@ -62,16 +63,9 @@ def test_false_and_none_go_unsaid_where_they_are_the_default():
     assert config_of(nn.Upsample(scale_factor=2)) == {"scale_factor": "2.0", "mode": '"nearest"'}
 
 
-def test_a_parameter_that_a_newer_torch_adds_by_keyword_goes_unsaid_at_its_default():
-    class Norm(nn.BatchNorm1d):
-        def __init__(self, num_features, *, flavour="plain"):
-            super().__init__(num_features)
-            self.flavour = flavour
-
-    Norm.__module__ = "torch.nn.modules.batchnorm"
-
-    assert config_of(Norm(2)) == {"num_features": "2"}
-    assert config_of(Norm(2, flavour="sweet")) == {"num_features": "2", "flavour": '"sweet"'}
+def test_a_parameter_that_is_kept_under_another_name_is_said_by_it():
+    assert config_of(nn.PairwiseDistance()) == {"eps": "1e-06"}
+    assert config_of(nn.PairwiseDistance(p=3.0)) == {"norm": "3.0", "eps": "1e-06"}
 
 
 def test_a_recurrent_layer_is_described_by_the_constructor_it_hands_its_arguments_to():
@@ -116,9 +110,79 @@ def test_the_training_flag_is_kept_where_it_may_matter():
     assert training_flag(OfTheUser().eval()) is False
 
 
-def test_a_norm_without_affine_says_nothing_of_its_bias_since_only_some_torches_ask_for_one():
-    assert config_of(nn.GroupNorm(1, 3, affine=False))["affine"] == "False"
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_norm_says_of_its_bias_what_a_torch_without_that_parameter_says(affine):
     norms = nn.InstanceNorm1d, nn.BatchNorm1d, nn.SyncBatchNorm
-    for norm in (nn.GroupNorm(1, 3, affine=False), nn.InstanceNorm1d(3), *[kind(3, affine=False) for kind in norms]):
+
+    for norm in (nn.GroupNorm(1, 3, affine=affine), *[kind(3, affine=affine) for kind in norms]):
+        assert config_of(norm).get("affine", "False") == str(affine)
         assert "bias" not in config_of(norm)
+
+
+def test_a_bias_that_all_torches_know_is_said():
     assert config_of(nn.LayerNorm(3, bias=False))["bias"] == "False"
+
+
+class PoolToCome(nn.Module):
+    """AvgPool2d as a torch to come may have it: in another order, with two parameters more, without two."""
+
+    __module__ = "torch.nn.modules.pooling"
+    __qualname__ = "AvgPool2d"
+
+    def __init__(self, kernel_size, padding=0, stride=None, pace=1, ceil_mode=True, *, flavour="plain"):
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, stride or kernel_size, padding
+        self.pace, self.ceil_mode, self.flavour = (pace, pace), ceil_mode, flavour
+
+    def forward(self, x):
+        return nn.functional.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
+
+
+@pytest.fixture
+def newer(monkeypatch):
+    """Put the pool of a torch to come in place of the installed one."""
+    monkeypatch.setattr(nn, "AvgPool2d", PoolToCome)
+    return PoolToCome
+
+
+INSTALLED = nn.AvgPool2d(2, padding=1)
+OF_INSTALLED = {"kernel_size": "2", "stride": "2", "padding": "1", "count_include_pad": "True"}
+
+
+def test_what_only_another_torch_knows_goes_unsaid_at_its_default(newer):
+    assert config_of(newer(2, padding=1, ceil_mode=False)) == OF_INSTALLED
+
+
+def test_the_installed_torch_says_the_same():
+    assert config_of(INSTALLED) == OF_INSTALLED
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ({"pace": 2}, {"pace": "(2, 2)"}),
+        ({"flavour": "sweet"}, {"flavour": '"sweet"'}),
+        ({"padding": 1}, {"padding": "1"}),
+    ],
+)
+def test_what_is_not_at_its_default_is_said_by_each_torch_that_knows_it(newer, argument, said):
+    default, other = config_of(newer(2)), config_of(newer(2, **argument))
+
+    assert dict(other.items() - default.items()) == said
+
+
+def test_a_default_that_a_newer_torch_has_changed_is_a_difference(newer):
+    assert config_of(newer(2, padding=1)) == {**OF_INSTALLED, "ceil_mode": "True"}
+
+
+def test_a_class_that_derives_from_one_of_torch_says_nothing_of_what_only_some_torches_know(newer):
+    class Derived(newer):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.size = 3
+
+    default = config_of(Derived(2))
+
+    assert (default["size"], default["padding"]) == ("3", "0")
+    assert default.keys() == {"size", "kernel_size", "stride", "padding", "ceil_mode"}
+    assert config_of(Derived(2, pace=3)) == {**default, "pace": "(3, 3)"}
