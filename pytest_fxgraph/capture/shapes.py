@@ -50,6 +50,8 @@ def record_shapes(
     values = _values_of_a_run(graph_module, example_inputs, example_kwargs or {})
     for node, meta in zip(graph_module.graph.nodes, values, strict=True):
         node.meta.update(meta)
+        if "tensor_meta" in meta:
+            node.meta.pop("val", None)  # of the inputs that the graph was captured with, and read first
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ _DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
 _PLAIN = frozenset({int, bool, float, str, type(None)})
 _INTEGER = frozenset({int})
 _MISSING = object()
+_DEEPEST_DATA = 20
 _WITHOUT_SHARING = 2  # version of the format; in later ones, equal values may have different forms
 
 
@@ -115,7 +116,8 @@ def _has_bias(module: torch.nn.Module) -> Any:
 
 
 def _attribute_values(module: torch.nn.Module) -> list[tuple[str, Any]]:
-    names = {name for name, value in vars(module).items() if not name.startswith("_") and _is_plain(value)}
+    attributes = vars(module).items()
+    names = {name for name, value in attributes if not name.startswith("_") and (_is_plain(value) or _is_data(value))}
     names |= {name for name in getattr(type(module), "__constants__", ()) if hasattr(module, name)}
     values = [(name, getattr(module, name)) for name in sorted(names - _NOT_ATTRIBUTES)]
     return [(name, value) for name, value in values if not isinstance(value, _DESCRIBED_ELSEWHERE)]
@@ -125,3 +127,23 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | enum.Enum)
+
+
+_KINDS_OF_DATA = (bool, int, float, complex, enum.Enum, torch.dtype, torch.device)
+
+
+def _is_data(value: Any, depth: int = 0) -> bool:
+    """Tell whether a value is plain data, or a container of plain data: what a golden tells of a user's module."""
+    if value is None or isinstance(value, _KINDS_OF_DATA):
+        return True
+    if depth > _DEEPEST_DATA:
+        return False
+    if isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    elif isinstance(value, dict):
+        if not all(isinstance(key, str) or _is_data(key, depth + 1) for key in value):
+            return False
+        value = value.values()
+    elif not isinstance(value, (tuple, list, set, frozenset)):
+        return False
+    return all(_is_data(item, depth + 1) for item in value)

@@ -141,9 +141,10 @@ def _own_name(target: Any, module: str, name: str) -> str:
     if isinstance(owner, type):
         return f"{class_name(owner)}.{name}"
     qualified = getattr(target, "__qualname__", name)
-    # A method of a class written in C is bound to that class, and its module is the class's.
     bound_to = getattr(target, "__self__", None)
-    if not module and isinstance(bound_to, type):
+    # A method of a class written in C is bound to that class, and its module is the class's. One that is inherited,
+    # such as `apply` of an autograd.Function, calls itself by the class that defines it, and does what its class says.
+    if isinstance(bound_to, type) and (not module or isinstance(target, types.MethodType)):
         return f"{class_name(bound_to)}.{name}"
     module = module or type(target).__module__
     return f"{PUBLIC_NAME_OF_MODULE.get(module, module)}.{qualified}"
