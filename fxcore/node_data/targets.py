@@ -46,7 +46,12 @@ def qualified_name(func: Callable[..., Any]) -> str:
 
 
 def _find_qualified_name(func: Any) -> str:
-    name = str(func.__name__)
+    name = getattr(func, "__name__", None)
+    if not isinstance(name, str):
+        raise CodeGenerationError(
+            f"{type(func).__name__!r} object has no attribute '__name__', so generated code cannot call it by a name; "
+            "define a function with `def` that makes this call, and let the graph call that"
+        )
     if getattr(builtins, name, None) is func:
         return name
     if _is_tensor_method(func, name):

@@ -38,6 +38,16 @@ def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphM
     return found if isinstance(found, fxcore.GraphModule) else trace(found)
 
 
+def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
+    """Return the graph of a subject as `to_graph_module` does, to be asked for operators.
+
+    Of an exported program that is the graph as it is: with its parameters as inputs, nothing added for its checks.
+    """
+    if _is_one_of(subject, _EXPORTED):
+        return interop.from_torch(subject.graph_module)
+    return to_graph_module(subject, adapt)
+
+
 def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:
     """Return the graph of a subject as `to_graph_module` does, only to be read, not to be run; this is faster."""
     found = _graph_or_model(subject, adapt)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from pytest_fxgraph.document.literals import bytes_text, complex_text, float_text, int_text, string_text
+from pytest_fxgraph.document.operator_kinds import operator_name
 from pytest_fxgraph.document.target_names import TargetNames, class_name
 from pytest_fxgraph.document.tensor_texts import inline_tensor_text
 from pytest_fxgraph.errors import DocumentError
@@ -163,7 +164,7 @@ class ArgumentTexts:
             return f"TreeSpec({structure_text(value, self.text)})"
         if isinstance(value, _SYMBOLS):
             return f"{kind}({string_text(str(value))})"
-        if callable(value) and isinstance(getattr(value, "__name__", None), str):
+        if callable(value) and (isinstance(getattr(value, "__name__", None), str) or operator_name(value)):
             return self.names.name(value)
         if not _has_own_text(type(value)):
             raise DocumentError(f"an object of type {kind} has no text that is the same in every run")

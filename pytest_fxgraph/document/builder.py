@@ -47,13 +47,14 @@ class _Options:
     constants: str
     sources: bool
     own_name: OwnName | None
-    meta: tuple[str, ...]
+    meta: Sequence[str]
 
     def __post_init__(self) -> None:
         if self.constants not in CONSTANT_LEVELS:
-            raise DocumentError(
-                f"constants={self.constants!r} is not known; choose one of {', '.join(CONSTANT_LEVELS)}"
-            )
+            known = ", ".join(CONSTANT_LEVELS)
+            raise DocumentError(f"constants={self.constants!r} is not known; choose one of {known}")
+        if isinstance(self.meta, str) or not all(isinstance(key, str) for key in self.meta):
+            raise DocumentError(f'meta={self.meta!r} is no tuple of names; write meta=("partition_tag",)')
 
 
 def build_document(
@@ -71,7 +72,7 @@ def build_document(
     the graph calls; None leaves the name to us. `meta` names metadata of nodes that is to be part of the document.
     What has no stable text, and metadata that no node has, is a DocumentError.
     """
-    options = _Options(constants, sources, own_name, tuple(meta))
+    options = _Options(constants, sources, own_name, meta)
     with gc_paused():  # none of tens of thousands of fresh records is garbage
         return _DocumentBuilder(graph_module, options, depth=1).only_document()
 
@@ -86,7 +87,7 @@ def build_document_of_graph(
     meta: Sequence[str] = (),
 ) -> GraphDocument:
     """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`."""
-    options = _Options(constants, sources, own_name, tuple(meta))
+    options = _Options(constants, sources, own_name, meta)
     with gc_paused():
         return _DocumentBuilder(root, options, depth=1, graph=graph).only_document()
 

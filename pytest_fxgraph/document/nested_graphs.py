@@ -10,7 +10,7 @@ import torch
 
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
 from pytest_fxgraph.document.literals import bytes_text
-from pytest_fxgraph.document.module_traits import traits_of
+from pytest_fxgraph.document.module_traits import Attributes, parts_of, traits_of
 
 # What executorch's LoweredBackendModule has, and whatever is made like it: the graph, and what a backend made of it.
 _DELEGATE = ("original_module", "backend_id", "processed_bytes", "compile_specs")
@@ -84,6 +84,37 @@ def _spec_text(spec: Any, texts: ArgumentTexts) -> str:
 
 def _digest(raw: Any) -> str:
     return f"sha256={hashlib.sha256(bytes(raw)).hexdigest()}"
+
+
+def graphs_in(graph: Any, attributes: Attributes) -> Iterator[tuple[str, Any]]:
+    """List the graph modules that run as part of a graph, once each, by path; those inside of them are not listed.
+
+    They are called, handed to an operator that calls them, given to a backend, or inside a leaf module.
+    """
+    seen: set[int] = set()
+    for node in graph.nodes:
+        if node.op in ("call_module", "get_attr"):
+            module = attributes.at(node.target)
+            if isinstance(module, torch.nn.Module) and not (traits_of(type(module)).is_layer and not module._modules):
+                for path, inner in _graphs_at(str(node.target), module):
+                    if id(inner) not in seen:
+                        seen.add(id(inner))
+                        yield path, inner
+
+
+def _graphs_at(path: str, module: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+    told: tuple[str, ...] = ()
+    for place, part in parts_of(path, module):
+        if place.startswith(told) and told:
+            continue
+        graph = delegated_graph(part) if is_delegate(part) else part if is_graph_module(part) else None
+        if graph is not None:
+            told += (f"{place}.",)
+            yield place, graph
+            if place == path:
+                return
+        else:
+            yield from graphs_in_attributes(place, part)
 
 
 def graphs_in_attributes(path: str, module: torch.nn.Module) -> Iterator[tuple[str, Any]]:

@@ -93,6 +93,7 @@ def test_a_module_of_the_user_is_described_by_public_plain_attributes_and_declar
 
     assert config_of(OfTheUser()) == {
         "is_causal": "True",
+        "items": "[1]",
         "label": '"kept, because it is declared constant"',
         "mode": mode,
         "nothing": "None",
