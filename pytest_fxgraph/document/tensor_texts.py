@@ -31,7 +31,7 @@ def tensor_text(tensor: Any) -> str:
     """
     sizes = tensor.shape
     try:
-        strides = tensor.stride()
+        strides = tensor.stride() if tensor.layout is torch.strided else ()
     except (TypeError, AttributeError, RuntimeError, NotImplementedError):
         strides = strides_of_metadata(tensor)
     try:
