@@ -46,7 +46,7 @@ def test_metadata_of_shape_propagation_tells_the_layout_too():
 
 
 def test_symbolic_layouts_are_written_without_guards():
-    program = export(Transposed(), (torch.ones(8, 2),), dynamic_shapes=({0: Dim("rows")},))
+    program = export(Transposed(), (torch.ones(8, 2),), dynamic_shapes=({0: Dim("rows")},), strict=False)
     (node,) = [node for node in program.graph.nodes if node.op == "call_function"]
     guards = len(node.meta["val"].fake_mode.shape_env.guards)
 
