@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from fxcore.codegen.codegen import PythonCode
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
-from fxcore.errors import GraphArgumentError, GraphError
+from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError
 from fxcore.graph import Graph
 from fxcore.lazy_forward import (
     ForwardDescriptor,
@@ -174,8 +174,15 @@ class GraphModule(nn.Module):
 
     @property
     def code(self) -> str:
-        """The source of `forward`, as of the last `recompile()`."""
-        return self._code
+        """The source of `forward`, as of the last `recompile()`.
+
+        Raises what writing it raised; for an AttributeError, CodeGenerationError (a RuntimeError): nn.Module would say
+        that the module has no code.
+        """
+        try:
+            return self._code
+        except AttributeError as error:
+            raise CodeGenerationError(f"cannot write the code of this {type(self).__name__}: {error}") from error
 
     @property
     def _code(self) -> str:

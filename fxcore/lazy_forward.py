@@ -80,7 +80,11 @@ class LazyForward:
     def _write(self) -> None:
         graph, self._graph = self._graph, None
         if graph is not None:
-            self._code = graph.python_code(root_module="self")
+            try:
+                self._code = graph.python_code(root_module="self")
+            except Exception as error:
+                self._failure = error  # for who reads it again
+                raise
 
     def _write_before_change(self) -> None:
         _OUTDATED.add(self)

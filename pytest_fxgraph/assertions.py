@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.capture.subjects import to_graph_module, to_graph_with_operators
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.builder import build_document
@@ -119,11 +119,14 @@ def assert_ops(
     targets, forbidden, sequence = dict(count or {}), tuple(absent), tuple(in_order)
     if not (targets or forbidden or sequence) and only_from is None:
         raise GateError("assert_ops was asked nothing; say count=, absent=, in_order= or only_from=")
-    operators = OpsQuery(to_graph_module(subject))
+    operators = OpsQuery(to_graph_with_operators(subject))
     for target, expected in targets.items():
         obtained = operators.count(target)
         if obtained != expected:
-            raise AssertionError(f"{name_of_target(target)} is called {obtained} times, expected {expected}")
+            raise AssertionError(
+                f"{name_of_target(target)} is called {obtained} times, expected {expected}; "
+                f"the graph calls {operators.summary()}"
+            )
     if forbidden:
         operators.absent(*forbidden)
     if sequence:

@@ -80,21 +80,29 @@ def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
     _require_torch("fx_transform")
     from pytest_fxgraph.transform.fixture import TransformCheck
 
-    return TransformCheck(**_numeric_settings(request.node), **_session_arguments(request.node))
+    own_name = _own_names(request.node.ihook)
+    return TransformCheck(**_numeric_settings(request.node), **_session_arguments(request.node), own_name=own_name)
 
 
 @pytest.fixture(scope="session")
-def fx_ops(request: pytest.FixtureRequest) -> Callable[[Any], OpsQuery]:
+def fx_ops(request: pytest.FixtureRequest) -> Callable[..., OpsQuery]:
     """Ask for operators of a graph: fx_ops(subject).count(torch.relu), .absent(...), .in_order(...), .only_from(...).
 
-    Targets are functions, classes of modules, names of methods, and globs such as "aten.batch_norm*".
+    Targets are functions, operators, classes of modules, names of methods, and globs such as "aten.batch_norm*".
+    Graphs inside the graph are looked into; fx_ops(subject, recursive=False) leaves them out.
     """
     _require_torch("fx_ops")
-    from pytest_fxgraph.capture.subjects import to_graph_module
+    from pytest_fxgraph.capture.subjects import to_graph_with_operators
     from pytest_fxgraph.ops import OpsQuery
 
     hook = request.config.hook.pytest_fxgraph_adapt
-    return lambda subject: OpsQuery(to_graph_module(subject, lambda obj: hook(obj=obj)))
+    own_name = _own_names(request.config.hook)
+
+    def query(subject: Any, *, recursive: bool = True) -> OpsQuery:
+        graph = to_graph_with_operators(subject, lambda obj: hook(obj=obj))
+        return OpsQuery(graph, recursive=recursive, own_name=own_name)
+
+    return query
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +141,12 @@ def _require_torch(fixture: str) -> None:
         '(pip install "torch>=2.6"), or skip these tests with pytest.importorskip("torch")',
         pytrace=False,
     )
+
+
+def _own_names(hooks: Any) -> Callable[[Any], str | None] | None:
+    """Return the way to ask the hooks for the name of a function; None, which is faster, where there are none."""
+    hook = hooks.pytest_fxgraph_target_name
+    return (lambda target: hook(target=target)) if hook.get_hookimpls() else None
 
 
 def _numeric_settings(item: pytest.Item) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
 
 @pytest.hookspec(firstresult=True)
 def pytest_fxgraph_target_name(target: Any) -> str | None:
-    """Return the name under which goldens write a function or operator that a graph calls.
+    """Return the name under which goldens write, and `fx_ops` finds, a function or operator that a graph calls.
 
-    Called by `fx_golden`, once for each function or operator of a graph, also for those that are arguments; not for
-    methods and modules, which are written by name and path. The first answer that is not None is used. Two functions
-    with one name are the same function to a golden.
+    Called by `fx_golden`, `fx_ops` and `fx_transform`, once for each function or operator of a graph, also for those
+    that are arguments; not for methods and modules, which are written by name and path. The first answer that is not
+    None is used. Two functions with one name are the same function to a golden.
 
     :param target: the function or operator.
     :returns: a name that is the same in every run; None for the name that it has without this hook. Anything else is a

@@ -1,76 +1,145 @@
-"""Targets, by which a user names operators: a function, a module class, a method name, a glob over full names."""
+"""Targets, by which a user names operators: a function, an operator, a module class, a method name, a glob."""
 
 from __future__ import annotations
 
 import difflib
 import functools
+import importlib.util
 import operator
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import nn
-from torch._ops import OpOverload, OpOverloadPacket
 
-import fxcore
+from pytest_fxgraph.document.module_traits import Attributes
+from pytest_fxgraph.document.nested_graphs import graphs_in, is_graph_module
+from pytest_fxgraph.document.operator_kinds import is_packet, operator_name, packet_name
 from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, class_name
 from pytest_fxgraph.errors import DocumentError, GateError
 
 CALLS = ("call_function", "call_method", "call_module")
+# Where operators of torch have other names; that executorch is not loaded does not make its names wrong.
+_DIALECTS = ("edge",)
+_SHOWN = 12
+
+OwnName = Callable[[Any], "str | None"]
 
 
 class TargetError(GateError, ValueError):
     """A target that can match no operator, so that asking for it always gives the same answer."""
 
 
-def call_nodes(graph_module: fxcore.GraphModule) -> list[fxcore.Node]:
-    """Return the nodes of a graph that call something."""
-    return [node for node in graph_module.graph.nodes if node.op in CALLS]
+@dataclass(frozen=True)
+class OperatorCall:
+    """A node that calls something, and the names by which a glob can match it; the first is the one to show."""
+
+    node: Any
+    path: str  # of the nested graph that the node is in, with a slash at its end; "" for the outermost
+    names: tuple[str, ...]
+    module: nn.Module | None = field(default=None, repr=False)  # that is called
+
+    @property
+    def place(self) -> str:
+        """Name the node, with the graph that it is in."""
+        return f"{self.path}{self.node.name}"
 
 
-def names_of_call(node: fxcore.Node, graph_module: fxcore.GraphModule) -> tuple[str, ...]:
-    """Return the full names that a glob can match for a call; the first is the one to show."""
+def operator_calls(graph_module: Any, *, recursive: bool = True, own_name: OwnName | None = None) -> list[OperatorCall]:
+    """List the calls of a graph in order; with `recursive`, those of the graphs inside it after it, each graph once.
+
+    `own_name` is asked first for the names of functions, as pytest_fxgraph_target_name is. A call of a module that is
+    itself a graph is no operator where that graph is looked into.
+    """
+    names = TargetNames(repr, own_name)
+    found: list[OperatorCall] = []
+    seen: set[int] = set()
+
+    def visit(module: Any, path: str) -> None:
+        if id(module) in seen:
+            return
+        seen.add(id(module))
+        attributes = Attributes(module)
+        for node in module.graph.nodes:
+            if node.op in CALLS:
+                call = _call(node, path, attributes, names)
+                if not (recursive and call.module is not None and is_graph_module(call.module)):
+                    found.append(call)
+        for place, inner in graphs_in(module.graph, attributes) if recursive else ():
+            visit(inner, f"{path}{place}/")
+
+    visit(graph_module, "")
+    return found
+
+
+def _call(node: Any, path: str, attributes: Attributes, names: TargetNames) -> OperatorCall:
     if node.op == "call_method":
-        return (str(node.target),)
+        return OperatorCall(node, path, (str(node.target),))
     if node.op == "call_module":
-        kind = type(graph_module.get_submodule(str(node.target)))
-        return (class_name(kind), f"{kind.__module__}.{kind.__qualname__}")
+        module = attributes.at(str(node.target))
+        kind = type(module)
+        return OperatorCall(node, path, (class_name(kind), f"{kind.__module__}.{kind.__qualname__}"), module)
+    target = node.target
+    spelled = (packet_name(target), f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', '')}")
+    return OperatorCall(node, path, (_name(target, names), *[name for name in spelled if name]))
+
+
+def _name(target: Any, names: TargetNames) -> str:
     try:
-        name = TargetNames(repr).name(node.target)
+        return names.name(target)
     except DocumentError:
-        name = repr(node.target)
-    return (name, f"{getattr(node.target, '__module__', '')}.{getattr(node.target, '__qualname__', '')}")
+        return repr(target)
 
 
-def matches(target: Any, node: fxcore.Node, graph_module: fxcore.GraphModule) -> bool:
-    """Tell whether a node's call matches a target."""
+def matches(target: Any, call: OperatorCall) -> bool:
+    """Tell whether a call matches a target."""
+    node = call.node
     if isinstance(target, str):
         if _is_method_name(target):
-            return node.op == "call_method" and node.target == target
-        return any(fnmatchcase(name, target) for name in names_of_call(node, graph_module))
+            return bool(node.op == "call_method" and node.target == target)
+        return any(fnmatchcase(name, target) for name in call.names)
     if node.op == "call_module":
-        return isinstance(target, type) and isinstance(graph_module.get_submodule(str(node.target)), target)
-    if isinstance(target, OpOverloadPacket) and isinstance(node.target, OpOverload):
-        return node.target.overloadpacket is target
-    return node.op == "call_function" and node.target is target
+        return isinstance(target, type) and isinstance(call.module, target)
+    if node.op != "call_function":
+        return False
+    if node.target is target or _is_applied(target, node.target):
+        return True
+    name = operator_name(target)
+    if name is None:
+        return False
+    return bool(name == (packet_name(node.target) if is_packet(target) else operator_name(node.target)))
 
 
-def validate_target(target: Any, graph_module: fxcore.GraphModule) -> None:
-    """Raise TargetError (a ValueError) if a target can match no operator, as far as that can be known."""
+def _is_applied(target: Any, called: Any) -> bool:
+    """Tell whether a target is the class of an autograd.Function whose `apply` is called."""
+    return isinstance(target, type) and getattr(called, "__self__", None) is target
+
+
+def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnName | None = None) -> None:
+    """Raise TargetError (a ValueError) if a target can match no operator that exists, naming the nearest that do."""
     if isinstance(target, nn.Module):
         raise TargetError(f"an operator is named by its class, not by a module: write {type(target).__name__}")
     if not isinstance(target, str):
         if not callable(target):
             raise TargetError(f"no operator can be named by {target!r}: give a function, a module class or a name")
         return
-    if any(matches(target, node, graph_module) for node in call_nodes(graph_module)) or _could_match(target):
+    calls = list(calls)
+    if any(matches(target, call) for call in calls) or _could_match(target, own_name):
         return
-    near = _names_near(target)
+    called = list(dict.fromkeys(call.names[0] for call in calls))
+    near = _names_near(target, called)
     hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
     what = "a method of Tensor" if _is_method_name(target) else "the name of any operator known here"
-    raise TargetError(f"{target!r} could never match: it is not {what}{hint}")
+    raise TargetError(f"{target!r} could never match: it is not {what}{hint} {_what_is_called(called)}".rstrip())
+
+
+def _what_is_called(names: list[str]) -> str:
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return f"(the graph calls {shown})" if names else "(the graph calls nothing)"
 
 
 def name_of_target(target: Any) -> str:
@@ -79,38 +148,60 @@ def name_of_target(target: Any) -> str:
         return target
     if isinstance(target, type):
         return class_name(target)
-    try:
-        return TargetNames(repr).name(target)
-    except DocumentError:
-        return repr(target)
+    return _name(target, TargetNames(repr))
 
 
 def as_targets(targets: Any) -> list[Any]:
     """Return one target, or several, as a list."""
-    if isinstance(targets, (str, type)) or not isinstance(targets, Iterable) or isinstance(targets, OpOverloadPacket):
+    if isinstance(targets, (str, type)) or not isinstance(targets, Iterable) or is_packet(targets):
         return [targets]
     return list(targets)
 
 
+# Which names exist.
+
+
 @functools.cache
-def _known_names() -> tuple[str, ...]:
-    """Return the sorted names of torch's operators, functions, methods and modules, and of Python's operators."""
+def _names_of_torch() -> tuple[str, ...]:
+    """Return the names of torch's functions, methods and modules, and of Python's operators."""
     names = {f"operator.{name}" for name in dir(operator) if not name.startswith("_")}
     names |= {name for name in dir(torch.Tensor) if not name.startswith("_")}
     names |= {f"torch.nn.{name}" for name, value in vars(nn).items() if isinstance(value, type)}
     for module in PUBLIC_MODULES:
         names |= {f"{module}.{name}" for name, value in vars(sys.modules[module]).items()
                   if callable(value) and not name.startswith("_")} if module in sys.modules else set()  # fmt: skip
-    names |= {name.replace("::", ".") for name in torch._C._dispatch_get_all_op_names()}
-    names |= {f"{name}.default" for name in names if name.startswith("aten.") and name.count(".") == 1}
     return tuple(sorted(names))
 
 
-def _names_near(target: str) -> list[str]:
+def _names_of_operators() -> Iterator[str]:
+    """Yield the names of all operators that are registered now, those of libraries too, with and without overload."""
+    for name in torch._C._dispatch_get_all_op_names():
+        plain = name.replace("::", ".")
+        yield plain
+        if plain.count(".") == 1:
+            yield f"{plain}.default"
+        else:
+            yield plain.rpartition(".")[0]
+    for name in getattr(torch._ops, "_higher_order_ops", ()):
+        yield f"higher_order.{name}"
+
+
+def _known_names() -> list[str]:
+    return [*_names_of_torch(), *dict.fromkeys(_names_of_operators())]
+
+
+def _names_near(target: str, called: Iterable[str]) -> list[str]:
     """Find names that may have been meant: the same name in a module, torch's own first, then similar names."""
-    same = sorted((name for name in _known_names() if name.endswith(f".{target}")), key=_rank)[:3]
-    alike = difflib.get_close_matches(target, _known_names(), n=3, cutoff=0.7)
-    return same + [name for name in alike if name not in same]
+    dialect, _, rest = target.partition(".")
+    if dialect in _DIALECTS and rest:
+        return [f"{dialect}.{name}" for name in _names_near(rest, ()) if not name.startswith(("torch.", "operator."))]
+    known = _known_names()
+    same = sorted((name for name in known if name.endswith(f".{target}")), key=_rank)[:3]
+    plain = target.rstrip("*?")
+    home = plain.rpartition(".")[0]
+    beside = [f"{home}.{name}" for name in vars(sys.modules[home])] if home in sys.modules else []
+    alike = difflib.get_close_matches(plain, [*called, *beside, *known], n=3, cutoff=0.7)
+    return same + [name for name in dict.fromkeys(alike) if name not in same]
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -123,11 +214,43 @@ def _is_method_name(target: str) -> bool:
     return target.isidentifier()
 
 
-def _could_match(target: str) -> bool:
-    if any(fnmatchcase(name, target) for name in _known_names()):
-        return True
+def _could_match(target: str, own_name: OwnName | None) -> bool:
+    """Tell whether an operator of this name exists, be it that this graph does not call it."""
     if _is_method_name(target):
         return hasattr(torch.Tensor, target)
-    root = target.partition(".")[0]
-    # What a package of the user's holds, and which of it is wrapped, cannot be told from outside.
-    return any(sign in root for sign in "*?[") is False and root in sys.modules and root not in ("torch", "operator")
+    if any(fnmatchcase(name, target) for name in _known_names()):
+        return True
+    dialect, _, rest = target.partition(".")
+    if dialect in _DIALECTS and any(fnmatchcase(name, rest) for name in _names_of_operators()):
+        return True
+    if "<" in target:
+        return True  # of what is local to a function, nobody has a list
+    if dialect in sys.modules:
+        return _is_in_a_package(target)
+    # Names that hooks give can be of any form; others begin with a package that is loaded.
+    return own_name is not None or (any(sign in dialect for sign in "*?[") and _is_in_a_package(target))
+
+
+def _is_in_a_package(target: str) -> bool:
+    """Tell whether a loaded module has something callable by a name that the target matches."""
+    literal = re.split(r"[*?\[]", target, maxsplit=1)[0]
+    for name, module in list(sys.modules.items()):
+        if module is None or not (literal.startswith(f"{name}.") or name.startswith(literal)):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if callable(value) and _is_named(f"{name}.{attribute}", value, target):
+                return True
+    # A module that is there and that nobody has imported yet.
+    home = literal.rpartition(".")[0]
+    try:
+        return home not in sys.modules and "." in home and importlib.util.find_spec(home) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_named(name: str, value: Any, target: str) -> bool:
+    if fnmatchcase(name, target):
+        return True
+    if not isinstance(value, type) or not target.startswith(f"{name}."):
+        return False
+    return any(fnmatchcase(f"{name}.{method}", target) for method in dir(value))

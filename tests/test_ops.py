@@ -10,6 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
+from fixtures.lowered import EdgeOpOverloadPacket, edge_graph, with_delegate
+from pytest_fxgraph.capture.subjects import to_graph_with_operators
 from pytest_fxgraph.operator_patterns import TargetError
 from pytest_fxgraph.ops import OpsQuery
 
@@ -104,3 +106,135 @@ def test_only_what_the_list_names_may_be_called(query):
 
 def test_globs_over_packages_of_the_users_are_taken_at_their_word(query):
     query.absent("numpy.fft.*")
+
+
+class Branches(nn.Module):
+    """Takes one of two branches."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)) + 1
+
+
+def nested_graph() -> fxcore.GraphModule:
+    graph = fxcore.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.sin, (graph.call_module("inner", (x,)),)))
+    root = nn.Module()
+    root.inner = fxcore.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+    return fxcore.GraphModule(root, graph)
+
+
+def test_graphs_inside_the_graph_are_looked_into_unless_told_not_to():
+    gm = nested_graph()
+
+    assert OpsQuery(gm).counts() == {"torch.sin": 1, "torch.nn.ReLU": 1, "torch.nn.Tanh": 1}
+    assert OpsQuery(gm, recursive=False).count(nn.ReLU) == 0
+    with pytest.raises(
+        AssertionError, match=r"torch.nn.ReLU must be absent, and 1 nodes .*: inner/_0 \(torch.nn.ReLU\)"
+    ):
+        OpsQuery(gm).absent(nn.ReLU)
+
+
+def test_a_graph_that_is_called_twice_counts_once():
+    gm = nested_graph()
+    gm.inner_again = gm.inner
+    with gm.graph.inserting_after(next(iter(gm.graph.nodes))) as _:
+        gm.graph.call_module("inner_again", (next(iter(gm.graph.nodes)),))
+
+    assert OpsQuery(gm).count(nn.ReLU) == 1
+
+
+def test_branches_delegates_and_exported_programs_are_looked_into():
+    program = torch.export.export(Branches(), (torch.ones(2),))
+    query = OpsQuery(to_graph_with_operators(program))
+    delegate = OpsQuery(with_delegate(torch.export.export(nn.ReLU(), (torch.ones(2),))))
+
+    assert query.count("aten.sin*") == query.count(torch.ops.aten.cos) == query.count("higher_order.cond") == 1
+    assert delegate.count("aten.relu") == 1
+    assert delegate.counts() == {"fixtures.lowered.call_delegate": 1, "aten.relu.default": 1}
+
+
+EDGE = EdgeOpOverloadPacket(torch.ops.aten.sin)
+
+
+@pytest.mark.parametrize(
+    ("target", "count"),
+    [
+        ("edge.aten.sin*", 1),
+        ("edge.aten.sin", 1),
+        ("edge.aten.sin.default", 1),
+        ("edge.*", 2),
+        (EDGE, 1),
+        (EDGE.default, 1),
+        ("edge.aten.tanh*", 0),
+        ("aten.sin*", 0),
+        (torch.ops.aten.sin, 0),
+        (torch.ops.aten.sin.default, 0),
+    ],
+)
+def test_operators_of_a_dialect_are_named_as_they_are_written(target, count):
+    assert OpsQuery(edge_graph("sin", "cos")).count(target) == count
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+
+def test_a_function_with_a_gradient_of_its_own_is_named_by_its_class():
+    graph = fxcore.Graph()
+    graph.output(graph.call_function(Double.apply, (graph.placeholder("x"),)))
+    query = OpsQuery(fxcore.GraphModule({}, graph))
+
+    assert query.count(Double) == query.count(f"{__name__}.Double.apply") == query.count("*.Double.apply") == 1
+
+
+@torch.library.custom_op("fx_ops_test::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@pytest.mark.parametrize("target", ["fx_ops_test.twice", "fx_ops_test.twice*", twice, torch.ops.fx_ops_test.twice])
+def test_operators_of_a_library_are_known_by_name(query, target):
+    assert query.count(target) == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "near"),
+    [
+        ("fx_ops_test.twise", "'fx_ops_test.twice'"),
+        ("edge.aten.sinn*", "'edge.aten.sin'"),
+        ("numpy.ffft.*", ""),
+        ("acme.kernels.*", ""),
+        (f"{__name__}.Doubled.*", ""),
+        ("torch.nn.Conv4d", "'torch.nn.Conv"),
+    ],
+)
+def test_a_name_of_nothing_is_refused_with_the_nearest_and_what_the_graph_calls(query, target, near):
+    with pytest.raises(TargetError) as caught:
+        query.absent(target)
+
+    assert near in str(caught.value)
+    assert "(the graph calls torch.nn.Conv2d, " in str(caught.value)
+
+
+def test_what_a_hook_calls_an_operator_is_its_name():
+    def named(target):
+        return "acme.rectify" if target is torch.relu else None
+
+    query = OpsQuery(fxcore.symbolic_trace(Small()), own_name=named)
+
+    assert query.count("acme.*") == query.count("acme.rectify") == query.count(torch.relu) == 1
+    assert query.count("torch.relu") == 0
+    query.absent("acme.other*")
+
+
+def test_failures_and_the_query_itself_list_what_is_called(query):
+    listed = "operator.add x2, torch.nn.Conv2d x1"
+
+    assert listed in repr(query)
+    with pytest.raises(AssertionError, match=r"the graph calls operator.add x2, torch.nn.Conv2d x1"):
+        query.absent(torch.relu)
+    with pytest.raises(AssertionError, match=r"the graph calls operator.add x2, torch.nn.Conv2d x1"):
+        query.only_from([nn.Conv2d])

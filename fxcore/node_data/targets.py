@@ -22,6 +22,9 @@ _REACHABLE_TORCH = re.compile(r"^torch(?:\.(?!_dynamo\.|_inductor\.)[^.]+)*$").f
 _PUBLIC_FUNCTIONAL = {"_ScalingType": "ScalingType", "_SwizzleType": "SwizzleType"}
 
 
+_FUNCTION_META = type(torch.autograd.Function)
+
+
 def is_from_torch(obj: Any) -> bool:
     """Tell whether generated code can reach `obj` by its full name with `import torch` alone."""
     module_name = getattr(obj, "__module__", None)
@@ -46,7 +49,12 @@ def qualified_name(func: Callable[..., Any]) -> str:
 
 
 def _find_qualified_name(func: Any) -> str:
-    name = str(func.__name__)
+    name = getattr(func, "__name__", None)
+    if not isinstance(name, str):
+        raise CodeGenerationError(
+            f"{type(func).__name__!r} object has no attribute '__name__', so generated code cannot call it by a name; "
+            "define a function with `def` that makes this call, and let the graph call that"
+        )
     if getattr(builtins, name, None) is func:
         return name
     if _is_tensor_method(func, name):
@@ -88,6 +96,8 @@ def _module_of(func: Callable[..., Any]) -> str:
     for place in (torch, torch.nn.functional):
         if getattr(place, func.__name__, None) is func:
             return place.__name__
+    if isinstance(getattr(func, "__self__", None), _FUNCTION_META):
+        return "torch.autograd.function"  # as it says itself in older releases of torch, where it is no builtin
     raise CodeGenerationError(
         f"cannot find module for {func!r}: it says none, and neither torch nor torch.nn.functional has it; "
         "wrap it in a function of a module of your own"

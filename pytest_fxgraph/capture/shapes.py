@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
+from pytest_fxgraph.capture.untraceable import refuse_untraceable_parts
 from pytest_fxgraph.errors import CaptureError, InputsError
 from pytest_fxgraph.rng import generators_kept
 
@@ -50,6 +51,8 @@ def record_shapes(
     values = _values_of_a_run(graph_module, example_inputs, example_kwargs or {})
     for node, meta in zip(graph_module.graph.nodes, values, strict=True):
         node.meta.update(meta)
+        if "tensor_meta" in meta:
+            node.meta.pop("val", None)  # of the inputs that the graph was captured with, and read first
 
 
 @contextlib.contextmanager
@@ -74,6 +77,7 @@ def _values_of_a_run(
     graph_module: fxcore.GraphModule, example_inputs: object, example_kwargs: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     positional = () if example_inputs is None else positional_arguments(example_inputs, "example_inputs")
+    refuse_untraceable_parts(graph_module)
     copied, arguments = _detached_copy(graph_module, _in_order(graph_module, positional, example_kwargs))
     for node in copied.graph.nodes:
         for key in _RECORDED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -12,6 +12,7 @@ import fxcore
 from fxcore import interop
 from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing import trace, trace_to_read
+from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import SubjectError
 
 # Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
@@ -22,6 +23,9 @@ _OF_TORCH = {
     ("torch.fx.graph", "Graph"),
     ("torch.export.exported_program", "ExportedProgram"),
 }
+_EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
+# Modules of torch.export that are run by graphs, and whose own forward is an interpreter.
+_INTERPRETED = {("torch.export.unflatten", "UnflattenedModule"), ("torch.export.unflatten", "InterpreterModule")}
 
 
 def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphModule:
@@ -32,6 +36,16 @@ def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphM
     """
     found = _graph_or_model(subject, adapt)
     return found if isinstance(found, fxcore.GraphModule) else trace(found)
+
+
+def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
+    """Return the graph of a subject as `to_graph_module` does, to be asked for operators.
+
+    Of an exported program that is the graph as it is: with its parameters as inputs, nothing added for its checks.
+    """
+    if _is_one_of(subject, _EXPORTED):
+        return interop.from_torch(subject.graph_module)
+    return to_graph_module(subject, adapt)
 
 
 def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:
@@ -68,17 +82,21 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
         return subject
     if isinstance(subject, fxcore.Graph):
         return _module_around(subject)
-    if _is_of_torch(subject):
+    if _is_one_of(subject, _INTERPRETED):
+        return fxcore.GraphModule(subject, interop.from_torch(subject.graph))
+    if _is_one_of(subject, _OF_TORCH):
         owner = getattr(subject, "owning_module", None)
         is_of_owner = owner is not None and getattr(owner, "graph", None) is subject
         converted = interop.from_torch(owner if is_of_owner else subject)
+        if isinstance(converted, fxcore.GraphModule) and _is_one_of(subject, _EXPORTED):
+            converted.meta[RANGES] = dict(subject.range_constraints)
         return converted if isinstance(converted, fxcore.GraphModule) else _module_around(converted)
     return None
 
 
-def _is_of_torch(subject: Any) -> bool:
+def _is_one_of(subject: Any, classes: Set[tuple[str, str]]) -> bool:
     # By name: importing torch.fx and torch.export to ask isinstance would cost a second for those who use neither.
-    return any((base.__module__, base.__qualname__) in _OF_TORCH for base in type(subject).__mro__)
+    return any((base.__module__, base.__qualname__) in classes for base in type(subject).__mro__)
 
 
 def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:

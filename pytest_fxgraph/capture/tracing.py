@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import difflib
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -15,10 +16,12 @@ from pytest_fxgraph.capture.random_constants import trace_reproducibly
 from pytest_fxgraph.capture.shapes import record_shapes
 from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.capture.untraceable import refuse_untraceable, refuse_untraceable_parts
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.rng import generators_kept
 
 _Function = Callable[..., Any]
+_MOST_PATHS = 8
 
 
 def trace_to_read(model: Any) -> TracedGraph:
@@ -26,6 +29,8 @@ def trace_to_read(model: Any) -> TracedGraph:
 
     Raises CaptureError as `trace` does.
     """
+
+    refuse_untraceable(model)
 
     def traced_once() -> TracedGraph:
         return _trace_once(model, _Tracer((), record_sources=False), None, {}, runs=False)
@@ -60,10 +65,13 @@ def trace(
     With `example_inputs` every node has the shape and dtype of its value in its meta. Raises CaptureError, with the
     user's line, if tracing fails or a random number was drawn that makes the graph differ in every run.
     """
+    refuse_untraceable(model)
+    leaves = _as_tuple(leaf_modules)
+    _check_leaves(model, leaves)
     functions, builtins_by_name = _functions_to_wrap(model, _as_tuple(wrap))
 
     def traced_once() -> TracedGraph:
-        tracer = _tracer(_as_tuple(leaf_modules), functions, record_sources=True)
+        tracer = _tracer(leaves, functions, record_sources=True)
         return _trace_once(model, tracer, concrete_args, builtins_by_name, runs=True)
 
     graph_module: fxcore.GraphModule = trace_reproducibly(name_of(model), traced_once).root
@@ -86,6 +94,7 @@ def _trace_once(
             with _builtins_in_globals(_globals_of(model), builtins_by_name):
                 graph = tracer.trace(model, concrete_args)
         except Exception as error:
+            refuse_untraceable_parts(model)
             raise CaptureError(describe_failure(model, error)) from error
         if not runs and not _constants_added(model, tracer, before):
             return TracedGraph(graph, tracer.root, None if tracer.record_sources else model)
@@ -106,12 +115,6 @@ class _LeafTracer(_Tracer):
 
     def __init__(self, leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> None:
         super().__init__(functions, record_sources=record_sources)
-        for leaf in leaves:
-            if not isinstance(leaf, (type, str)):
-                raise CaptureError(
-                    f"leaf_modules: expected classes and module paths, got {leaf!r}; "
-                    "write the module's class, or its path such as 'encoder.block1'"
-                )
         self._leaf_classes = tuple(leaf for leaf in leaves if isinstance(leaf, type))
         self._leaf_paths = frozenset(leaf for leaf in leaves if isinstance(leaf, str))
 
@@ -120,6 +123,36 @@ class _LeafTracer(_Tracer):
         if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
             return True
         return super().is_leaf_module(m, module_qualified_name)
+
+
+def _check_leaves(model: Any, leaves: tuple[Any, ...]) -> None:
+    """Raise CaptureError for what is neither a class nor the path of a module that the model has."""
+    for leaf in leaves:
+        if not isinstance(leaf, (type, str)):
+            raise CaptureError(
+                f"leaf_modules: expected classes and module paths, got {leaf!r}; "
+                "write the module's class, or its path such as 'encoder.block1'"
+            )
+    paths = [leaf for leaf in leaves if isinstance(leaf, str)]
+    if not paths:
+        return
+    if not isinstance(model, nn.Module):
+        raise CaptureError(
+            f"leaf_modules: {paths[0]!r} is the path of a module, and {name_of(model)} is a function, which has none; "
+            "write the module's class"
+        )
+    known = [path for path, _ in model.named_modules(remove_duplicate=False) if path]
+    for path in paths:
+        if path not in known:
+            near = difflib.get_close_matches(path, known, n=3, cutoff=0.5)
+            found = f"did you mean {', '.join(map(repr, near))}?" if near else _paths_text(known)
+            raise CaptureError(f"leaf_modules: {name_of(model)} has no module at {path!r}; {found}")
+
+
+def _paths_text(paths: list[str]) -> str:
+    shown = ", ".join(map(repr, paths[:_MOST_PATHS]))
+    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+    return f"its modules are at {shown}{more}" if paths else "it has no modules inside it"
 
 
 def _tracer(leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> _Tracer:

@@ -17,8 +17,8 @@ MOST_RECORDS = 2600
 
 # Fields in the order in which a reader is told of them.
 _FIELDS = (
-    *("default", "target", "args", "kwargs", "kind", "config", "training", "value"),
-    *("requires_grad", "persistent", "same_as", "content", "graph", "notes"),
+    *("default", "target", "args", "kwargs", "meta", "kind", "config", "training", "value"),
+    *("requires_grad", "persistent", "same_as", "storage", "content", "graph", "notes"),
 )
 
 

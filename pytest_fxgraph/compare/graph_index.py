@@ -114,6 +114,10 @@ def _label_and_inputs(node: NodeRecord, positions: Mapping[str, int]) -> tuple[L
         rest, names = _without_names(text, positions)
         kwargs.append((keyword, rest))
         read += names
+    for key, text in node.meta:
+        rest, names = _without_names(text, positions)
+        kwargs.append((f"meta {key}", rest))  # no keyword has a blank in it
+        read += names
     return (node.op, node.target, tuple(args), tuple(kwargs)), read
 
 

@@ -11,6 +11,7 @@ from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.exact import exact_difference
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.ops import ops_difference
+from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
 from pytest_fxgraph.compare.signature import signature_difference
 from pytest_fxgraph.compare.structure import structure_difference
 from pytest_fxgraph.document.model import GraphDocument
@@ -41,6 +42,7 @@ def compare_documents(
     """
     compare = comparison_at(level)
     with _garbage_collection_paused():
+        expected, obtained = with_facts_of_both(expected, obtained)
         if normalize and level in ("structure", "ops"):
             expected, obtained = normalized_spelling(expected), normalized_spelling(obtained)
         if commutative and level in ("structure", "ops"):

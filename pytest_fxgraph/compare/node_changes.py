@@ -99,8 +99,9 @@ class NodeComparison:
             return
         self._listed.append((position, partner))
         node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]
-        shows_op = node.op != obtained.op
-        records = [_call_record(each, shows_op) if is_changed else {} for each in (self._renamed(node), obtained)]
+        shows_op, shows_meta = node.op != obtained.op, bool(node.meta or obtained.meta)
+        pair = self._renamed(node), obtained
+        records = [_call_record(each, shows_op, shows_meta) if is_changed else {} for each in pair]
         for record, value in zip(records, values, strict=False):
             record["value"] = value
         # At least so many changes deepdiff will find, so that it is not asked for more than are listed.
@@ -144,7 +145,8 @@ class NodeComparison:
     def _renamed(self, node: NodeRecord) -> NodeRecord:
         args = tuple(rename_references(text, self._names) for text in node.args)
         kwargs = tuple((keyword, rename_references(text, self._names)) for keyword, text in node.kwargs)
-        return replace(node, args=args, kwargs=kwargs)
+        meta = tuple((key, rename_references(text, self._names)) for key, text in node.meta)
+        return replace(node, args=args, kwargs=kwargs, meta=meta)
 
     def _changed_value(self, position: int, partner: int, is_changed: bool) -> tuple[str | None, ...]:
         """Return both values where they differ by themselves; what follows from something listed is only counted."""
@@ -198,9 +200,10 @@ def _in_reading_order(alignment: Alignment) -> list[tuple[int, int]]:
     return order
 
 
-def _call_record(node: NodeRecord, shows_op: bool) -> dict[str, Any]:
+def _call_record(node: NodeRecord, shows_op: bool, shows_meta: bool = False) -> dict[str, Any]:
     target = f"{node.op} {node.target}" if shows_op else node.target
-    return {"target": target, "args": list(node.args), "kwargs": dict(node.kwargs)}
+    record = {"target": target, "args": list(node.args), "kwargs": dict(node.kwargs)}
+    return {**record, "meta": dict(node.meta)} if shows_meta else record
 
 
 def _field_change(about: Change, found: FieldChange) -> Change:

@@ -126,6 +126,7 @@ def _state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
             "same_as": sharing.get(path),
             # Of several names of one tensor, the one that was met first has the content.
             "content": by_path.get(record.same_as or "", record).content,
+            "storage": by_path.get(record.same_as or "", record).storage,
         }
         for path, record in by_path.items()
     }

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from pytest_fxgraph.document.literals import bytes_text, complex_text, float_text, int_text, string_text
+from pytest_fxgraph.document.operator_kinds import operator_name
 from pytest_fxgraph.document.target_names import TargetNames, class_name
 from pytest_fxgraph.document.tensor_texts import inline_tensor_text
 from pytest_fxgraph.errors import DocumentError
@@ -44,6 +45,7 @@ class ArgumentTexts:
         self.references: dict[Any, str] = {}
         self.names = TargetNames(self.text, own_name)
         self._constants = constants
+        self._node_type = node_type
         self._writers: dict[type, Writer] = dict(self._plain_writers())
         if node_type is not None:
             self._writers[node_type] = self._reference
@@ -55,6 +57,17 @@ class ArgumentTexts:
         if writer is None:
             writer = self._writers[kind] = self._writer_for(kind)
         return writer(value)
+
+    def text_with(self, value: Any, reference: Callable[[Any], str]) -> str:
+        """Write a value with references to nodes written otherwise; what else is written is the same."""
+        node_type = self._node_type
+        if node_type is None:
+            return self.text(value)
+        self._writers[node_type] = reference
+        try:
+            return self.text(value)
+        finally:
+            self._writers[node_type] = self._reference
 
     def _plain_writers(self) -> dict[type, Writer]:
         return {
@@ -151,7 +164,7 @@ class ArgumentTexts:
             return f"TreeSpec({structure_text(value, self.text)})"
         if isinstance(value, _SYMBOLS):
             return f"{kind}({string_text(str(value))})"
-        if callable(value) and isinstance(getattr(value, "__name__", None), str):
+        if callable(value) and (isinstance(getattr(value, "__name__", None), str) or operator_name(value)):
             return self.names.name(value)
         if not _has_own_text(type(value)):
             raise DocumentError(f"an object of type {kind} has no text that is the same in every run")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,9 +13,19 @@ import torch
 from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
-from pytest_fxgraph.document.module_config import TextOf, module_config, training_flag
+from pytest_fxgraph.document.exported_ranges import range_notes
+from pytest_fxgraph.document.model import FACTS, GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.module_config import module_config, training_flag
+from pytest_fxgraph.document.module_hooks import hook_config
 from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
+from pytest_fxgraph.document.nested_graphs import (
+    attribute_of,
+    delegate_config,
+    delegated_graph,
+    graphs_in_attributes,
+    is_delegate,
+    is_graph_module,
+)
 from pytest_fxgraph.document.origins import Origins, unread_frame
 from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import LEVELS as CONSTANT_LEVELS
@@ -23,22 +35,46 @@ from pytest_fxgraph.errors import DocumentError
 GRAPH_MODULE = "GraphModule"  # whoever's: torch.fx makes a class for each graph
 MOST_NESTED_GRAPHS = 50
 _NAME = re.compile(r"\w+\Z")
+_NAMELESS_REMEDY = "define a function with `def` that makes this call, and let the graph call that"
 
 OwnName = Callable[[Any], "str | None"]
 
 
+@dataclass(frozen=True)
+class _Options:
+    """What is asked of a document and of those of the graphs in it."""
+
+    constants: str
+    sources: bool
+    own_name: OwnName | None
+    meta: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if self.constants not in CONSTANT_LEVELS:
+            known = ", ".join(CONSTANT_LEVELS)
+            raise DocumentError(f"constants={self.constants!r} is not known; choose one of {known}")
+        if isinstance(self.meta, str) or not all(isinstance(key, str) for key in self.meta):
+            raise DocumentError(f'meta={self.meta!r} is no tuple of names; write meta=("partition_tag",)')
+
+
 def build_document(
-    graph_module: Any, *, constants: str = "exact", sources: bool = True, own_name: OwnName | None = None
+    graph_module: Any,
+    *,
+    constants: str = "exact",
+    sources: bool = True,
+    own_name: OwnName | None = None,
+    meta: Sequence[str] = (),
 ) -> GraphDocument:
     """Describe a graph module of fxcore or torch.fx as plain data, the same in every run, process and torch version.
 
     `constants` says how much of constant tensors is kept: "exact", "close" or "shape". Without `sources` the lines
     of the model's source are left out, which is faster. `own_name` is asked first for the names of functions that
-    the graph calls; None leaves the name to us. What has no stable text is a DocumentError.
+    the graph calls; None leaves the name to us. `meta` names metadata of nodes that is to be part of the document.
+    What has no stable text, and metadata that no node has, is a DocumentError.
     """
-    _check_level(constants)
+    options = _Options(constants, sources, own_name, meta)
     with gc_paused():  # none of tens of thousands of fresh records is garbage
-        return _DocumentBuilder(graph_module, constants, sources, own_name, depth=1).only_document()
+        return _DocumentBuilder(graph_module, options, depth=1).only_document()
 
 
 def build_document_of_graph(
@@ -48,39 +84,18 @@ def build_document_of_graph(
     constants: str = "exact",
     sources: bool = True,
     own_name: OwnName | None = None,
+    meta: Sequence[str] = (),
 ) -> GraphDocument:
     """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`."""
-    _check_level(constants)
+    options = _Options(constants, sources, own_name, meta)
     with gc_paused():
-        return _DocumentBuilder(root, constants, sources, own_name, depth=1, graph=graph).only_document()
-
-
-def _check_level(constants: str) -> None:
-    if constants not in CONSTANT_LEVELS:
-        raise DocumentError(f"constants={constants!r} is not known; choose one of {', '.join(CONSTANT_LEVELS)}")
-
-
-def is_graph_module(value: Any) -> bool:
-    """Tell whether a module is run by a graph of its own, whoever made it."""
-    if not isinstance(value, torch.nn.Module):
-        return False
-    if "graph" not in value.__dict__ and traits_of(type(value)).is_layer:
-        return False  # the ordinary case; asking on would be slow
-    return hasattr(getattr(value, "graph", None), "nodes")
+        return _DocumentBuilder(root, options, depth=1, graph=graph).only_document()
 
 
 class _DocumentBuilder:
     """Writes the document of one graph; nested graphs have a builder of their own."""
 
-    def __init__(
-        self,
-        graph_module: Any,
-        constants: str,
-        sources: bool,
-        own_name: OwnName | None,
-        depth: int,
-        graph: Any = None,
-    ) -> None:
+    def __init__(self, graph_module: Any, options: _Options, depth: int, graph: Any = None) -> None:
         if graph is None and not is_graph_module(graph_module):
             raise DocumentError(
                 f"cannot write down an object of type {type(graph_module).__name__}: it has no graph; "
@@ -92,21 +107,22 @@ class _DocumentBuilder:
             )
         self._module = graph_module
         self._graph = graph_module.graph if graph is None else graph
-        self._constants = constants
-        self._sources = sources
-        self._own_name = own_name
+        self._options = options
         self._depth = depth
         self._nodes = list(self._graph.nodes)
         node_type = type(self._nodes[0]) if self._nodes else None
-        self._texts = ArgumentTexts(node_type, constants, own_name)
+        self._texts = ArgumentTexts(node_type, options.constants, options.own_name)
         self._attributes = Attributes(graph_module)
         self._called = self._called_modules()
+        self._positions = {node: position for position, node in enumerate(self._nodes)} if options.meta else {}
         self._effects = EffectTexts(node_type, self._attribute, self._called)
 
     def only_document(self) -> GraphDocument:
         """Write the document, and keep nothing of the graph, so that no cycle is left to the garbage collector."""
         try:
-            return self.document()
+            document = self.document()
+            _check_metadata(self._options.meta, document, self._nodes)
+            return document
         finally:
             del self._effects
             self._texts.references.clear()
@@ -115,38 +131,68 @@ class _DocumentBuilder:
     def document(self) -> GraphDocument:
         """Write the document."""
         called = self._called.values()
-        state = StateRecords(self._attributes, self._constants, self._texts.text)
+        state = StateRecords(self._attributes, self._options.constants, self._texts.text)
         for node in self._nodes:
             if node.op == "get_attr":
                 self._attribute(node.target)
                 state.add_attribute(node.target, bool(node.meta.get("is_constant", False)))
         for each in called:
-            if each.graph is None:
+            if each.graph is None and (each.traits.is_layer or not is_delegate(each.module)):
                 state.add_module(each.path, each.module)
         nodes = tuple(self._records())
         return GraphDocument(
             nodes=nodes,
-            modules=tuple(_module_records(called, self._texts.text)),
+            modules=tuple(self._module_records()),
             state=state.records(),
             code=_tidy(self._code()),
             torch_version=str(torch.__version__),
-            notes=structure_notes(self._graph, self._texts.text),
+            notes=(*structure_notes(self._graph, self._texts.text), *range_notes(self._module, nodes)),
+            facts=FACTS if self._depth == 1 else (),
         )
 
     def _code(self) -> str:
-        is_of_module = getattr(self._module, "graph", None) is self._graph
-        return str(self._module.code if is_of_module else self._graph.python_code("self").src)
+        try:
+            if getattr(self._module, "graph", None) is self._graph and hasattr(type(self._module), "code"):
+                return str(attribute_of(self._module, "code"))
+            return str(self._graph.python_code("self").src)
+        except AttributeError as error:
+            raise DocumentError(
+                f"cannot write down the code of this {type(self._module).__name__}: {error}; "
+                "mend what generates it, or the target that has no name"
+            ) from error
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
         effects = self._effects.of(self._nodes, targets)
-        origins = Origins(self._sources)
+        sources, asked = self._options.sources, self._options.meta
+        origins = Origins(sources)
         scope_of, source_of = origins.scope, origins.source
         for node, target, arg, kwarg, effect in zip(self._nodes, targets, args, kwargs, effects, strict=True):
             value = None if unread_frame(node) is not None else value_of(node.meta)
             scope = scope_of(node)
-            source = source_of(node) if self._sources else None
-            yield NodeRecord(node.name, node.op, target, arg, kwarg, value, effect, scope, source)
+            source = source_of(node) if sources else None
+            meta = self._metadata(node) if asked else ()
+            yield NodeRecord(node.name, node.op, target, arg, kwarg, value, effect, scope, source, meta)
+
+    def _metadata(self, node: Any) -> tuple[tuple[str, str], ...]:
+        """Write the metadata that was asked for and that a node has; it may name nodes up to this one."""
+        texts, references, positions = self._texts, self._texts.references, self._positions
+        own = positions[node]
+        found = []
+        for key in self._options.meta:
+            if key not in node.meta:
+                continue
+            try:
+                # A reference to itself would be a circle, one to a later node could not be read back.
+                text = texts.text_with(node.meta[key], lambda other: _earlier(other, own, positions, references))
+            except (DocumentError, RecursionError) as error:
+                reason = error if isinstance(error, DocumentError) else "it is nested too deep, or holds itself"
+                raise DocumentError(
+                    f"cannot write down metadata {key!r} of node {node.name!r}: {reason}; "
+                    "keep plain values there, or leave it out of meta="
+                ) from None
+            found.append((key, text))
+        return tuple(found)
 
     def _calls(self) -> tuple[list[str], list[tuple[str, ...]], list[tuple[tuple[str, str], ...]]]:
         """Write targets and arguments node by node, so that only earlier nodes can be referred to."""
@@ -155,6 +201,11 @@ class _DocumentBuilder:
         text, name_of, names = texts.text, texts.names.name, set()
         for node in self._nodes:
             target, values, by_keyword = node.target, node.args, node.kwargs
+            if type(target) is functools.partial:
+                raise DocumentError(
+                    f"cannot write down the target of node {node.name!r}: a functools.partial has no name by which "
+                    f"code could call it; {_NAMELESS_REMEDY}"
+                )
             try:
                 targets.append(target if type(target) is str else name_of(target))
                 args.append((text(values[0]),) if len(values) == 1 else tuple([text(value) for value in values]))
@@ -177,10 +228,10 @@ class _DocumentBuilder:
         parts += [(f"argument {key!r}", value) for key, value in node.kwargs.items()]
         blamed = next((name for name, value in parts if self._fails(value)), "the target")
         reason = "it is nested too deep, or holds itself" if isinstance(error, RecursionError) else str(error)
-        return DocumentError(
-            f"cannot write down {blamed} of node {node.name!r} ({node.op}): {reason}; "
-            "use plain values, an enum or a dataclass, or make the value an attribute of the module"
-        )
+        remedy = "use plain values, an enum or a dataclass, or make the value an attribute of the module"
+        if blamed == "the target":
+            remedy = _NAMELESS_REMEDY
+        return DocumentError(f"cannot write down {blamed} of node {node.name!r} ({node.op}): {reason}; {remedy}")
 
     def _fails(self, value: Any) -> bool:
         try:
@@ -200,58 +251,126 @@ class _DocumentBuilder:
             if path not in called:
                 module = self._attribute(path)
                 if op == "call_module" or isinstance(module, torch.nn.Module):
-                    called[path] = CalledModule(path, module, traits_of(type(module)), self._document_of(module))
+                    traits = traits_of(type(module))
+                    is_layer = traits.is_layer and "graph" not in module.__dict__  # the ordinary case
+                    called[path] = CalledModule(path, module, traits, None if is_layer else self._document_of(module))
         return called
 
     def _document_of(self, module: Any) -> GraphDocument | None:
-        """Document a module that is itself a graph."""
+        """Document a module that is itself a graph, or that holds the graph which a backend was given."""
+        if is_delegate(module):
+            module = delegated_graph(module)
         if not is_graph_module(module):
             return None
-        return _DocumentBuilder(module, self._constants, self._sources, self._own_name, self._depth + 1).document()
+        return _DocumentBuilder(module, self._options, self._depth + 1).document()
 
     def _attribute(self, path: str) -> Any:
         try:
             return self._attributes.at(path)
         except AttributeError:
             reader = next((node.name for node in self._nodes if node.target == path), path)
+            self._raise_error_of_property(path, reader)
             raise DocumentError(
                 f"cannot write down node {reader!r}: the graph's module has no attribute {path!r}; "
                 "add it to the module, or erase the node"
             ) from None
+
+    def _raise_error_of_property(self, path: str, reader: str) -> None:
+        """Raise DocumentError if a path ends at a property that is there and raises AttributeError itself."""
+        parent, _, name = path.rpartition(".")
+        owner = self._attribute(parent)
+        own = getattr(type(owner), name, None)
+        if isinstance(own, property) and own.fget is not None:
+            try:
+                own.fget(owner)
+            except AttributeError as error:
+                raise DocumentError(
+                    f"cannot write down node {reader!r}: the property {name!r} of {type(owner).__name__} raised "
+                    f"AttributeError: {error}"
+                ) from error
+
+    def _module_records(self) -> list[ModuleRecord]:
+        """Describe called modules and the modules inside them, in the order of the calls."""
+        records: dict[str, ModuleRecord] = {}
+        first_paths: dict[int, str] = {}
+        for path, module, traits, graph in self._called.values():
+            first = first_paths.setdefault(id(module), path)
+            if graph is not None or (not traits.is_layer and is_delegate(module)):
+                records[path] = self._graph_record(path, module, first, graph)
+                continue
+            if path not in records:
+                records[path] = self._record(path, module, traits, first)
+            if module._modules or not traits.is_layer:
+                self._add_parts(path, module, records, first_paths)
+        return list(records.values())
+
+    def _add_parts(
+        self, leaf_path: str, leaf: torch.nn.Module, records: dict[str, ModuleRecord], first_paths: dict[int, str]
+    ) -> None:
+        """Describe what is inside a module that runs as one node, graphs in full."""
+        told_by_graphs: tuple[str, ...] = ()
+        for path, module in parts_of(leaf_path, leaf):
+            if path.startswith(told_by_graphs) or (path in records and path != leaf_path):
+                continue
+            first = first_paths.setdefault(id(module), path)
+            if path != leaf_path and (is_delegate(module) or is_graph_module(module)):
+                told_by_graphs += (f"{path}.",)
+                records[path] = self._graph_record(path, module, first, self._graph_of_part(module, first == path))
+                continue
+            if path != leaf_path:
+                records[path] = self._record(path, module, traits_of(type(module)), first)
+            for place, inner in graphs_in_attributes(path, module):
+                first = first_paths.setdefault(id(inner), place)
+                records[place] = self._graph_record(place, inner, first, self._graph_of_part(inner, first == place))
+
+    def _graph_of_part(self, module: torch.nn.Module, is_first: bool) -> GraphDocument | None:
+        return self._document_of(module) if is_first else None
+
+    def _record(self, path: str, module: torch.nn.Module, traits: ModuleTraits, first: str) -> ModuleRecord:
+        training = None if traits.is_inert else training_flag(module)
+        config = module_config(module, self._texts.text, traits)
+        if module._forward_hooks or module._forward_pre_hooks:
+            config += self._hooks(module)
+        return ModuleRecord(path, traits.kind, config, training, None if first == path else first)
+
+    def _graph_record(
+        self, path: str, module: torch.nn.Module, first: str, graph: GraphDocument | None
+    ) -> ModuleRecord:
+        kind, config = GRAPH_MODULE, self._hooks(module)
+        if is_delegate(module):
+            kind, config = traits_of(type(module)).kind, delegate_config(module, self._texts) + config
+        if first != path:
+            return ModuleRecord(path, kind, config, same_as=first)
+        return ModuleRecord(path, kind, config, graph=graph)
+
+    def _hooks(self, module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
+        return hook_config(module, self._texts.names.name)
+
+
+def _earlier(other: Any, own: int, positions: Mapping[Any, int], references: Mapping[Any, str]) -> str:
+    """Write a reference in a node's metadata."""
+    if positions.get(other, len(positions)) > own:
+        raise DocumentError(f"it refers to {other.name!r}, which does not come before the node")
+    return "this" if positions[other] == own else references[other]
+
+
+def _check_metadata(asked: Sequence[str], document: GraphDocument, nodes: Iterable[Any]) -> None:
+    """Refuse metadata that no node has, here or in a nested graph: its name is most likely misspelt."""
+    missing = set(asked) - _metadata_in(document) if asked else ()
+    if missing:
+        known = sorted({str(key) for node in nodes for key in node.meta})
+        raise DocumentError(
+            f"meta: no node has the metadata {', '.join(map(repr, sorted(missing)))}; "
+            f"nodes of this graph have {', '.join(known) or 'none'}"
+        )
+
+
+def _metadata_in(document: GraphDocument) -> set[str]:
+    found = {key for node in document.nodes for key, _ in node.meta}
+    return found.union(*(_metadata_in(module.graph) for module in document.modules if module.graph is not None))
 
 
 def _tidy(code: str) -> str:
     """Drop blank lines around generated code and blanks at the ends of its lines."""
     lines: Sequence[str] = [line.rstrip() for line in code.split("\n")]
     return "\n".join(lines).strip("\n")
-
-
-def _module_records(called: Iterable[CalledModule], text: TextOf) -> list[ModuleRecord]:
-    """Describe called modules and the modules inside them, in the order of the calls."""
-    records: dict[str, ModuleRecord] = {}
-    first_paths: dict[int, str] = {}
-    for called_path, called_module, traits, graph in called:
-        first = first_paths.setdefault(id(called_module), called_path)
-        if graph is not None:
-            records[called_path] = _graph_record(called_path, first, graph)
-            continue
-        if called_path not in records:
-            records[called_path] = _record(called_path, called_module, traits, first, text)
-        for path, module in parts_of(called_path, called_module) if called_module._modules else ():
-            if path not in records:
-                first = first_paths.setdefault(id(module), path)
-                records[path] = _record(path, module, traits_of(type(module)), first, text)
-    return list(records.values())
-
-
-def _record(path: str, module: torch.nn.Module, traits: ModuleTraits, first: str, text: TextOf) -> ModuleRecord:
-    training = None if traits.is_inert else training_flag(module)
-    return ModuleRecord(
-        path, traits.kind, module_config(module, text, traits), training, None if first == path else first
-    )
-
-
-def _graph_record(path: str, first: str, graph: GraphDocument) -> ModuleRecord:
-    if first != path:
-        return ModuleRecord(path, GRAPH_MODULE, same_as=first)
-    return ModuleRecord(path, GRAPH_MODULE, graph=graph)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from pytest_fxgraph.document.literals import references
-from pytest_fxgraph.document.model import FORMAT, MOST_BYTES, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import (
+    FACTS,
+    FORMAT,
+    MOST_BYTES,
+    GraphDocument,
+    ModuleRecord,
+    NodeRecord,
+    StateRecord,
+)
 from pytest_fxgraph.document.yaml_reader import Items, Record, YamlDataError, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
@@ -18,7 +26,7 @@ REMEDY = "restore it from version control, or rewrite it with pytest --fx-update
 _FORMAT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[ \t]*\n)*format: *(\d{1,9})[ \t]*(?:\n|\Z)")
 _ANY_FORMAT = re.compile(r"^\W*format\W", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
-_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "code"}
+_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "facts", "code"}
 
 T = TypeVar("T")
 
@@ -95,11 +103,19 @@ def _document(data: Record) -> GraphDocument:
         state=_records(data, "state", _state),
         code=_code(data),
         notes=_texts(data, "notes"),
+        facts=_facts(data),
     )
 
 
+def _facts(data: Record) -> tuple[str, ...]:
+    facts = _texts(data, "facts")
+    if unknown := set(facts) - set(FACTS):
+        _refuse(data, f"'facts' names {_listed(unknown)}, which format {FORMAT} does not know")
+    return facts
+
+
 def _node(data: Record) -> NodeRecord:
-    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope"}
+    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope", "meta"}
     _check_keys(data, "a node", {"name", "op", "target"}, allowed)
     return NodeRecord(
         name=_text(data, "name"),
@@ -110,6 +126,7 @@ def _node(data: Record) -> NodeRecord:
         value=_optional_text(data, "value"),
         effects=_texts(data, "effects"),
         scope=_optional_text(data, "scope"),
+        meta=_pairs(data, "meta"),
     )
 
 
@@ -130,7 +147,7 @@ def _module(data: Record) -> ModuleRecord:
 
 
 def _state(data: Record) -> StateRecord:
-    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content"}
+    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content", "storage"}
     _check_keys(data, "a parameter, buffer or constant", {"path", "kind", "value"}, allowed)
     return StateRecord(
         path=_text(data, "path"),
@@ -140,6 +157,7 @@ def _state(data: Record) -> StateRecord:
         persistent=_truth(data, "persistent") if "persistent" in data else True,
         same_as=_optional_text(data, "same_as"),
         content=_optional_text(data, "content"),
+        storage=_optional_text(data, "storage"),
     )
 
 
@@ -161,7 +179,7 @@ def _check_references(data: Items, nodes: tuple[NodeRecord, ...]) -> None:
     """Refuse a graph in which two nodes have one name, or one reads what no node before it makes."""
     known: set[str] = set()
     for record, node in zip(data, nodes, strict=True):
-        for text in (*node.args, *(value for _, value in node.kwargs)):
+        for text in (*node.args, *(value for _, value in (*node.kwargs, *node.meta))):
             for name in references(text):
                 if name not in known:
                     _refuse(record, f"node {node.name!r} reads %{name}, which no node before it makes")

@@ -56,6 +56,8 @@ def _document_lines(document: GraphDocument) -> list[str]:
     if document.notes:
         lines.append("notes:")
         lines += [f"- {_quoted(note)}" for note in document.notes]
+    if document.facts:
+        lines.append(f"facts: {_sequence(document.facts)}")
     return lines + _code_lines(document.code)
 
 
@@ -72,6 +74,8 @@ def _node_line(node: NodeRecord) -> str:
         line += f", effects: {_sequence(node.effects)}"
     if node.scope is not None:
         line += f", scope: {quote(node.scope)}"
+    if node.meta:
+        line += f", meta: {_mapping(node.meta)}"
     return line + "}"
 
 
@@ -100,6 +104,8 @@ def _state_line(state: StateRecord) -> str:
         line += f", same_as: {_quoted(state.same_as)}"
     if state.content is not None:
         line += f", content: {_quoted(state.content)}"
+    if state.storage is not None:
+        line += f", storage: {_quoted(state.storage)}"
     return line + "}"
 
 

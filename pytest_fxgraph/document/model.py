@@ -14,6 +14,13 @@ from dataclasses import dataclass, field
 
 FORMAT = 1
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
+# What documents tell since format 2; a golden names those that it tells, and of others nothing is compared.
+# "attributes": data of users' modules beyond numbers. "classes": which class a class method is called on. "hooks":
+# forward hooks that return something. "layouts": strides. "nested": graphs inside of leaf modules, delegates.
+# "ranges": of exported dimensions. "views": tensors of the state that overlap.
+FACTS = ("attributes", "classes", "hooks", "layouts", "nested", "ranges", "views")
+HOOK_KEYS = ("forward pre-hooks", "forward hooks")  # of `config`; no parameter or attribute can have these names
+RANGE_NOTE = "range: "  # begins the notes on exported dimensions
 
 
 @dataclass(frozen=True, init=False)
@@ -31,6 +38,7 @@ class NodeRecord:
     effects: tuple[str, ...] = ()
     scope: str | None = None  # path of the module whose forward made it; tells the reader where, never compared
     source: str | None = None  # "model.py:12: x = x + 1"; known for a graph just traced, never written or compared
+    meta: tuple[tuple[str, str], ...] = ()  # metadata that the test asked for by name
 
     def __init__(
         self,
@@ -43,6 +51,7 @@ class NodeRecord:
         effects: tuple[str, ...] = (),
         scope: str | None = None,
         source: str | None = None,
+        meta: tuple[tuple[str, str], ...] = (),
     ) -> None:
         own = self.__dict__
         own["name"] = name
@@ -54,11 +63,12 @@ class NodeRecord:
         own["effects"] = effects
         own["scope"] = scope
         own["source"] = source
+        own["meta"] = meta
 
 
 @dataclass(frozen=True, init=False)
 class ModuleRecord:
-    """A module that the graph calls as one node."""
+    """A module that the graph calls as one node, or one inside such a module."""
 
     path: str
     kind: str  # qualified class name: "torch.nn.Conv2d"
@@ -96,6 +106,7 @@ class StateRecord:
     persistent: bool = True
     same_as: str | None = None  # path of the first tensor that is this very object
     content: str | None = None  # of constants: exact values, or digest and statistics
+    storage: str | None = None  # where it overlaps another tensor: "decoder.weight from byte 64"
 
     def __init__(
         self,
@@ -106,6 +117,7 @@ class StateRecord:
         persistent: bool = True,
         same_as: str | None = None,
         content: str | None = None,
+        storage: str | None = None,
     ) -> None:
         own = self.__dict__
         own["path"] = path
@@ -115,6 +127,7 @@ class StateRecord:
         own["persistent"] = persistent
         own["same_as"] = same_as
         own["content"] = content
+        own["storage"] = storage
 
 
 @dataclass(frozen=True)
@@ -127,3 +140,4 @@ class GraphDocument:
     code: str = ""
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
+    facts: tuple[str, ...] = field(default=(), compare=False)  # of FACTS, told here and in nested graphs

@@ -25,6 +25,7 @@ _DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
 _PLAIN = frozenset({int, bool, float, str, type(None)})
 _INTEGER = frozenset({int})
 _MISSING = NEVER  # in place of a value that a module does not have
+_DEEPEST_DATA = 20
 _WITHOUT_SHARING = 2  # version of the format; in later ones, equal values may have different forms
 
 
@@ -123,7 +124,8 @@ def _has_bias(module: torch.nn.Module, otherwise: Any) -> Any:
 
 
 def _attribute_values(module: torch.nn.Module, new: Sequence[Parameter]) -> list[tuple[str, Any]]:
-    names = {name for name, value in vars(module).items() if not name.startswith("_") and _is_plain(value)}
+    attributes = vars(module).items()
+    names = {name for name, value in attributes if not name.startswith("_") and (_is_plain(value) or _is_data(value))}
     names |= {name for name in getattr(type(module), "__constants__", ()) if hasattr(module, name)}
     names -= {each.name for each in new if _goes_unsaid(getattr(module, each.name, _MISSING), each)}
     values = [(name, getattr(module, name)) for name in sorted(names - _NOT_ATTRIBUTES)]
@@ -134,3 +136,23 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | enum.Enum)
+
+
+_KINDS_OF_DATA = (bool, int, float, complex, enum.Enum, torch.dtype, torch.device)
+
+
+def _is_data(value: Any, depth: int = 0) -> bool:
+    """Tell whether a value is plain data, or a container of plain data: what a golden tells of a user's module."""
+    if value is None or isinstance(value, _KINDS_OF_DATA):
+        return True
+    if depth > _DEEPEST_DATA:
+        return False
+    if isinstance(value, slice):
+        value = (value.start, value.stop, value.step)
+    elif isinstance(value, dict):
+        if not all(isinstance(key, str) or _is_data(key, depth + 1) for key in value):
+            return False
+        value = value.values()
+    elif not isinstance(value, (tuple, list, set, frozenset)):
+        return False
+    return all(_is_data(item, depth + 1) for item in value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ from pytest_fxgraph.errors import DocumentError
 # Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
 _MADE_BY_TRACING = re.compile(r"(_tensor_constant|lifted_tensor_|_lifted_tensor_constant)\d+\Z")
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
 
 class StateRecords:
     """Collects records in the order of first use; one tensor under two paths is recorded as the same."""
@@ -29,6 +32,8 @@ class StateRecords:
         self._text = text
         self._records: dict[str, StateRecord] = {}
         self._first_paths: dict[int, str] = {}
+        self._tensors: list[torch.Tensor] = []  # of the records, once each
+        self._paths: list[str] = []  # of these tensors
 
     def add_attribute(self, path: str, is_constant: bool) -> None:
         """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own."""
@@ -59,6 +64,8 @@ class StateRecords:
 
     def records(self) -> tuple[StateRecord, ...]:
         """Return what was collected."""
+        for path, storage in _overlaps(self._paths, self._tensors):
+            self._records[path] = replace(self._records[path], storage=storage)
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
@@ -69,6 +76,9 @@ class StateRecords:
             )
         kind = "constant" if is_constant or _is_made_by_tracing(name) else _kind(owner, name, tensor)
         first = self._first_paths.setdefault(id(tensor), path)
+        if first is path:
+            self._tensors.append(tensor)
+            self._paths.append(path)
         self._records[path] = StateRecord(
             path,
             kind,
@@ -78,6 +88,46 @@ class StateRecords:
             None if first == path else first,
             constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
         )
+
+
+def _overlaps(paths: Sequence[str], tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, str]]:
+    """Yield the paths of tensors that overlap others in memory, and where they lie.
+
+    The place is told from the first byte that the overlapping tensors have together, under the name of the one among
+    them that comes first in the alphabet, so that it depends on no order.
+    """
+    spans: list[tuple[int, int, int]] = []  # first byte, the one after the last, index
+    for index, tensor in enumerate(tensors):
+        if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_meta or not tensor.nbytes:
+            continue
+        try:
+            start = tensor.data_ptr()
+            spans.append((start, start + (tensor.nbytes if tensor.is_contiguous() else _length(tensor)), index))
+        except RuntimeError:  # what torch.func wraps has no memory to ask for
+            continue
+    spans.sort()
+    group: list[tuple[int, int, int]] = []
+    end = -1
+    for span in spans:
+        if span[0] >= end:
+            yield from _places(group, paths)
+            group = []
+        group.append(span)
+        end = max(end, span[1])
+    yield from _places(group, paths)
+
+
+def _length(tensor: torch.Tensor) -> int:
+    """Count the bytes from a tensor's first to its last, which steps between elements make more, or fewer."""
+    last = sum([(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)])
+    return (last + 1) * tensor.itemsize
+
+
+def _places(group: Sequence[tuple[int, int, int]], paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if len(group) > 1:
+        name = min(paths[index] for _, _, index in group)
+        for start, _, index in group:
+            yield paths[index], f"{name} from byte {start - group[0][0]}"
 
 
 @functools.lru_cache(maxsize=1024)

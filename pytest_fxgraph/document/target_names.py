@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
+from pytest_fxgraph.document.operator_kinds import operator_name
 from pytest_fxgraph.errors import DocumentError
 
 # Where the public name of a function of torch is looked for, nearest to the user first.
@@ -57,7 +57,7 @@ class TargetNames:
             return _checked(own, target)
         if isinstance(target, functools.partial):
             return self._partial_name(target)
-        name = _operator_name(target) or _public_name(target)
+        name = operator_name(target) or _public_name(target)
         if "<locals>" in name or "<lambda>" in name:
             return self._numbered(name, target)
         return name
@@ -94,14 +94,6 @@ def _checked(name: object, target: Any) -> str:
     if not isinstance(name, str) or not name.isprintable() or not name.strip():
         raise DocumentError(f"pytest_fxgraph_target_name gave {name!r} for {target!r}; expected a name, or None")
     return name
-
-
-def _operator_name(target: Any) -> str | None:
-    if isinstance(target, OpOverload | OpOverloadPacket):
-        return str(target)
-    if isinstance(target, HigherOrderOperator):
-        return f"higher_order.{target.__name__}"
-    return None
 
 
 def _public_name(target: Any) -> str:
@@ -141,9 +133,10 @@ def _own_name(target: Any, module: str, name: str) -> str:
     if isinstance(owner, type):
         return f"{class_name(owner)}.{name}"
     qualified = getattr(target, "__qualname__", name)
-    # A method of a class written in C is bound to that class, and its module is the class's.
     bound_to = getattr(target, "__self__", None)
-    if not module and isinstance(bound_to, type):
+    # A method of a class written in C is bound to that class, and its module is the class's. One that is inherited,
+    # such as `apply` of an autograd.Function, calls itself by the class that defines it, and does what its class says.
+    if isinstance(bound_to, type) and (not module or isinstance(target, types.MethodType)):
         return f"{class_name(bound_to)}.{name}"
     module = module or type(target).__module__
     return f"{PUBLIC_NAME_OF_MODULE.get(module, module)}.{qualified}"

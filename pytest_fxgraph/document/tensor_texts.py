@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.document.layouts import layout_text, strides_of_metadata
 from pytest_fxgraph.document.literals import complex_text, float_text, int_text, string_text
 
-# Where a node's value is described, the most exact first: shape propagation, make_fx and export, Dynamo.
-META_KEYS = ("tensor_meta", "val", "example_value")
+# Where a node's value is described: make_fx and export, whose passes keep it up to date, shape propagation, Dynamo.
+META_KEYS = ("val", "tensor_meta", "example_value")
 LEVELS = ("exact", "close", "shape")
 MOST_VALUES_IN_FULL = 64
 DIGITS_THAT_ARE_CLOSE = 4
@@ -24,16 +25,23 @@ _PACKED = {torch.float32: "f", torch.bfloat16: "f", torch.float16: "e"}
 
 
 def tensor_text(tensor: Any) -> str:
-    """Write dtype and shape: `float32[2, 3]`; for anything that has both, such as TensorMetadata."""
-    dtype, shape = tensor.dtype, tensor.shape
+    """Write dtype, shape and, where it is not contiguous, layout: `float32[2, 3] strides=(1, 2)`.
+
+    For anything that has them, such as TensorMetadata.
+    """
+    sizes = tensor.shape
     try:
-        return _known_text(dtype, shape)
+        strides = tensor.stride() if tensor.layout is torch.strided else ()
+    except (TypeError, AttributeError, RuntimeError, NotImplementedError):
+        strides = strides_of_metadata(tensor)
+    try:
+        return _known_text(tensor.dtype, sizes, strides)
     except TypeError:  # symbolic sizes are no keys
-        return _text(dtype, shape)
+        return _text(tensor.dtype, sizes, strides)
 
 
-def _text(dtype: torch.dtype, shape: Any) -> str:
-    return f"{dtype_name(dtype)}[{', '.join(map(str, shape))}]"
+def _text(dtype: torch.dtype, sizes: Any, strides: Any) -> str:
+    return f"{dtype_name(dtype)}[{', '.join(map(str, sizes))}]{layout_text(sizes, strides)}"
 
 
 # A model has few shapes, and a test suite hardly more.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +27,7 @@ from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path
 from pytest_fxgraph.golden.location import golden_path
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
 from pytest_fxgraph.golden.paths import accepting_command, golden_root, shown, slashed_path, within_folder
+from pytest_fxgraph.golden.program_set import joined_error, programs_of, vanished_programs
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 
@@ -45,8 +48,11 @@ class GoldenComparison:
         GoldenNameError for a name that no golden may have.
         """
         self._attempt.compared = True
+        programs = programs_of(subject)
+        if programs is not None and self._item.ihook.pytest_fxgraph_adapt(obj=subject) is None:
+            return self._compare_programs(programs, request)
         level = settings.value_of(settings.LEVEL, self._item, request.level)
-        base = self._location(request.name)
+        base = self._location(request)
         obtained = ObtainedGraph(subject, request, self._item)
         path = self._variant_or(base)
         outcome = Outcome(str(self._item.nodeid), self._shown(path), level, "matched")
@@ -73,11 +79,33 @@ class GoldenComparison:
             return self._on_mismatch(outcome, difference, expected, obtained.document)
         return self._on_mismatch(outcome, self._difference(expected, document, level, request), expected, document)
 
+    def _compare_programs(self, programs: Mapping[str, Any], request: GoldenRequest) -> Exception | None:
+        """Compare each program of a set with its golden; a golden of a program that is gone is a mismatch, too."""
+        if request.name is None:
+            self._attempt.unnamed += 1
+        request = replace(request, position=self._attempt.unnamed)
+        errors = [self.compare(program, replace(request, program=name)) for name, program in programs.items()]
+        vanished = vanished_programs(self._store, lambda name: self._location(replace(request, program=name)), programs)
+        if not settings.wants_update(self._item.config, "changed"):
+            level = settings.value_of(settings.LEVEL, self._item, request.level)
+            errors += [self._on_vanished(name, place, level, programs) for name, place in vanished.items()]
+        return joined_error(errors)
+
+    def _on_vanished(self, name: str, place: PurePosixPath, level: str, programs: Iterable[str]) -> Exception:
+        golden = self._shown(place)
+        lines = (
+            f"the program {name!r} is gone, which the golden {golden} holds",
+            f"the subject has {', '.join(programs)}",
+            f"if that is right, remove its golden: {accepting_command(self._item)} --fx-prune-golden",
+        )
+        self._keep_failure(Outcome(str(self._item.nodeid), golden, level, "mismatch"), lines[0], lines)
+        return AssertionError("\n".join(lines))
+
     # Which golden.
 
-    def _location(self, name: str | None) -> PurePosixPath:
-        item = self._item
-        if name is None:
+    def _location(self, request: GoldenRequest) -> PurePosixPath:
+        item, name = self._item, request.name
+        if name is None and request.program is None:
             self._attempt.unnamed += 1
         callspec = getattr(item, "callspec", None)
         return golden_path(
@@ -86,7 +114,8 @@ class GoldenComparison:
             getattr(item, "originalname", None) or item.name,
             None if callspec is None else callspec.id,
             name,
-            position=self._attempt.unnamed,
+            position=self._attempt.unnamed if request.position is None else request.position,
+            program=request.program,
             has_case_collision=has_case_collision(item),
         )
 

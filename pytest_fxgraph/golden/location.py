@@ -30,18 +30,23 @@ def golden_path(
     name: str | None = None,
     *,
     position: int = 1,
+    program: str | None = None,
     has_case_collision: bool = False,
 ) -> PurePosixPath:
     """Return the path of a golden relative to the golden folder.
 
     `test_file` is relative to pytest's rootdir, with slashes. `position` counts the unnamed goldens of one test: the
-    second is `.2`. `has_case_collision` says that another test's id differs from this one's in case only, so that the
-    two would share a file on some systems. Raises GoldenNameError for a name that no golden may have, and for a test
-    without a file below rootdir.
+    second is `.2`. `program` names one of several programs of a subject. `has_case_collision` says that another test's
+    id differs from this one's in case only, so that the two would share a file on some systems. Raises GoldenNameError
+    for a name that no golden may have, and for a test without a file below rootdir.
     """
     folder = _folder(test_file)
     last = _checked_name(name) if name is not None else (str(position) if position > 1 else None)
-    parts = [*classes, function if params is None else f"{function}-{params}", *([] if last is None else [last])]
+    names = [] if last is None else [last]
+    if program is not None:
+        names.append(_checked_name(program))
+        last = ".".join(names)
+    parts = [*classes, function if params is None else f"{function}-{params}", *names]
     plain = ".".join(parts)
     stem = ".".join([_ENCODED.sub(_percent, part) for part in parts])
     if stem != plain or has_case_collision or len(stem) > LONGEST_STEM or _means_something_else(stem, last):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from pytest_fxgraph.capture.tracing import traced_again_with_sources
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.golden.program_set import PROGRAM_NOTE
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class GoldenRequest:
     constants: str | None = None
     commutative: bool | None = None
     normalize: bool | None = None
+    meta: Sequence[str] = ()
+    program: str | None = None  # which of several programs the subject is, and the place of the set among the goldens
+    position: int | None = None
 
 
 class ObtainedGraph:
@@ -70,7 +74,10 @@ class ObtainedGraph:
                 constants=settings.value_of(settings.CONSTANT_FORM, self._item, request.constants),
                 sources=traced.model is None,
                 own_name=self._own_names(),
+                meta=request.meta,
             )
+        if request.program is not None:
+            document = replace(document, notes=(*document.notes, PROGRAM_NOTE + request.program))
         return self._normalized(document)
 
     def _adapt(self, subject: object) -> Any:

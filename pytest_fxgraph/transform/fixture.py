@@ -22,6 +22,7 @@ from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.global_state import global_state_kept
+from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.transform.graph_checks import (
     check_graph,
@@ -104,6 +105,11 @@ def _applied(step: Any, made: Any, given: fxcore.GraphModule) -> Applied:
 class TransformCheck(CheckDefaults):
     """Traces a model, transforms the graph, checks it, and compares it with the model run eagerly."""
 
+    def __init__(self, *, own_name: OwnName | None = None, **defaults: Any) -> None:
+        """Set the defaults; `own_name` is asked first for the names of functions."""
+        super().__init__(**defaults)
+        self._own_name = own_name
+
     def __call__(
         self,
         transform: Any,
@@ -150,7 +156,7 @@ class TransformCheck(CheckDefaults):
         # Both graphs go back to the model's own mode, for whoever looks at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, model, "train" if getattr(model, "training", False) else "eval")
-        return results[0]
+        return replace(results[0], own_name=self._own_name)
 
 
 @dataclass(frozen=True)

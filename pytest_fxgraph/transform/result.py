@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,12 @@ from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.operator_patterns import (
+    OperatorCall,
+    OwnName,
     as_targets,
-    call_nodes,
     matches,
     name_of_target,
-    names_of_call,
+    operator_calls,
     validate_target,
 )
 
@@ -30,11 +31,19 @@ class TransformResult:
     before: fxcore.GraphModule  # as it was traced
     after: fxcore.GraphModule
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
+    own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
 
     @cached_property
     def difference(self) -> Difference:
         """Return what the transform changed, compared at level `structure`."""
-        return compare_documents(build_document(self.before), build_document(self.after))
+        return compare_documents(
+            build_document(self.before, own_name=self.own_name), build_document(self.after, own_name=self.own_name)
+        )
+
+    @cached_property
+    def _calls(self) -> tuple[list[OperatorCall], list[OperatorCall]]:
+        before, after = (operator_calls(side, own_name=self.own_name) for side in (self.before, self.after))
+        return before, after
 
     def assert_ops(self, *, added: Any = (), removed: Any = (), unchanged: Any = ()) -> None:
         """Check that the graph now has more calls of `added`, fewer of `removed`, as many of `unchanged`.
@@ -82,19 +91,15 @@ class TransformResult:
 
     def _counts(self, target: Any) -> tuple[int, int]:
         """Count the calls in both graphs; the target is valid if one of them has it."""
-        counts = [sum(matches(target, node, side) for node in call_nodes(side)) for side in (self.before, self.after)]
+        counts = [sum(matches(target, call) for call in calls) for calls in self._calls]
         if not any(counts):
-            validate_target(target, self.before)
+            validate_target(target, self._calls[0], self.own_name)
         return counts[0], counts[1]
 
     def _changed_elsewhere(self, named: list[Any]) -> list[str]:
         before, after = (
-            Counter(
-                names_of_call(node, side)[0]
-                for node in call_nodes(side)
-                if not any(matches(target, node, side) for target in named)
-            )
-            for side in (self.before, self.after)
+            Counter(call.names[0] for call in calls if not any(matches(target, call) for target in named))
+            for calls in self._calls
         )
         return [
             f"{name} should be unchanged, and there were {before[name]}, now {after[name]}"

@@ -6,7 +6,7 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.capture.subjects import UnknownModule, to_graph_module
+from pytest_fxgraph.capture.subjects import UnknownModule, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.errors import SubjectError
 
 
@@ -95,3 +95,22 @@ def test_what_is_no_subject_is_refused_by_its_class(subject):
 def test_a_class_is_refused_for_an_instance():
     with pytest.raises(SubjectError, match="the class Net is no subject; hand over an instance of it"):
         to_graph_module(Net)
+
+
+def test_an_unflattened_program_is_the_graph_that_it_runs():
+    program = torch.export.export(Net(), (torch.ones(2, 4),))
+
+    graph_module = to_graph_module(torch.export.unflatten(program))
+
+    assert [node.target for node in graph_module.graph.nodes if node.op == "call_module"] == ["block"]
+    assert not isinstance(graph_module.block, fxcore.GraphModule)
+    assert graph_module.scale.shape == (3,)
+
+
+def test_an_exported_program_is_asked_for_operators_as_it_is():
+    program = torch.export.export(Net(), (torch.ones(2, 4),))
+
+    graph = to_graph_with_operators(program).graph
+
+    assert [node.name for node in graph.nodes] == [node.name for node in program.graph.nodes]
+    assert not any(node.op == "get_attr" for node in graph.nodes)

@@ -71,6 +71,28 @@ def test_a_leaf_module_that_is_neither_is_refused():
         trace(Net(), leaf_modules=[Block()])
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("layers.3", r"has no module at 'layers.3'; did you mean 'layers.2'"),
+        ("encoder", r"has no module at 'encoder'; its modules are at 'layers', 'layers.0', 'layers.1', 'layers.2'"),
+    ],
+)
+def test_a_leaf_path_that_is_misspelt_is_refused_with_the_nearest(path, words):
+    model = nn.Module()
+    model.layers = nn.Sequential(nn.ReLU(), nn.ReLU(), nn.ReLU())
+
+    with pytest.raises(CaptureError, match=words):
+        trace(model, leaf_modules=(path,))
+
+
+def test_a_leaf_path_of_a_function_is_refused():
+    with pytest.raises(
+        CaptureError, match="'layer' is the path of a module, and twice_of is a function, which has none"
+    ):
+        trace(twice_of, leaf_modules="layer")
+
+
 @pytest.mark.parametrize("wrap", [twice_of, [twice_of], "twice_of", (f"{__name__}.twice_of",)])
 def test_wrapped_functions_stay_one_node(wrap, monkeypatch):
     if wrap == (f"{__name__}.twice_of",):

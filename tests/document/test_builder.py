@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import functools
 import operator
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ from torch import nn
 
 import fxcore
 from fxcore import Graph, GraphModule
+from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import MOST_NESTED_GRAPHS, build_document
+from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import NodeRecord
 from pytest_fxgraph.errors import DocumentError
@@ -245,3 +249,88 @@ def test_building_and_encoding_take_time_in_proportion_to_the_nodes():
 
     # Eight times the nodes; the squared time would be sixty-four.
     assert min(seconds_for(large) for _ in range(3)) < 24 * min(seconds_for(small) for _ in range(3))
+
+
+class Annotation:
+    pass
+
+
+def with_metadata(**metadata):
+    graph = Graph()
+    x = graph.placeholder("x")
+    first = graph.call_function(torch.sin, (x,))
+    last = graph.call_function(torch.cos, (first,))
+    graph.output(last)
+    last.meta.update(metadata)
+    return GraphModule({}, graph), first, last
+
+
+def test_metadata_that_a_test_asks_for_is_written_and_compared():
+    gm, first, last = with_metadata(partition_tag="a", other=1)
+    last.meta["annotation"] = {"inputs": (first, last), "spec": torch.int8}
+
+    document = build_document(gm, meta=("partition_tag", "annotation"))
+
+    assert document.nodes[2].meta == (
+        ("partition_tag", '"a"'),
+        ("annotation", '{"inputs": (%sin, this), "spec": torch.int8}'),
+    )
+    assert all(node.meta == () for node in document.nodes if node.name != "cos")
+    for key, value in (("partition_tag", "b"), ("annotation", {"inputs": (last, first), "spec": torch.int8})):
+        kept, last.meta[key] = last.meta[key], value
+        difference = compare_documents(document, build_document(gm, meta=("partition_tag", "annotation")))
+        assert difference.changes[0].field.startswith(f"meta['{key}']")
+        last.meta[key] = kept
+    assert compare_documents(document, build_document(gm, meta=("partition_tag", "annotation"))).is_empty
+    assert not compare_documents(document, build_document(gm)).is_empty
+
+
+def test_metadata_is_read_back_from_a_golden():
+    gm, _, _ = with_metadata(tag=(1, "b"))
+    document = build_document(gm, meta=["tag"])
+
+    assert decode(encode(document), "golden").nodes == tuple(replace(node, source=None) for node in document.nodes)
+
+
+def test_metadata_without_a_stable_text_is_refused():
+    gm, first, last = with_metadata(tag=Annotation())
+    with pytest.raises(
+        DocumentError, match=r"cannot write down metadata 'tag' of node 'cos': .*Annotation has no text"
+    ):
+        build_document(gm, meta=("tag",))
+
+    first.meta["tag"] = (last,)
+    with pytest.raises(DocumentError, match=r"'tag' of node 'sin': it refers to 'cos', which does not come before"):
+        build_document(gm, meta=("tag",))
+
+
+def test_metadata_that_no_node_has_is_refused_with_the_names_that_there_are():
+    gm, _, _ = with_metadata(partition_tag="a")
+
+    with pytest.raises(
+        DocumentError, match=r"no node has the metadata 'partition'; nodes of this graph have partition_tag"
+    ):
+        build_document(gm, meta=("partition",))
+    with pytest.raises(DocumentError, match=r"is no tuple of names; write meta="):
+        build_document(gm, meta="partition_tag")
+
+
+class Callable:
+    def __call__(self, x):
+        return x
+
+
+@pytest.mark.parametrize("target", [functools.partial(torch.add, alpha=2), functools.partial(Callable()), Callable()])
+def test_a_target_without_a_name_is_refused_in_words(target):
+    graph = Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.create_node("call_function", target, (x,), name="called"))
+    gm = GraphModule({}, graph)
+
+    with pytest.raises(
+        DocumentError, match=r"cannot write down the target of node 'called'.* define a function with `def`"
+    ):
+        build_document(gm)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"object has no attribute '__name__', so generated code cannot call it"):
+            _ = gm.code

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
@@ -107,3 +108,11 @@ def test_a_damaged_golden_is_read_or_refused_and_nothing_else(data):
         return
 
     assert isinstance(read, GraphDocument)
+
+
+def test_what_a_golden_tells_is_read_and_names_that_are_not_known_are_refused():
+    document = GraphDocument(nodes=(), facts=("layouts", "views"))
+
+    assert decode(encode(document), "g.yaml").facts == ("layouts", "views")
+    with pytest.raises(GoldenFormatError, match=r"'facts' names 'colours', which format . does not know"):
+        decode(encode(document).replace("views", "colours"), "g.yaml")

@@ -87,6 +87,7 @@ def test_a_module_of_the_user_is_described_by_public_plain_attributes_and_declar
 
     assert config_of(OfTheUser()) == {
         "is_causal": "True",
+        "items": "[1]",
         "label": '"kept, because it is declared constant"',
         "mode": mode,
         "nothing": "None",
@@ -94,6 +95,36 @@ def test_a_module_of_the_user_is_described_by_public_plain_attributes_and_declar
         "shape": f"(1, (2, {mode}))",
         "size": "3",
     }
+
+
+def with_attributes(**attributes):
+    module = nn.Module()
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    module.__class__ = type("OfTheUser", (nn.Module,), {})
+    return config_of(module)
+
+
+def test_data_of_a_module_of_the_user_is_described_and_nothing_else():
+    described = {
+        "kind": (torch.float16, "torch.float16"),
+        "place": (torch.device("cpu"), 'device("cpu")'),
+        "part": (slice(1, None, 2), "slice(1, None, 2)"),
+        "factor": (1 - 2j, "complex(1.0, -2.0)"),
+        "sizes": ([1, (2.0, True)], "[1, (2.0, True)]"),
+        "of": ({"a": [1], 2: None}, '{"a": [1], 2: None}'),
+        "these": ({2, 1}, "{1, 2}"),
+        "frozen": (frozenset({1}), "frozenset({1})"),
+        "scale": (3, "3"),
+    }
+    deep: list[object] = []
+    deep.append(deep)
+
+    found = with_attributes(
+        **{name: value for name, (value, _) in described.items()}, texts=["a path"], objects=[object()], deep=deep
+    )
+
+    assert found == {name: text for name, (_, text) in sorted(described.items())}
 
 
 def test_a_constant_without_a_stable_text_is_described_by_its_type():

@@ -29,6 +29,35 @@ def test_parameters_and_buffers_of_called_modules_are_recorded():
     assert state["norm.num_batches_tracked"] == StateRecord("norm.num_batches_tracked", "buffer", "int64[]")
 
 
+def places(**tensors):
+    root = nn.Module()
+    for name, tensor in tensors.items():
+        root.register_buffer(name, tensor)
+    return {record.path: record.storage for record in state_of(root, reads=list(tensors)) if record.storage}
+
+
+def test_tensors_that_overlap_in_memory_say_where():
+    memory = torch.zeros(4, 4)
+
+    assert places(z=memory[1], whole=memory, part=memory[:, 1], apart=torch.zeros(4)) == {
+        "z": "part from byte 16",
+        "whole": "part from byte 0",
+        "part": "part from byte 4",
+    }
+
+
+def test_tensors_of_one_storage_that_do_not_overlap_share_nothing():
+    memory = torch.zeros(8)
+
+    assert places(a=memory[:4], b=memory[4:], empty=memory[:0], meta=torch.zeros(2, device="meta")) == {}
+
+
+def test_an_overlap_does_not_depend_on_the_order_in_which_tensors_are_read():
+    memory = torch.zeros(8)
+
+    assert places(a=memory[2:], b=memory[:4]) == places(b=memory[:4], a=memory[2:])
+
+
 def test_one_parameter_under_two_paths_is_recorded_as_the_same():
     root = nn.ModuleDict({"embed": nn.Embedding(4, 2), "head": nn.Linear(2, 4, bias=False)})
     root["head"].weight = root["embed"].weight

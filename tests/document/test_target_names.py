@@ -102,3 +102,19 @@ def test_classes_of_torch_have_their_public_name():
     assert class_name(torch.nn.Conv2d) == "torch.nn.Conv2d"
     assert class_name(torch.nn.TransformerEncoderLayer) == "torch.nn.TransformerEncoderLayer"
     assert class_name(OfTheUser) == f"{__name__}.OfTheUser"
+
+
+class Double(torch.autograd.Function):
+    @classmethod
+    def made(cls):
+        return cls
+
+
+class Halve(Double):
+    pass
+
+
+def test_a_class_method_is_named_by_the_class_that_it_is_called_on(names):
+    assert names.name(Double.apply) == f"{__name__}.Double.apply"
+    assert names.name(Halve.apply) == f"{__name__}.Halve.apply"
+    assert names.name(Halve.made) == f"{__name__}.Halve.made"

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from fxcore.operators.table import Facts, facts_of_name, inplace_argument, names_mutation
 from pytest_fxgraph.document.module_traits import ModuleTraits, traits_of
+from pytest_fxgraph.document.operator_kinds import is_packet, operator_name, overloads_of, schema_of, tags_of
 
 ArgumentPlace = tuple[int, str]
 Condition = Sequence[Any]  # position, names and default of an argument
@@ -58,12 +58,15 @@ def method_effects(name: str) -> OperatorEffects:
 
 def function_effects(target: Any, name: str) -> OperatorEffects:
     """Return the effects of a function, whose stable name is known already."""
-    if isinstance(target, OpOverload):
-        return _overload_effects(target, name)
+    schema = schema_of(target)
+    if schema is not None:
+        return _overload_effects(target, schema, operator_name(target) or name)
     root, _, rest = name.partition(".")
     facts = facts_of_name(name)
     if "side_effect" in facts:
         return OperatorEffects(kinds=("io",), aliases="none")
+    if root not in KNOWN_MODULES and is_packet(target):
+        return _packet_effects(target)
     if root == "higher_order" or root not in KNOWN_MODULES:
         return OperatorEffects(kinds=("call",))
     if root in ("math", "cmath"):
@@ -95,23 +98,33 @@ def _torch_effects(target: Any, short: str, facts: Facts) -> OperatorEffects:
     )
 
 
-def _overload_effects(target: OpOverload, name: str) -> OperatorEffects:
+def _packet_effects(packet: Any) -> OperatorEffects:
+    """Sum up the overloads of an operator, of which one will be called."""
+    found = [_overload_effects(each, schema_of(each), operator_name(each) or "") for each in overloads_of(packet)]
+    is_aliasing = any(each.aliases != "none" for each in found)
+    return OperatorEffects(
+        kinds=tuple(dict.fromkeys(kind for each in found for kind in each.kinds)),
+        writes=tuple(dict.fromkeys(place for each in found for place in each.writes)),
+        aliases="all" if is_aliasing else "none",
+    )
+
+
+def _overload_effects(target: Any, schema: Any, name: str) -> OperatorEffects:
     """Read an operator's own schema, which says what it writes and what its results may alias."""
     if "side_effect" in facts_of_name(name):
         return OperatorEffects(kinds=("io",), aliases="none")
     facts = facts_of_name(name.split(".")[-2])
-    schema = target._schema
     arguments = list(enumerate(schema.arguments))
     writes = tuple((index, each.name) for index, each in arguments if each.alias_info and each.alias_info.is_write)
     other_writes, condition = _conditional_writes(facts)
     aliases: tuple[int, ...] | str = "none"
-    if any("maybe_aliasing" in str(tag) for tag in target.tags):
+    if any("maybe_aliasing" in str(tag) for tag in tags_of(target)):
         # `dropout` and its like return their input where they have nothing to do, and say so by a tag only.
         aliases = "all"
     elif any(each.alias_info for each in schema.returns):
         aliases = tuple(index for index, each in arguments if each.alias_info)
     return OperatorEffects(
-        kinds=("random",) * ("random" in facts or torch.Tag.nondeterministic_seeded in target.tags),
+        kinds=("random",) * ("random" in facts or torch.Tag.nondeterministic_seeded in tags_of(target)),
         condition=facts.get("random_if"),
         writes=writes or other_writes,
         writes_condition=None if writes else condition,

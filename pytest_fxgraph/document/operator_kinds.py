@@ -1,0 +1,82 @@
+"""Operators by what they are, also those that only resemble torch's: of executorch's dialects, of torch.library."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+_NO_OPERATORS = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+_OVERLOAD = "OpOverload"
+
+
+def operator_name(target: Any) -> str | None:
+    """Return the own name of an operator: `aten.add.Tensor`, `edge.aten.add.Tensor`; None for what is no operator."""
+    if isinstance(target, OpOverload | OpOverloadPacket):
+        return str(target)
+    if isinstance(target, HigherOrderOperator):
+        return f"higher_order.{target.__name__}"
+    if isinstance(target, _NO_OPERATORS):
+        return None
+    wrapped = getattr(target, "_opoverload", None)  # of torch.library.custom_op
+    if isinstance(wrapped, OpOverload):
+        return str(wrapped)
+    schema = schema_of(target)
+    if schema is not None:
+        overload = getattr(schema, "overload_name", "") or "default"
+        return ".".join([*_dialect(target), schema.name.replace("::", "."), overload])
+    if is_packet(target):
+        return str(target._qualified_op_name).replace("::", ".")
+    return None
+
+
+def packet_name(target: Any) -> str | None:
+    """Return the name of an operator without its overload: `aten.add`; None for what has no overloads."""
+    name = operator_name(target)
+    if name is None or isinstance(target, HigherOrderOperator):
+        return None
+    return name if is_packet(target) else name.rpartition(".")[0]
+
+
+def schema_of(target: Any) -> Any:
+    """Return the schema of an overload, torch's or one that resembles it; None for anything else."""
+    if isinstance(target, OpOverload):
+        return target._schema
+    if isinstance(target, (*_NO_OPERATORS, OpOverloadPacket, HigherOrderOperator)):
+        return None
+    wrapped = getattr(target, "_opoverload", None)
+    if isinstance(wrapped, OpOverload):
+        return wrapped._schema
+    schema = getattr(target, "_schema", None)
+    is_schema = isinstance(getattr(schema, "name", None), str) and hasattr(schema, "arguments")
+    return schema if is_schema and hasattr(schema, "returns") else None
+
+
+def tags_of(target: Any) -> tuple[Any, ...]:
+    """Return the tags of an overload, or of the one that it stands for."""
+    for holder in (target, getattr(target, "_op", None), getattr(target, "_opoverload", None)):
+        tags = getattr(holder, "tags", None)
+        if isinstance(tags, (list, tuple, set, frozenset)):
+            return tuple(tags)
+    return ()
+
+
+def is_packet(target: Any) -> bool:
+    """Tell whether a target is an operator without an overload, torch's or one that resembles it."""
+    if isinstance(target, OpOverloadPacket):
+        return True
+    if isinstance(target, (*_NO_OPERATORS, OpOverload, HigherOrderOperator)):
+        return False
+    return isinstance(getattr(target, "_qualified_op_name", None), str) and hasattr(target, "_overload_names")
+
+
+def overloads_of(packet: Any) -> list[Any]:
+    """List the overloads of a packet."""
+    return [getattr(packet, name or "default") for name in packet._overload_names]
+
+
+def _dialect(target: Any) -> list[str]:
+    """Name the dialect that an overload is of, by its class: `EdgeOpOverload` is of `edge`."""
+    name = type(target).__name__.removesuffix(_OVERLOAD)
+    return [name.lower()] if name else []

@@ -1,0 +1,164 @@
+"""Graphs inside graphs are told wherever they hang."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+from torch import nn
+from torch.export import export, unflatten
+
+from fixtures.captured_subjects import Branches
+from fixtures.lowered import CompileSpec, with_delegate
+from fxcore import Graph, GraphModule, symbolic_trace
+from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.nested_graphs import is_graph_module
+from pytest_fxgraph.errors import DocumentError
+
+
+def records(gm):
+    return {module.path: module for module in build_document(gm).modules}
+
+
+def targets(document):
+    return [node.target for node in document.nodes if node.op not in ("placeholder", "output")]
+
+
+def calling(leaf):
+    graph = Graph()
+    graph.output(graph.call_module("leaf", (graph.placeholder("x"),)))
+    return GraphModule(nn.ModuleDict({"leaf": leaf}), graph)
+
+
+def test_the_branches_of_a_condition_are_graphs_of_their_own():
+    document = build_document(to_graph_module(export(Branches(), (torch.rand(4, 4),), strict=False)))
+
+    branches = [module.graph for module in document.modules]
+
+    assert [targets(graph)[-1] for graph in branches] == ["aten.relu.default", "aten.mul.Tensor"]
+
+
+def test_the_body_of_a_loop_and_of_a_map_are_graphs_of_their_own():
+    from torch._higher_order_ops.map import map as map_over
+    from torch._higher_order_ops.while_loop import while_loop
+
+    class Loops(nn.Module):
+        def forward(self, x):
+            (y,) = while_loop(lambda y: y.sum() < 9, lambda y: (y.sin() + 2,), (x,))
+            return map_over(lambda row: row.cos(), y)
+
+    document = build_document(to_graph_module(export(Loops(), (torch.ones(2, 2),))))
+
+    found = {target for module in document.modules for target in targets(module.graph)}
+    assert {"aten.sin.default", "aten.cos.default", "aten.lt.Scalar"} <= found
+
+
+def test_a_delegate_tells_its_graph_its_backend_and_what_it_made():
+    program = export(nn.Linear(2, 2), (torch.ones(1, 2),), strict=False)
+    large = b"x" * 65
+    gm = with_delegate(program, specs=[CompileSpec("mode", b"\x01"), CompileSpec("blob", large), 3])
+
+    document = build_document(gm)
+    (record,) = document.modules
+
+    assert record.kind == "fixtures.lowered.LoweredBackendModule"
+    assert dict(record.config) == {
+        "backend_id": '"Xnn"',
+        "processed_bytes": f"sha256={hashlib.sha256(MADE).hexdigest()}",
+        "compile_specs": f'[mode=b"\\x01", blob=sha256={hashlib.sha256(large).hexdigest()}, 3]',
+    }
+    assert targets(record.graph) == ["aten.linear.default"]
+    assert document.state == ()
+
+
+def test_a_delegate_that_does_not_keep_its_graph_tells_the_rest():
+    (record,) = build_document(with_delegate(None)).modules
+
+    assert record.graph is None
+    assert dict(record.config)["backend_id"] == '"Xnn"'
+
+
+def test_modules_of_an_unflattened_program_are_graphs():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+        def forward(self, x):
+            return self.inner(x) + 1
+
+    modules = records(to_graph_module(unflatten(export(Outer(), (torch.ones(1, 2),)))))
+
+    assert targets(modules["inner"].graph) == ["0", "1"]
+    first, second = modules["inner"].graph.modules
+    assert targets(first.graph)[-1] == "aten.linear.default"
+    assert targets(second.graph) == ["aten.relu.default"]
+    assert "linear" in first.graph.code
+
+
+MADE = b"\x00made"
+
+
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = symbolic_trace(nn.Sequential(nn.ReLU()))
+        self.stages = [symbolic_trace(nn.Sequential(nn.Tanh())), 3]
+        self.by_name = {"a": symbolic_trace(nn.Sequential(nn.GELU()))}
+        self._again = (self.stages[0],)
+
+    def forward(self, x):
+        return x
+
+
+def test_graphs_in_modules_lists_and_dicts_of_a_leaf_module_are_told():
+    modules = records(calling(Holder()))
+
+    assert {path: module.same_as for path, module in modules.items()} == {
+        "leaf": None,
+        "leaf.inner": None,
+        "leaf.stages[0]": None,
+        "leaf.by_name[a]": None,
+        "leaf._again[0]": "leaf.stages[0]",
+    }
+    assert [module.kind for module in modules["leaf.inner"].graph.modules] == ["torch.nn.ReLU"]
+    assert [module.kind for module in modules["leaf.stages[0]"].graph.modules] == ["torch.nn.Tanh"]
+
+
+class Broken(GraphModule):
+    @property
+    def code(self):
+        return self.nothing_of_the_kind
+
+    @property
+    def scale(self):
+        return self.no_such_scale
+
+
+def test_an_error_in_a_property_of_a_graph_module_is_told_as_it_is():
+    graph = Graph()
+    graph.output(graph.placeholder("x"))
+    with pytest.raises(DocumentError, match=r"the code of this GraphModule: .*'nothing_of_the_kind'"):
+        build_document(Broken(nn.Module(), graph))
+
+    read = Graph()
+    read.output(read.create_node("get_attr", "scale"))
+    gm = Broken(nn.Module(), graph)
+    gm.graph = read
+    with pytest.raises(DocumentError, match=r"the property 'scale' of GraphModule raised .*no_such_scale"):
+        build_document(gm)
+
+
+def test_a_graph_module_whose_graph_fails_is_not_taken_for_another_module():
+    class Failing(GraphModule):
+        @property
+        def graph(self):
+            raise AttributeError("the graph is not there yet")
+
+    made = Failing.__new__(Failing)
+    nn.Module.__init__(made)
+
+    with pytest.raises(AttributeError, match="not there yet"):
+        is_graph_module(made)

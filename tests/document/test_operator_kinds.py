@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+
+from fixtures.lowered import EdgeOpOverload, EdgeOpOverloadPacket, edge_graph
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.effects.profiles import function_effects
+from pytest_fxgraph.document.operator_kinds import is_packet, operator_name, packet_name, schema_of
+
+ADD = torch.ops.aten.add
+EDGE = EdgeOpOverloadPacket(ADD)
+
+
+@torch.library.custom_op("fx_operator_kinds::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@torch.library.custom_op("fx_operator_kinds::fill", mutates_args=("x",))
+def fill(x: torch.Tensor) -> None:
+    x.fill_(1)
+
+
+PACKET = torch.ops.fx_operator_kinds.twice
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "packet"),
+    [
+        (ADD.Tensor, "aten.add.Tensor", "aten.add"),
+        (ADD, "aten.add", "aten.add"),
+        (EDGE.Tensor, "edge.aten.add.Tensor", "edge.aten.add"),
+        (EDGE, "edge.aten.add", "edge.aten.add"),
+        (EdgeOpOverload(torch.ops.aten.relu.default), "edge.aten.relu.default", "edge.aten.relu"),
+        (twice, "fx_operator_kinds.twice.default", "fx_operator_kinds.twice"),
+        (PACKET, "fx_operator_kinds.twice", "fx_operator_kinds.twice"),
+        (torch.ops.higher_order.cond, "higher_order.cond", None),
+        (torch.add, None, None),
+        (operator.add, None, None),
+        (torch.nn.ReLU, None, None),
+        (3, None, None),
+    ],
+)
+def test_operators_are_written_by_their_own_name(target, name, packet):
+    assert operator_name(target) == name
+    assert packet_name(target) == packet
+
+
+def test_overloads_have_a_schema_and_packets_have_none():
+    assert schema_of(EDGE.Tensor).name == "aten::add"
+    assert schema_of(twice).name == "fx_operator_kinds::twice"
+    assert schema_of(EDGE) is None
+    assert [is_packet(each) for each in (EDGE, ADD, ADD.Tensor)] == [True, True, False]
+
+
+def effects(target):
+    return function_effects(target, operator_name(target))
+
+
+def test_effects_come_from_the_schema():
+    assert effects(EdgeOpOverload(torch.ops.aten.relu.default)).is_plain
+    assert effects(EdgeOpOverload(torch.ops.aten.relu_.default)).writes == ((0, "self"),)
+    assert effects(EdgeOpOverload(torch.ops.aten.bernoulli.default)).kinds == ("random",)
+    assert effects(EdgeOpOverload(torch.ops.aten.view.default)).aliases == (0,)
+    assert effects(twice).is_plain
+    assert effects(PACKET).is_plain
+    assert effects(fill).writes == effects(torch.ops.fx_operator_kinds.fill).writes == ((0, "x"),)
+
+
+def test_independent_operators_of_a_dialect_may_be_reordered_and_others_may_not():
+    golden = build_document(edge_graph("sin", "cos"))
+    written = build_document(edge_graph("sin", "relu_"))
+
+    assert [node.target for node in golden.nodes][1:3] == ["edge.aten.sin.default", "edge.aten.cos.default"]
+    assert compare_documents(golden, build_document(edge_graph("cos", "sin"))).is_empty
+    assert not compare_documents(written, build_document(edge_graph("relu_", "sin"))).is_empty
