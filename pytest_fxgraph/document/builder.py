@@ -11,6 +11,7 @@ import torch
 from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
+from pytest_fxgraph.document.generated_names import with_origins_of_names
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.document.module_config import TextOf, module_config, training_flag
 from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
@@ -106,7 +107,7 @@ class _DocumentBuilder:
     def only_document(self) -> GraphDocument:
         """Write the document, and keep nothing of the graph, so that no cycle is left to the garbage collector."""
         try:
-            return self.document()
+            return with_origins_of_names(self.document(), self._module, self._graph)
         finally:
             del self._effects
             self._texts.references.clear()

@@ -18,7 +18,7 @@ REMEDY = "restore it from version control, or rewrite it with pytest --fx-update
 _FORMAT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[ \t]*\n)*format: *(\d{1,9})[ \t]*(?:\n|\Z)")
 _ANY_FORMAT = re.compile(r"^\W*format\W", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
-_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "code"}
+_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "symbols", "code"}
 
 T = TypeVar("T")
 
@@ -95,11 +95,12 @@ def _document(data: Record) -> GraphDocument:
         state=_records(data, "state", _state),
         code=_code(data),
         notes=_texts(data, "notes"),
+        symbols=_texts(data, "symbols"),
     )
 
 
 def _node(data: Record) -> NodeRecord:
-    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope"}
+    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope", "name_from"}
     _check_keys(data, "a node", {"name", "op", "target"}, allowed)
     return NodeRecord(
         name=_text(data, "name"),
@@ -110,11 +111,12 @@ def _node(data: Record) -> NodeRecord:
         value=_optional_text(data, "value"),
         effects=_texts(data, "effects"),
         scope=_optional_text(data, "scope"),
+        name_from=_optional_text(data, "name_from"),
     )
 
 
 def _module(data: Record) -> ModuleRecord:
-    allowed = {"path", "kind", "config", "training", "same_as", "graph"}
+    allowed = {"path", "kind", "config", "training", "same_as", "graph", "name_from"}
     _check_keys(data, "a module", {"path", "kind"}, allowed)
     graph = data.get("graph")
     if graph is not None and not isinstance(graph, Record):
@@ -126,11 +128,12 @@ def _module(data: Record) -> ModuleRecord:
         training=_truth(data, "training") if "training" in data else None,
         same_as=_optional_text(data, "same_as"),
         graph=None if graph is None else _document(graph),
+        name_from=_optional_text(data, "name_from"),
     )
 
 
 def _state(data: Record) -> StateRecord:
-    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content"}
+    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content", "name_from"}
     _check_keys(data, "a parameter, buffer or constant", {"path", "kind", "value"}, allowed)
     return StateRecord(
         path=_text(data, "path"),
@@ -140,6 +143,7 @@ def _state(data: Record) -> StateRecord:
         persistent=_truth(data, "persistent") if "persistent" in data else True,
         same_as=_optional_text(data, "same_as"),
         content=_optional_text(data, "content"),
+        name_from=_optional_text(data, "name_from"),
     )
 
 

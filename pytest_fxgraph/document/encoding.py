@@ -56,6 +56,8 @@ def _document_lines(document: GraphDocument) -> list[str]:
     if document.notes:
         lines.append("notes:")
         lines += [f"- {_quoted(note)}" for note in document.notes]
+    if document.symbols:
+        lines.append(f"symbols: {_sequence(document.symbols)}")
     return lines + _code_lines(document.code)
 
 
@@ -72,6 +74,8 @@ def _node_line(node: NodeRecord) -> str:
         line += f", effects: {_sequence(node.effects)}"
     if node.scope is not None:
         line += f", scope: {quote(node.scope)}"
+    if node.name_from is not None:
+        line += f", name_from: {quote(node.name_from)}"
     return line + "}"
 
 
@@ -83,6 +87,8 @@ def _module_lines(module: ModuleRecord) -> list[str]:
         fields.append("training: true" if module.training else "training: false")
     if module.same_as is not None:
         fields.append(f"same_as: {_quoted(module.same_as)}")
+    if module.name_from is not None:
+        fields.append(f"name_from: {_quoted(module.name_from)}")
     if module.graph is None:
         return [f"- {{{', '.join(fields)}}}"]
     # A graph does not fit on a line: the record becomes a block.
@@ -100,6 +106,8 @@ def _state_line(state: StateRecord) -> str:
         line += f", same_as: {_quoted(state.same_as)}"
     if state.content is not None:
         line += f", content: {_quoted(state.content)}"
+    if state.name_from is not None:
+        line += f", name_from: {_quoted(state.name_from)}"
     return line + "}"
 
 

@@ -31,6 +31,7 @@ class NodeRecord:
     effects: tuple[str, ...] = ()
     scope: str | None = None  # path of the module whose forward made it; tells the reader where, never compared
     source: str | None = None  # "model.py:12: x = x + 1"; known for a graph just traced, never written or compared
+    name_from: str | None = None  # of an input whose name nobody chose: "position" or "source"
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class NodeRecord:
         effects: tuple[str, ...] = (),
         scope: str | None = None,
         source: str | None = None,
+        name_from: str | None = None,
     ) -> None:
         own = self.__dict__
         own["name"] = name
@@ -54,6 +56,7 @@ class NodeRecord:
         own["effects"] = effects
         own["scope"] = scope
         own["source"] = source
+        own["name_from"] = name_from
 
 
 @dataclass(frozen=True, init=False)
@@ -66,6 +69,7 @@ class ModuleRecord:
     training: bool | None = None  # only where it changes what the module computes
     same_as: str | None = None  # path of the first module that is this very object
     graph: GraphDocument | None = None  # for a module that is itself a graph
+    name_from: str | None = None  # "capture", where its path was made by what captured the graph
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class ModuleRecord:
         training: bool | None = None,
         same_as: str | None = None,
         graph: GraphDocument | None = None,
+        name_from: str | None = None,
     ) -> None:
         own = self.__dict__
         own["path"] = path
@@ -83,6 +88,7 @@ class ModuleRecord:
         own["training"] = training
         own["same_as"] = same_as
         own["graph"] = graph
+        own["name_from"] = name_from
 
 
 @dataclass(frozen=True, init=False)
@@ -96,6 +102,7 @@ class StateRecord:
     persistent: bool = True
     same_as: str | None = None  # path of the first tensor that is this very object
     content: str | None = None  # of constants: exact values, or digest and statistics
+    name_from: str | None = None  # "lifting", where a tracer met it in the code and named it
 
     def __init__(
         self,
@@ -106,6 +113,7 @@ class StateRecord:
         persistent: bool = True,
         same_as: str | None = None,
         content: str | None = None,
+        name_from: str | None = None,
     ) -> None:
         own = self.__dict__
         own["path"] = path
@@ -115,6 +123,7 @@ class StateRecord:
         own["persistent"] = persistent
         own["same_as"] = same_as
         own["content"] = content
+        own["name_from"] = name_from
 
 
 @dataclass(frozen=True)
@@ -127,3 +136,4 @@ class GraphDocument:
     code: str = ""
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
+    symbols: tuple[str, ...] = ()  # names of unknown sizes, "s0", in values, arguments and notes; of the outermost only
