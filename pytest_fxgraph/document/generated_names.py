@@ -49,7 +49,7 @@ def _marked(document: GraphDocument, module: Any, graph: Any, is_inner: bool, sy
     if _MAY_HOLD_SYMBOLS.search("\n".join([node.value for node in document.nodes if node.value is not None])):
         for node in graph.nodes:
             _add_symbols([node.meta.get(key) for key in META_KEYS], symbols)
-    has_graphs = any([record.graph is not None for record in document.modules])
+    has_graphs = any(record.graph is not None for record in document.modules)
     names = _GraphNames(module, graph, is_inner)
     inputs = names.inputs() if names.is_of_torch else {}
     paths = names.paths({record.path for record in document.modules}) if document.state or has_graphs else {}
@@ -151,7 +151,7 @@ class _GraphNames:
 def _is_tracer(tracer: Any, name: str) -> bool:
     # By name: importing what captures operators takes a second.
     bases = getattr(tracer, "__mro__", ())
-    return any([base.__name__ == name and base.__module__ == "torch.fx.experimental.proxy_tensor" for base in bases])
+    return any(base.__name__ == name and base.__module__ == "torch.fx.experimental.proxy_tensor" for base in bases)
 
 
 def _is_marked_by_aot(node: Any) -> bool:
