@@ -129,6 +129,8 @@ class _Content(NamedTuple):
         if self.has_statistics:
             part = max([_relative(*pair) for pair in pairs], default=0.0)
             return f"digest differs, min, max, mean and norm by at most {part:.1e} of their size"
+        if not pairs:
+            return "the sign of zero differs, or what a NaN holds"
         most = max([_distance(*pair, self.dtype) for pair in pairs])
         return f"at most {most}, in {len(pairs)} of {len(self.expected)} values"
 

@@ -107,7 +107,7 @@ class _DocumentBuilder:
     def only_document(self) -> GraphDocument:
         """Write the document, and keep nothing of the graph, so that no cycle is left to the garbage collector."""
         try:
-            return with_origins_of_names(self.document(), self._module, self._graph)
+            return with_origins_of_names(self.document(), self._module, self._graph, self._nodes)
         finally:
             del self._effects
             self._texts.references.clear()

@@ -8,7 +8,7 @@ tells, a name is taken for the user's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,24 +35,24 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def with_origins_of_names(document: GraphDocument, module: Any, graph: Any) -> GraphDocument:
+def with_origins_of_names(document: GraphDocument, module: Any, graph: Any, nodes: Sequence[Any]) -> GraphDocument:
     """Return a document whose records say of each name that nobody chose what it was made by, and list the symbols.
 
-    `graph` is the graph that the document describes, and its paths begin at `module`.
+    `graph` is the graph that the document describes, made of `nodes`, and its paths begin at `module`.
     """
     symbols: set[str] = set()
-    document = _marked(document, module, graph, False, symbols)
+    document = _marked(document, _GraphNames(module, graph, nodes, is_inner=False), symbols)
     return replace(document, symbols=_in_order_of_use(document, symbols)) if symbols else document
 
 
-def _marked(document: GraphDocument, module: Any, graph: Any, is_inner: bool, symbols: set[str]) -> GraphDocument:
+def _marked(document: GraphDocument, names: _GraphNames, symbols: set[str]) -> GraphDocument:
     if _MAY_HOLD_SYMBOLS.search("\n".join([node.value for node in document.nodes if node.value is not None])):
-        for node in graph.nodes:
+        for node in names.nodes:
             _add_symbols([node.meta.get(key) for key in META_KEYS], symbols)
-    has_graphs = any(record.graph is not None for record in document.modules)
-    names = _GraphNames(module, graph, is_inner)
+    has_graphs = bool([record for record in document.modules if record.graph is not None])
     inputs = names.inputs() if names.is_of_torch else {}
-    paths = names.paths({record.path for record in document.modules}) if document.state or has_graphs else {}
+    may_be_made = has_graphs or names.is_of_torch or any([record.kind == "constant" for record in document.state])  # noqa: C419  # no call for each record
+    paths = names.paths({record.path for record in document.modules}) if may_be_made else {}
     if inputs:
         nodes = [
             replace(node, name_from=inputs.get(node.target)) if node.op == "placeholder" else node
@@ -63,7 +63,7 @@ def _marked(document: GraphDocument, module: Any, graph: Any, is_inner: bool, sy
         state = [replace(record, name_from=paths.get(record.path)) for record in document.state]
         document = replace(document, state=tuple(state))
     if has_graphs:
-        modules = [_marked_module(record, module, paths.get(record.path), symbols) for record in document.modules]
+        modules = [_marked_module(record, names.module, paths.get(record.path), symbols) for record in document.modules]
         document = replace(document, modules=tuple(modules))
     return document
 
@@ -73,18 +73,19 @@ def _marked_module(record: ModuleRecord, root: Any, name_from: str | None, symbo
     if inner is not None:
         module = root.get_submodule(record.path)
         graph = getattr(module, "graph", None)
-        if hasattr(graph, "nodes"):
-            inner = _marked(inner, module, graph, name_from is not None, symbols)
+        if graph is not None and hasattr(graph, "nodes"):
+            names = _GraphNames(module, graph, list(graph.nodes), is_inner=name_from is not None)
+            inner = _marked(inner, names, symbols)
     return replace(record, graph=inner, name_from=name_from)
 
 
 class _GraphNames:
     """What is known of who recorded a graph; `is_inner` where a captured graph hands it its values by place."""
 
-    def __init__(self, module: Any, graph: Any, is_inner: bool) -> None:
+    def __init__(self, module: Any, graph: Any, nodes: Sequence[Any], *, is_inner: bool) -> None:
         tracer = getattr(graph, "_tracer_cls", None)
         meta = getattr(module, "meta", {})
-        self._module, self._graph, self._is_inner = module, graph, is_inner
+        self.module, self.nodes, self._is_inner = module, nodes, is_inner
         self._traces_operators = _is_tracer(tracer, "PythonKeyTracer")
         # torch.export gives inputs the names that the user's forward has, after tracing them under others.
         self._is_exported = self._traces_operators and (
@@ -99,7 +100,7 @@ class _GraphNames:
     def inputs(self) -> dict[str, str]:
         """Map inputs whose name nobody chose to what made it."""
         found = {}
-        for node in self._graph.nodes:
+        for node in self.nodes:
             if node.op == "placeholder" and (name_from := self._of_input(node)) is not None:
                 found[str(node.target)] = name_from
                 self._is_captured = True
@@ -119,7 +120,7 @@ class _GraphNames:
     def paths(self, modules: Iterable[str]) -> dict[str, str]:
         """Map paths of tensors and of graphs that nobody chose to what made them."""
         found = {}
-        for node in self._graph.nodes:
+        for node in self.nodes:
             if node.op == "get_attr":
                 path = node.target
                 is_made = self._is_made_graph(node) if path in modules else self._is_lifted(node, path)
@@ -139,10 +140,10 @@ class _GraphNames:
             return True
         frozen = _NAMED_BY_FREEZING.fullmatch(path)
         if frozen is not None:
-            return int(frozen[1]) < getattr(self._module, "_frozen_param_count", 0)
+            return int(frozen[1]) < getattr(self.module, "_frozen_param_count", 0)
         if self._is_exported:
             # What is in the state dict, the user registered.
-            is_registered = path in self._module._buffers or path in self._module._parameters
+            is_registered = path in self.module._buffers or path in self.module._parameters
             return not is_registered and _NAMED_BY_EXPORT.fullmatch(path) is not None
         is_of_torch = self._traces_operators or (self.is_of_torch and _is_marked_by_aot(node))
         return is_of_torch and _NAMED_BY_MAKE_FX.fullmatch(path) is not None
