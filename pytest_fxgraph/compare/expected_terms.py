@@ -14,7 +14,13 @@ from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import find_isomorphism
-from pytest_fxgraph.compare.symbols import pair_symbols, rename_symbols, rename_symbols_of_note, same_sizes
+from pytest_fxgraph.compare.symbols import (
+    pair_symbols,
+    rename_symbols,
+    rename_symbols_of_note,
+    same_sizes,
+    without_sizes,
+)
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 
@@ -105,7 +111,7 @@ class _Terms:
                 target=target(node),
                 args=tuple(self._text(rename_symbols(text, no_names)) for text in node.args),
                 kwargs=tuple((key, self._text(rename_symbols(text, no_names))) for key, text in node.kwargs),
-                value=None if node.value is None else _without_sizes(node.value, no_names),
+                value=None if node.value is None else without_sizes(node.value, symbols),
             )
             for node in document.nodes
         ]
@@ -206,23 +212,6 @@ def _content(record: StateRecord, records: Mapping[str, StateRecord]) -> str | N
     return records.get(record.same_as or "", record).content
 
 
-def _without_sizes(value: str, no_names: Mapping[str, str]) -> str:
-    """Return a value in which a size that holds a symbol is a `?`, whatever it is made of."""
-    if not no_names:
-        return value
-    renamed = rename_symbols(value, no_names)
-    return renamed if renamed == value else _plain_shapes(renamed)
-
-
-def _plain_shapes(value: str) -> str:
-    parts = value.split("[")
-    for place, part in enumerate(parts[1:], 1):
-        sizes, closing, rest = part.partition("]")
-        plain = ["?" if "?" in size else size for size in sizes.split(", ")]
-        parts[place] = ", ".join(plain) + closing + rest
-    return "[".join(parts)
-
-
 # Names of inputs.
 
 
@@ -234,7 +223,7 @@ def _input_names(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord])
     """Map the obtained inputs that nobody named to the expected ones at their place."""
     names: dict[str, str] = {}
     for node, other in _placed(expected, obtained):
-        if node.name_from == other.name_from == "position":
+        if node.name_from == other.name_from == "position" and _stars(node) == _stars(other):
             names[other.target] = node.target
     names |= _names_by_source(expected, obtained)
     taken = {node.target for node in expected}
@@ -243,6 +232,10 @@ def _input_names(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord])
         if other.name_from == "position" and other.target not in names and other.target in names.values():
             names[other.target] = _free(other.target, {*taken, *names.values()})
     return {name: other for name, other in names.items() if name != other}
+
+
+def _stars(node: NodeRecord) -> int:
+    return len(node.target) - len(node.target.lstrip("*"))
 
 
 def _placed(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> list[tuple[NodeRecord, NodeRecord]]:

@@ -47,18 +47,13 @@ def pair_symbols(
     """
     names = dict(known)
     taken = set(names.values())
-    alone = [[_SHAPE.findall(text) for text in pair] for pair in texts]
-    sizes = [
-        [shape.split(", ") for shape in shapes] for pair in alone if len(pair[0]) == len(pair[1]) for shapes in pair
-    ]
-    in_sizes = [
+    alone = [
         (one, other)
-        for shapes, others in zip(sizes[::2], sizes[1::2], strict=True)
-        for shape, other_shape in zip(shapes, others, strict=True)
-        if len(shape) == len(other_shape)
-        for one, other in zip(shape, other_shape, strict=True)
+        for sizes in [(_sizes_in(one), _sizes_in(other)) for one, other in texts]
+        for one, other in zip(*sizes, strict=False)
+        if one in expected and other in obtained
     ]
-    for one, other in [*in_sizes, *texts]:
+    for one, other in [*alone, *texts]:
         words, others = _symbols_in(one, expected), _symbols_in(other, obtained)
         if len(words) != len(others):
             continue
@@ -74,6 +69,28 @@ def same_sizes(expected: str, obtained: str) -> bool:
     return expected == obtained or _SHAPE.sub(_sorted_shape, expected) == _SHAPE.sub(_sorted_shape, obtained)
 
 
+def without_sizes(value: str, symbols: Collection[str]) -> str:
+    """Return a value in which a size that holds a symbol is a `?`, whatever it is made of."""
+
+    def plain(found: re.Match[str]) -> str:
+        sizes = _sizes(found[1])
+        return f"[{', '.join('?' if _symbols_in(size, symbols) else size for size in sizes)}]"
+
+    return _SHAPE.sub(plain, value) if symbols else value
+
+
+def _sizes_in(value: str) -> list[str]:
+    return [size for shape in _SHAPE.findall(value) for size in _sizes(shape)]
+
+
+def _sizes(shape: str) -> list[str]:
+    """List the sizes of a shape, which may hold calls with several arguments."""
+    try:
+        return [ast.unparse(size) for size in ast.parse(f"[{shape}]", mode="eval").body.elts]  # type: ignore[attr-defined]  # a list, as it is written
+    except SyntaxError:
+        return [shape]
+
+
 def _symbols_in(text: str, symbols: Collection[str]) -> list[str]:
     words = [word for part in _PART.findall(text) if part[0] not in '"%' for word in _WORD.findall(part)]
     return [word for word in words if word in symbols]
@@ -85,15 +102,7 @@ def _kind(symbol: str) -> str:
 
 
 def _sorted_shape(found: re.Match[str]) -> str:
-    return f"[{', '.join(map(_sorted_expression, found[1].split(', ')))}]"
-
-
-def _sorted_expression(text: str) -> str:
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return text
-    return _sorted_text(tree)
+    return f"[{', '.join([_sorted_text(ast.parse(size, mode='eval').body) for size in _sizes(found[1])])}]"
 
 
 def _sorted_text(tree: ast.expr) -> str:

@@ -41,7 +41,7 @@ def with_origins_of_names(document: GraphDocument, module: Any, graph: Any, node
     `graph` is the graph that the document describes, made of `nodes`, and its paths begin at `module`.
     """
     symbols: set[str] = set()
-    document = _marked(document, _GraphNames(module, graph, nodes, is_inner=False), symbols)
+    document = _marked(document, _GraphNames(document, module, graph, nodes, is_inner=False), symbols)
     return replace(document, symbols=_in_order_of_use(document, symbols)) if symbols else document
 
 
@@ -51,8 +51,7 @@ def _marked(document: GraphDocument, names: _GraphNames, symbols: set[str]) -> G
             _add_symbols([node.meta.get(key) for key in META_KEYS], symbols)
     has_graphs = bool([record for record in document.modules if record.graph is not None])
     inputs = names.inputs() if names.is_of_torch else {}
-    may_be_made = has_graphs or names.is_of_torch or any([record.kind == "constant" for record in document.state])  # noqa: C419  # no call for each record
-    paths = names.paths({record.path for record in document.modules}) if may_be_made else {}
+    paths = names.paths({record.path for record in document.modules})
     if inputs:
         nodes = [
             replace(node, name_from=inputs.get(node.target)) if node.op == "placeholder" else node
@@ -74,7 +73,7 @@ def _marked_module(record: ModuleRecord, root: Any, name_from: str | None, symbo
         module = root.get_submodule(record.path)
         graph = getattr(module, "graph", None)
         if graph is not None and hasattr(graph, "nodes"):
-            names = _GraphNames(module, graph, list(graph.nodes), is_inner=name_from is not None)
+            names = _GraphNames(inner, module, graph, list(graph.nodes), is_inner=name_from is not None)
             inner = _marked(inner, names, symbols)
     return replace(record, graph=inner, name_from=name_from)
 
@@ -82,10 +81,13 @@ def _marked_module(record: ModuleRecord, root: Any, name_from: str | None, symbo
 class _GraphNames:
     """What is known of who recorded a graph; `is_inner` where a captured graph hands it its values by place."""
 
-    def __init__(self, module: Any, graph: Any, nodes: Sequence[Any], *, is_inner: bool) -> None:
+    def __init__(
+        self, document: GraphDocument, module: Any, graph: Any, nodes: Sequence[Any], *, is_inner: bool
+    ) -> None:
         tracer = getattr(graph, "_tracer_cls", None)
         meta = getattr(module, "meta", {})
         self.module, self.nodes, self._is_inner = module, nodes, is_inner
+        self._ops = [record.op for record in document.nodes]  # asking a node costs a call
         self._traces_operators = _is_tracer(tracer, "PythonKeyTracer")
         # torch.export gives inputs the names that the user's forward has, after tracing them under others.
         self._is_exported = self._traces_operators and (
@@ -100,8 +102,8 @@ class _GraphNames:
     def inputs(self) -> dict[str, str]:
         """Map inputs whose name nobody chose to what made it."""
         found = {}
-        for node in self.nodes:
-            if node.op == "placeholder" and (name_from := self._of_input(node)) is not None:
+        for node, op in zip(self.nodes, self._ops, strict=True):
+            if op == "placeholder" and (name_from := self._of_input(node)) is not None:
                 found[str(node.target)] = name_from
                 self._is_captured = True
         return found
@@ -120,13 +122,13 @@ class _GraphNames:
     def paths(self, modules: Iterable[str]) -> dict[str, str]:
         """Map paths of tensors and of graphs that nobody chose to what made them."""
         found = {}
-        for node in self.nodes:
-            if node.op == "get_attr":
+        for node, op in zip(self.nodes, self._ops, strict=True):
+            if op == "get_attr":
                 path = node.target
                 is_made = self._is_made_graph(node) if path in modules else self._is_lifted(node, path)
                 if is_made:
                     found[path] = CAPTURE if path in modules else LIFTING
-            elif node.op == "call_module" and node.target in self._partitions:
+            elif op == "call_module" and self._partitions and node.target in self._partitions:
                 found[node.target] = CAPTURE
         return found
 
