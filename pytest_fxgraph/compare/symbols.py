@@ -13,6 +13,8 @@ _SIZE_ARGUMENT = r'torch\.Sym(?:Int|Float|Bool)\("[^"]*"\)'
 _PART = re.compile(rf"{_SIZE_ARGUMENT}|{QUOTED}|%\w+|[A-Za-z_][\w.]*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SHAPE = re.compile(r"\[([^][]*)\]")
+# What Python's parser raises for a text that is no expression.
+_NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 # What a note begins with that holds names of the user's, not symbols.
 _NOTES_OF_NAMES = ("inputs: ", "input structure: ", "output structure: ")
 
@@ -87,7 +89,7 @@ def _sizes(shape: str) -> list[str]:
     """List the sizes of a shape, which may hold calls with several arguments."""
     try:
         return [ast.unparse(size) for size in ast.parse(f"[{shape}]", mode="eval").body.elts]  # type: ignore[attr-defined]  # a list, as it is written
-    except SyntaxError:
+    except _NO_EXPRESSION:
         return [shape]
 
 
@@ -102,7 +104,10 @@ def _kind(symbol: str) -> str:
 
 
 def _sorted_shape(found: re.Match[str]) -> str:
-    return f"[{', '.join([_sorted_text(ast.parse(size, mode='eval').body) for size in _sizes(found[1])])}]"
+    try:
+        return f"[{', '.join([_sorted_text(ast.parse(size, mode='eval').body) for size in _sizes(found[1])])}]"
+    except _NO_EXPRESSION:
+        return found[0]
 
 
 def _sorted_text(tree: ast.expr) -> str:
