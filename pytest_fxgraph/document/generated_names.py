@@ -88,12 +88,13 @@ class _GraphNames:
         meta = getattr(module, "meta", {})
         self.module, self.nodes, self._is_inner = module, nodes, is_inner
         self._ops = [record.op for record in document.nodes]  # asking a node costs a call
-        self._traces_operators = _is_tracer(tracer, "PythonKeyTracer")
+        self._traces_operators = _captures_operators(tracer)
         # torch.export gives inputs the names that the user's forward has, after tracing them under others.
         self._is_exported = self._traces_operators and (
             "inline_constraints" in meta or hasattr(module, "range_constraints")
         )
-        self._keeps_modules = _is_tracer(tracer, "_ModuleStackTracer")
+        # Tracers made from it may keep the names that inputs had before.
+        self._names_inputs = getattr(tracer, "__name__", "") == "PythonKeyTracer"
         self._partitions: Iterable[str] = meta.get("partition_names") or ()
         # A graph without tracer may be AOT's or Dynamo's, which leave marks on its nodes.
         self.is_of_torch = tracer is None or self._traces_operators or is_inner
@@ -116,7 +117,7 @@ class _GraphNames:
             return _made_from(source, node)
         if self._is_exported:
             return None
-        is_of_make_fx = self._traces_operators and not self._keeps_modules and "val" in node.meta
+        is_of_make_fx = self._traces_operators and self._names_inputs and "val" in node.meta
         return POSITION if is_of_make_fx or _is_marked_by_aot(node) else None
 
     def paths(self, modules: Iterable[str]) -> dict[str, str]:
@@ -151,10 +152,10 @@ class _GraphNames:
         return is_of_torch and _NAMED_BY_MAKE_FX.fullmatch(path) is not None
 
 
-def _is_tracer(tracer: Any, name: str) -> bool:
+def _captures_operators(tracer: Any) -> bool:
     # By name: importing what captures operators takes a second.
-    bases = getattr(tracer, "__mro__", ())
-    return any(base.__name__ == name and base.__module__ == "torch.fx.experimental.proxy_tensor" for base in bases)
+    bases = {(base.__module__, base.__name__) for base in getattr(tracer, "__mro__", ())}
+    return ("torch.fx.experimental.proxy_tensor", "PythonKeyTracer") in bases
 
 
 def _is_marked_by_aot(node: Any) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import PythonKeyTracer, make_fx
 from torch.fx.passes.split_module import split_module
 
 import fxcore
@@ -109,6 +109,16 @@ def test_inputs_of_an_exported_program_are_the_users_and_lifted_tensors_nobodys(
     assert names(document_of(program.module())) == {"lifted_tensor_0": "lifting"}
 
 
+def test_a_tracer_made_from_that_of_make_fx_may_keep_names_of_the_users():
+    class PassTracer(PythonKeyTracer):
+        pass
+
+    gm = make_fx(lambda x: x + torch.ones(3))(SQUARE)
+    gm.graph._tracer_cls = PassTracer
+
+    assert names(document_of(gm)) == {}
+
+
 def test_branches_are_named_by_what_captured_them_and_their_inputs_stand_by_place():
     for subject in (torch.export.export(Chooses(), (SQUARE,)), make_fx(Chooses())(SQUARE)):
         document = document_of(subject)
@@ -135,7 +145,7 @@ def test_a_symbol_that_dynamo_hands_in_stands_by_place():
     assert {node.name_from for node in symbols} == {"position"}
 
 
-@pytest.mark.skipif(TORCH < (2, 9), reason="AOT leaves no marks on the inputs of what it splits")
+@pytest.mark.skipif(TORCH < (2, 13), reason="AOT of older releases leaves no marks on the inputs of what it splits")
 def test_inputs_of_forward_and_backward_of_aot_stand_by_place():
     from torch._dynamo.backends.common import aot_autograd
 
