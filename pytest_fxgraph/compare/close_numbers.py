@@ -128,7 +128,7 @@ class _Content(NamedTuple):
             return 'the same as far as both hold them: one was written at constants="close"'
         if self.has_statistics:
             part = max([_relative(*pair) for pair in pairs], default=0.0)
-            return f"digest differs, min, max, mean and norm by at most {part:.1e} of their size"
+            return f"differ; relative distance of min, max, mean and norm: {part:.1e}"
         if not pairs:
             return "the sign of zero differs, or what a NaN holds"
         most = max([_distance(*pair, self.dtype) for pair in pairs])

@@ -29,6 +29,11 @@ class Lifts(nn.Module):
 
 class Chooses(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
+class ChoosesAndLifts(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() + torch.tensor([0.5]), (x,))
 
 
@@ -120,13 +125,13 @@ def test_a_tracer_made_from_that_of_make_fx_may_keep_names_of_the_users():
 
 
 def test_branches_are_named_by_what_captured_them_and_their_inputs_stand_by_place():
-    for subject in (torch.export.export(Chooses(), (SQUARE,)), make_fx(Chooses())(SQUARE)):
+    for subject in (torch.export.export(Chooses(), (SQUARE,)), make_fx(ChoosesAndLifts())(SQUARE)):
         document = document_of(subject)
 
         assert [record.name_from for record in document.modules] == ["capture", "capture"]
         for record in document.modules:
             assert {node.name_from for node in record.graph.nodes if node.op == "placeholder"} == {"position"}
-        assert names(document.modules[1].graph)["_tensor_constant0"] == "lifting"
+    assert names(document.modules[1].graph)["_tensor_constant0"] == "lifting"
 
 
 def test_inputs_of_dynamo_are_named_by_their_source_unless_they_are_a_models_state():
