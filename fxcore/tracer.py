@@ -90,6 +90,7 @@ class Tracer(TracerBase):
         self.node_name_to_scope = {}
         self.tensor_attrs: dict[Any, str] = {}
         self._next_number: dict[str, int] = {}
+        self._lifted_paths: set[str] = set()  # of constants that no module has
         self._parameter_proxies: dict[str, Any] = {}
 
     @functools.cached_property
@@ -243,6 +244,8 @@ class Tracer(TracerBase):
             node = self.create_node("get_attr", self._path_of_constant(a), (), {})
             if isinstance(a, torch.Tensor):
                 node.meta["is_constant"] = True  # a GraphModule keeps it as a buffer, like others
+            if node.target in self._lifted_paths:
+                node.meta["is_lifted"] = True  # its name is ours, not the user's
             return node
         if kind in proxyable_classes:
             path = self.get_fresh_qualname(f"_{kind.__name__}_constant_")
@@ -269,6 +272,7 @@ class Tracer(TracerBase):
         path = self.tensor_attrs.get(value)
         if path is None:
             path = self.get_fresh_qualname(constant_prefix(value))
+            self._lifted_paths.add(path)
             self.tensor_attrs[value] = path
             setattr(self.root, path, value)
         return path

@@ -141,7 +141,14 @@ UNUSED_GOLDENS = Setting(
 )
 COMMUTATIVE = Setting("commutative", False, "True or False", _yes_or_no)
 NORMALIZE = Setting("normalize", False, "True or False", _yes_or_no)
-CONSTANT_FORM = Setting("constants", "exact", "one of " + ", ".join(CONSTANTS), _one_of(*CONSTANTS))
+CONSTANT_FORM = Setting(
+    "constants",
+    "exact",
+    "one of " + ", ".join(CONSTANTS),
+    _one_of(*CONSTANTS),
+    "how floats in arguments and constant tensors are compared: " + ", ".join(CONSTANTS) + " (default: exact)",
+    "FORM",
+)
 
 _SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM)
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)

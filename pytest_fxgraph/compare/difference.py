@@ -31,6 +31,7 @@ class Change:
     operator: str = ""  # what an added or removed node computes: its target, or the class of the module it calls
     expected_node: str = ""  # the expected node's name, where it is not the obtained one's
     node: str = ""  # the node that calls the module or reads the state, where `where` is a path
+    remark: str = ""  # by how much numbers differ, and what accepts that, where rounding explains it
 
 
 @dataclass(frozen=True)

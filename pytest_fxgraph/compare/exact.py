@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
 from pytest_fxgraph.compare.structure import structure_and_alignment
@@ -18,9 +19,11 @@ def exact_difference(expected: GraphDocument, obtained: GraphDocument) -> Differ
     """Compare two documents to the letter; what tells the reader where a node comes from is not compared."""
     if _compared(expected) == _compared(obtained):
         return Difference("exact")
-    structure, alignment = structure_and_alignment(graph_index_of(expected), graph_index_of(obtained))
+    renamed = in_expected_terms(expected, obtained)
+    structure, alignment = structure_and_alignment(graph_index_of(expected), graph_index_of(renamed))
+    alignment.obtained = graph_index_of(obtained)
     letters = [
-        *_node_letters(alignment),
+        *_node_letters(alignment, renamed.nodes),
         *_record_letters("module", expected.modules, obtained.modules),
         *_record_letters("state", expected.state, obtained.state),
         *_inner_letters(expected, obtained),
@@ -37,13 +40,19 @@ def exact_difference(expected: GraphDocument, obtained: GraphDocument) -> Differ
 
 def _compared(document: GraphDocument) -> GraphDocument:
     """Give the document without what is never compared."""
-    nodes = tuple(replace(node, scope=None, source=None) for node in document.nodes)
-    modules = tuple(replace(module, graph=module.graph and _compared(module.graph)) for module in document.modules)
-    return replace(document, nodes=nodes, modules=modules)
+    nodes = tuple(replace(node, scope=None, source=None, name_from=None) for node in document.nodes)
+    modules = tuple(
+        replace(module, graph=module.graph and _compared(module.graph), name_from=None) for module in document.modules
+    )
+    state = tuple(replace(record, name_from=None) for record in document.state)
+    return replace(document, nodes=nodes, modules=modules, state=state, symbols=())
 
 
-def _node_letters(alignment: Alignment) -> list[Change]:
-    """List paired nodes that level `structure` takes for equal and that are not written alike."""
+def _node_letters(alignment: Alignment, renamed: Sequence[NodeRecord]) -> list[Change]:
+    """List paired nodes that level `structure` takes for equal and that are not written alike.
+
+    `renamed` are the obtained nodes as that level reads them.
+    """
     names = {
         alignment.expected.nodes[position].name: alignment.obtained.nodes[partner].name
         for position, partner in alignment.pairs()
@@ -55,12 +64,23 @@ def _node_letters(alignment: Alignment) -> list[Change]:
         about = replace(about_node(obtained, node), kind="cosmetic")
         if node.name != obtained.name:
             changes.append(replace(about, field="name", expected=node.name, obtained=obtained.name))
+        changes.extend(_made_letters(about, node, obtained, renamed[partner]))
         changes.extend(_other_letters(about, node, obtained, names))
         if partner < latest:
             changes.append(
                 replace(about, kind="order", action="moved", field="order", expected="later", obtained="earlier")
             )
         latest = max(latest, partner)
+    return changes
+
+
+def _made_letters(about: Change, node: NodeRecord, obtained: NodeRecord, renamed: NodeRecord) -> list[Change]:
+    """List what a tracer or a capture named otherwise."""
+    changes = []
+    if node.target != obtained.target and node.target == renamed.target:
+        changes.append(replace(about, field="target", expected=node.target, obtained=obtained.target))
+    if node.value and obtained.value and node.value != obtained.value and node.value == renamed.value:
+        changes.append(replace(about, field="value", expected=node.value, obtained=obtained.value))
     return changes
 
 

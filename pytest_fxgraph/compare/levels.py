@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.exact import exact_difference
+from pytest_fxgraph.compare.expected_terms import close_contents, in_expected_terms
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.ops import ops_difference
 from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
@@ -33,19 +35,28 @@ def compare_documents(
     level: str = "structure",
     commutative: bool = False,
     normalize: bool = False,
+    constants: str = "exact",
 ) -> Difference:
     """Compare an obtained document with an expected one at a level.
 
     `commutative` leaves the order of operands free where the operator does, `normalize` the spelling of operators;
-    both loosen `structure` and `ops`, and have no say at `exact` and `signature`. Raises LevelError if there is no such
-    level.
+    both loosen `structure` and `ops`, and have no say at `exact` and `signature`. With `constants` "close" or "shape",
+    floats that differ by rounding are equal: in constant tensors, and but for `exact` in arguments and configurations.
+    Names that nobody chose count at `exact` alone. Raises LevelError if there is no such level.
     """
     compare = comparison_at(level)
+    is_close = constants != "exact"
     with _garbage_collection_paused():
         expected, obtained = with_facts_of_both(expected, obtained)
+        if level == "exact":
+            state = close_contents(obtained.state, expected.state) if is_close else obtained.state
+            return compare(expected, replace(obtained, state=state))
         if normalize and level in ("structure", "ops"):
             expected, obtained = normalized_spelling(expected), normalized_spelling(obtained)
-        if commutative and level in ("structure", "ops"):
+        is_commutative = commutative and level in ("structure", "ops")
+        prepare = with_operands_in_order if is_commutative else None
+        obtained = in_expected_terms(expected, obtained, is_close=is_close, prepare=prepare)
+        if is_commutative:
             expected, obtained = with_operands_in_order(expected, obtained)
         return compare(expected, obtained)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges
+from pytest_fxgraph.compare.close_numbers import argument_distance
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex
 from pytest_fxgraph.compare.isomorphism import values_agree
@@ -218,7 +219,8 @@ def _field_change(about: Change, found: FieldChange) -> Change:
         kind, name = "signature", "default" if name.startswith("args") else name
     elif about.subject == "output" and kind == "arguments":
         kind = "signature"
-    return replace(about, kind=kind, field=name, expected=found.expected, obtained=found.obtained)
+    remark = argument_distance(found.expected, found.obtained) if name not in ("target", "value") else ""
+    return replace(about, kind=kind, field=name, expected=found.expected, obtained=found.obtained, remark=remark)
 
 
 def _values_text(index: GraphIndex, position: int) -> str:

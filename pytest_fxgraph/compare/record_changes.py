@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
+from pytest_fxgraph.compare.close_numbers import argument_distance, content_distance
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, shared_paths
 from pytest_fxgraph.document.model import ModuleRecord, NodeRecord, StateRecord
@@ -57,7 +58,7 @@ def record_changes(
             changes.append(_presence(about, before, after))
             continue
         for found in records.fields_of(section, path, fields):
-            changes.append(_changed(about, found))
+            changes.append(_changed(about, found, after))
     return changes
 
 
@@ -97,11 +98,16 @@ def _summary(record: TextRecord | None) -> str:
     return f"{record['kind']} {record['value']}" if "value" in record else str(record["kind"])
 
 
-def _changed(about: Change, found: FieldChange) -> Change:
-    kind = "state"
+def _changed(about: Change, found: FieldChange, record: TextRecord) -> Change:
+    kind, remark = "state", ""
+    if found.field == "content":
+        remark = content_distance(found.expected, found.obtained, record["value"])
+    elif found.field.startswith("config"):
+        remark = argument_distance(found.expected, found.obtained)
     if about.subject == "module":
         kind = {"kind": "operators", "graph": "operators", "same_as": "state"}.get(found.field, "arguments")
-    return replace(about, kind=kind, field=found.field, expected=found.expected, obtained=found.obtained)
+    texts = {"expected": found.expected, "obtained": found.obtained}
+    return replace(about, kind=kind, field=found.field, remark=remark, **texts)
 
 
 def _module_record(module: ModuleRecord, sharing: Mapping[str, str]) -> TextRecord:

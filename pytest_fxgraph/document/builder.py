@@ -14,6 +14,7 @@ from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
+from pytest_fxgraph.document.generated_names import with_origins_of_names
 from pytest_fxgraph.document.model import FACTS, GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.document.module_config import module_config, training_flag
 from pytest_fxgraph.document.module_hooks import hook_config
@@ -122,7 +123,7 @@ class _DocumentBuilder:
         try:
             document = self.document()
             _check_metadata(self._options.meta, document, self._nodes)
-            return document
+            return with_origins_of_names(document, self._module, self._graph, self._nodes)
         finally:
             del self._effects
             self._texts.references.clear()

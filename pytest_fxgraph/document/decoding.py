@@ -26,7 +26,7 @@ REMEDY = "restore it from version control, or rewrite it with pytest --fx-update
 _FORMAT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[ \t]*\n)*format: *(\d{1,9})[ \t]*(?:\n|\Z)")
 _ANY_FORMAT = re.compile(r"^\W*format\W", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
-_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "facts", "code"}
+_DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "facts", "symbols", "code"}
 
 T = TypeVar("T")
 
@@ -104,6 +104,7 @@ def _document(data: Record) -> GraphDocument:
         code=_code(data),
         notes=_texts(data, "notes"),
         facts=_facts(data),
+        symbols=_texts(data, "symbols"),
     )
 
 
@@ -115,7 +116,7 @@ def _facts(data: Record) -> tuple[str, ...]:
 
 
 def _node(data: Record) -> NodeRecord:
-    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope", "meta"}
+    allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope", "meta", "name_from"}
     _check_keys(data, "a node", {"name", "op", "target"}, allowed)
     return NodeRecord(
         name=_text(data, "name"),
@@ -127,11 +128,12 @@ def _node(data: Record) -> NodeRecord:
         effects=_texts(data, "effects"),
         scope=_optional_text(data, "scope"),
         meta=_pairs(data, "meta"),
+        name_from=_optional_text(data, "name_from"),
     )
 
 
 def _module(data: Record) -> ModuleRecord:
-    allowed = {"path", "kind", "config", "training", "same_as", "graph"}
+    allowed = {"path", "kind", "config", "training", "same_as", "graph", "name_from"}
     _check_keys(data, "a module", {"path", "kind"}, allowed)
     graph = data.get("graph")
     if graph is not None and not isinstance(graph, Record):
@@ -143,11 +145,12 @@ def _module(data: Record) -> ModuleRecord:
         training=_truth(data, "training") if "training" in data else None,
         same_as=_optional_text(data, "same_as"),
         graph=None if graph is None else _document(graph),
+        name_from=_optional_text(data, "name_from"),
     )
 
 
 def _state(data: Record) -> StateRecord:
-    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content", "storage"}
+    allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content", "storage", "name_from"}
     _check_keys(data, "a parameter, buffer or constant", {"path", "kind", "value"}, allowed)
     return StateRecord(
         path=_text(data, "path"),
@@ -158,6 +161,7 @@ def _state(data: Record) -> StateRecord:
         same_as=_optional_text(data, "same_as"),
         content=_optional_text(data, "content"),
         storage=_optional_text(data, "storage"),
+        name_from=_optional_text(data, "name_from"),
     )
 
 

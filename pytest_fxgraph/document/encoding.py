@@ -58,6 +58,8 @@ def _document_lines(document: GraphDocument) -> list[str]:
         lines += [f"- {_quoted(note)}" for note in document.notes]
     if document.facts:
         lines.append(f"facts: {_sequence(document.facts)}")
+    if document.symbols:
+        lines.append(f"symbols: {_sequence(document.symbols)}")
     return lines + _code_lines(document.code)
 
 
@@ -76,6 +78,8 @@ def _node_line(node: NodeRecord) -> str:
         line += f", scope: {quote(node.scope)}"
     if node.meta:
         line += f", meta: {_mapping(node.meta)}"
+    if node.name_from is not None:
+        line += f", name_from: {quote(node.name_from)}"
     return line + "}"
 
 
@@ -87,6 +91,8 @@ def _module_lines(module: ModuleRecord) -> list[str]:
         fields.append("training: true" if module.training else "training: false")
     if module.same_as is not None:
         fields.append(f"same_as: {_quoted(module.same_as)}")
+    if module.name_from is not None:
+        fields.append(f"name_from: {_quoted(module.name_from)}")
     if module.graph is None:
         return [f"- {{{', '.join(fields)}}}"]
     # A graph does not fit on a line: the record becomes a block.
@@ -106,6 +112,8 @@ def _state_line(state: StateRecord) -> str:
         line += f", content: {_quoted(state.content)}"
     if state.storage is not None:
         line += f", storage: {_quoted(state.storage)}"
+    if state.name_from is not None:
+        line += f", name_from: {_quoted(state.name_from)}"
     return line + "}"
 
 

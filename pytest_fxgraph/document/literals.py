@@ -14,10 +14,10 @@ from collections.abc import Mapping
 QUIET_NAN = 0x7FF8000000000000
 SIGN_BIT = 1 << 63
 
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
-_REFERENCE = re.compile(rf"{_QUOTED}|%(\w+)", re.DOTALL)
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+_REFERENCE = re.compile(rf"{QUOTED}|%(\w+)", re.DOTALL)
 _LONE_REFERENCE = re.compile(r"%(\w+)\Z")
-_PARTS = re.compile(rf"{_QUOTED}|[\[\](){{}},]", re.DOTALL)
+_PARTS = re.compile(rf"{QUOTED}|[\[\](){{}},]", re.DOTALL)
 _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

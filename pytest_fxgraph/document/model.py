@@ -39,6 +39,7 @@ class NodeRecord:
     scope: str | None = None  # path of the module whose forward made it; tells the reader where, never compared
     source: str | None = None  # "model.py:12: x = x + 1"; known for a graph just traced, never written or compared
     meta: tuple[tuple[str, str], ...] = ()  # metadata that the test asked for by name
+    name_from: str | None = None  # of an input whose name nobody chose: "position" or "source"
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class NodeRecord:
         scope: str | None = None,
         source: str | None = None,
         meta: tuple[tuple[str, str], ...] = (),
+        name_from: str | None = None,
     ) -> None:
         own = self.__dict__
         own["name"] = name
@@ -64,6 +66,7 @@ class NodeRecord:
         own["scope"] = scope
         own["source"] = source
         own["meta"] = meta
+        own["name_from"] = name_from
 
 
 @dataclass(frozen=True, init=False)
@@ -76,6 +79,7 @@ class ModuleRecord:
     training: bool | None = None  # only where it changes what the module computes
     same_as: str | None = None  # path of the first module that is this very object
     graph: GraphDocument | None = None  # for a module that is itself a graph
+    name_from: str | None = None  # "capture", where its path was made by what captured the graph
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class ModuleRecord:
         training: bool | None = None,
         same_as: str | None = None,
         graph: GraphDocument | None = None,
+        name_from: str | None = None,
     ) -> None:
         own = self.__dict__
         own["path"] = path
@@ -93,6 +98,7 @@ class ModuleRecord:
         own["training"] = training
         own["same_as"] = same_as
         own["graph"] = graph
+        own["name_from"] = name_from
 
 
 @dataclass(frozen=True, init=False)
@@ -107,6 +113,7 @@ class StateRecord:
     same_as: str | None = None  # path of the first tensor that is this very object
     content: str | None = None  # of constants: exact values, or digest and statistics
     storage: str | None = None  # where it overlaps another tensor: "decoder.weight from byte 64"
+    name_from: str | None = None  # "lifting", where a tracer met it in the code and named it
 
     def __init__(
         self,
@@ -118,6 +125,7 @@ class StateRecord:
         same_as: str | None = None,
         content: str | None = None,
         storage: str | None = None,
+        name_from: str | None = None,
     ) -> None:
         own = self.__dict__
         own["path"] = path
@@ -128,6 +136,7 @@ class StateRecord:
         own["same_as"] = same_as
         own["content"] = content
         own["storage"] = storage
+        own["name_from"] = name_from
 
 
 @dataclass(frozen=True)
@@ -141,3 +150,4 @@ class GraphDocument:
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
     facts: tuple[str, ...] = field(default=(), compare=False)  # of FACTS, told here and in nested graphs
+    symbols: tuple[str, ...] = ()  # names of unknown sizes, "s0", in values, arguments and notes; of the outermost only

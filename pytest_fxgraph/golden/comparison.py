@@ -149,6 +149,7 @@ class GoldenComparison:
             level=level,
             commutative=settings.value_of(settings.COMMUTATIVE, self._item, request.commutative),
             normalize=settings.value_of(settings.NORMALIZE, self._item, request.normalize),
+            constants=settings.value_of(settings.CONSTANT_FORM, self._item, request.constants),
         )
 
     def _on_missing(self, outcome: Outcome, obtained: ObtainedGraph) -> Exception | None:

@@ -35,7 +35,10 @@ def describe_change(change: Change) -> str:
     if change.subject == "input" and change.field == "target":
         return f"input {change.expected} is now {change.obtained}"
     field = describe_field(change)
-    return f"{about}: {field}{' ' if field else ''}{transition(change)}"
+    # By how much the thousands of digits of a tensor differ says more than the digits.
+    what = change.remark if change.remark and change.field == "content" else transition(change)
+    remark = f" ({change.remark})" if change.remark and change.field != "content" else ""
+    return f"{about}: {field}{' ' if field else ''}{what}{remark}"
 
 
 def describe_field(change: Change) -> str:

@@ -63,6 +63,7 @@ def test_the_nearest_level_wins(project, options, ini, test, level):
         (["--fx-rtol=-1"], "--fx-rtol: expected a number that is not negative*got '-1'"),
         (["--fx-atol=many"], "--fx-atol: expected a number that is not negative*got 'many'"),
         (["--fx-seed=1.5"], "--fx-seed: expected a whole number that is not negative, got '1.5'"),
+        (["--fx-constants=some"], "--fx-constants: expected one of exact, close, shape, got 'some'"),
         (["--fx-golden-dir="], "--fx-golden-dir: expected the path of a folder, got ''"),
         (["--fx-update-only=new"], "--fx-update-only: expected together with --fx-update-golden*"),
         (["--fx-update-golden", "--fx-update-only=some"], "*--fx-update-only: invalid choice: 'some'*"),

@@ -1,0 +1,131 @@
+"""Symbols of unknown sizes in the texts of a document: which of one graph is which of another."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from pytest_fxgraph.document.literals import QUOTED
+
+# A size that stands as an argument is quoted, other quoted texts are the user's.
+_SIZE_ARGUMENT = r'torch\.Sym(?:Int|Float|Bool)\("[^"]*"\)'
+_PART = re.compile(rf"{_SIZE_ARGUMENT}|{QUOTED}|%\w+|[A-Za-z_][\w.]*", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SHAPE = re.compile(r"\[([^][]*)\]")
+# What Python's parser raises for a text that is no expression.
+_NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
+# What a note begins with that holds names of the user's, not symbols.
+_NOTES_OF_NAMES = ("inputs: ", "input structure: ", "output structure: ")
+
+
+def rename_symbols(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with its symbols renamed; texts of the user's, in quotes, stay."""
+
+    def renamed(found: re.Match[str]) -> str:
+        part = found[0]
+        if part[0] in '"%':
+            return part
+        if part.endswith(")"):
+            kind, expression = part.split("(", 1)
+            return f"{kind}({_WORD.sub(lambda word: names.get(word[0], word[0]), expression)}"
+        return names.get(part, part)
+
+    return _PART.sub(renamed, text) if names else text
+
+
+def rename_symbols_of_note(note: str, names: Mapping[str, str]) -> str:
+    """Return a note with its symbols renamed."""
+    return note if note.startswith(_NOTES_OF_NAMES) else rename_symbols(note, names)
+
+
+def pair_symbols(
+    texts: Sequence[tuple[str, str]], expected: Collection[str], obtained: Collection[str], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Map obtained symbols to expected ones by where they stand first in pairs of texts that are alike but for symbols.
+
+    A symbol that stands alone comes before those in a sum or product, whose parts torch sorts by name. What is `known`
+    stays; no two symbols get one name, and a size that is found while the graph runs is no size of an input.
+    """
+    names = dict(known)
+    taken = set(names.values())
+    alone = [
+        (one, other)
+        for sizes in [(_sizes_in(one), _sizes_in(other)) for one, other in texts]
+        for one, other in zip(*sizes, strict=False)
+        if one in expected and other in obtained
+    ]
+    for one, other in [*alone, *texts]:
+        words, others = _symbols_in(one, expected), _symbols_in(other, obtained)
+        if len(words) != len(others):
+            continue
+        for word, symbol in zip(words, others, strict=True):
+            if symbol not in names and word not in taken and _kind(word) == _kind(symbol):
+                names[symbol] = word
+                taken.add(word)
+    return names
+
+
+def same_sizes(expected: str, obtained: str) -> bool:
+    """Tell whether two values are equal up to the order in sums and products, which follows the names of symbols."""
+    return expected == obtained or _SHAPE.sub(_sorted_shape, expected) == _SHAPE.sub(_sorted_shape, obtained)
+
+
+def without_sizes(value: str, symbols: Collection[str]) -> str:
+    """Return a value in which a size that holds a symbol is a `?`, whatever it is made of."""
+
+    def plain(found: re.Match[str]) -> str:
+        sizes = _sizes(found[1])
+        return f"[{', '.join('?' if _symbols_in(size, symbols) else size for size in sizes)}]"
+
+    return _SHAPE.sub(plain, value) if symbols else value
+
+
+def _sizes_in(value: str) -> list[str]:
+    return [size for shape in _SHAPE.findall(value) for size in _sizes(shape)]
+
+
+def _sizes(shape: str) -> list[str]:
+    """List the sizes of a shape, which may hold calls with several arguments."""
+    try:
+        return [ast.unparse(size) for size in ast.parse(f"[{shape}]", mode="eval").body.elts]  # type: ignore[attr-defined]  # a list, as it is written
+    except _NO_EXPRESSION:
+        return [shape]
+
+
+def _symbols_in(text: str, symbols: Collection[str]) -> list[str]:
+    words = [word for part in _PART.findall(text) if part[0] not in '"%' for word in _WORD.findall(part)]
+    return [word for word in words if word in symbols]
+
+
+def _kind(symbol: str) -> str:
+    # torch's letters for sizes of inputs, sizes known late, and floats; what is a symbol is known from elsewhere.
+    return symbol.rstrip("0123456789")
+
+
+def _sorted_shape(found: re.Match[str]) -> str:
+    try:
+        return f"[{', '.join([_sorted_text(ast.parse(size, mode='eval').body) for size in _sizes(found[1])])}]"
+    except _NO_EXPRESSION:
+        return found[0]
+
+
+def _sorted_text(tree: ast.expr) -> str:
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult):
+        mark = "+" if isinstance(tree.op, ast.Add) else "*"
+        return f"({mark.join(sorted(_operands(tree, type(tree.op))))})"
+    if isinstance(tree, ast.Call):
+        # Of a maximum and a minimum the order is free; of other functions it counts.
+        arguments = [_sorted_text(argument) for argument in tree.args]
+        name = ast.unparse(tree.func)
+        return f"{name}({', '.join(sorted(arguments) if name in ('Max', 'Min') else arguments)})"
+    if isinstance(tree, ast.BinOp):
+        return f"({_sorted_text(tree.left)}{type(tree.op).__name__}{_sorted_text(tree.right)})"
+    return ast.unparse(tree)
+
+
+def _operands(tree: ast.expr, kind: type[ast.operator]) -> list[str]:
+    """List the operands of nested sums, or products."""
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, kind):
+        return _operands(tree.left, kind) + _operands(tree.right, kind)
+    return [_sorted_text(tree)]

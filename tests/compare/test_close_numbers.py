@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from pytest_fxgraph.compare.close_numbers import (
+    are_close_contents,
+    argument_distance,
+    close_argument,
+    content_distance,
+    without_floats,
+)
+from pytest_fxgraph.document.literals import float_text
+from pytest_fxgraph.document.tensor_texts import constant_text
+
+CURE = 'constants="close" accepts that'
+NEXT = float_text(math.nextafter(0.1, 1))
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained"),
+    [
+        ("0.1", NEXT),
+        ("(1, (0.1, None))", f"(1, ({NEXT}, None))"),
+        ('{"scale": 0.1}', f'{{"scale": {NEXT}}}'),
+        ("complex(0.1, 1.0)", f"complex({NEXT}, 1.0)"),
+        ("numpy.float64(0.1)", f"numpy.float64({NEXT})"),
+        ("1e-05", "1.0000000000000002e-05"),
+        ("-1e+16", "-1.0000000000000002e+16"),
+        ("slice(0.1, 2, None)", f"slice({NEXT}, 2, None)"),
+    ],
+)
+def test_a_float_one_ulp_off_is_close_however_deep_it_stands(expected, obtained):
+    assert close_argument(expected, obtained) == expected
+
+
+def test_references_keep_their_names():
+    assert close_argument("[%x, 0.1]", f"[%y, {NEXT}]") == "[%y, 0.1]"
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained"),
+    [
+        ("1", "2"),
+        ("1000000", "1000001"),
+        ("1.0", "1"),
+        ("1.0", "True"),
+        ("0.0", "-0.0"),
+        ("0.0", "1e-300"),
+        ("nan", "-nan"),
+        ("nan", "nan(0x7ff8000000000001)"),
+        ("inf", "-inf"),
+        ("inf", "1.7976931348623157e+308"),
+        ("0.1", "0.1001"),
+        ("1.0", "1.001"),
+        ("(0.1, 2)", f"({NEXT}, 3)"),
+        ("(0.1, 1.0)", f"({NEXT}, 1.5)"),
+        ("[0.1]", f"({NEXT},)"),
+        ('"0.1"', f'"{NEXT}"'),
+        ("torch.float32", "torch.float64"),
+        ("%x_1", "%x_2"),
+    ],
+)
+def test_anything_else_counts_as_ever(expected, obtained):
+    assert close_argument(expected, obtained) == obtained
+    assert argument_distance(expected, obtained) == ""
+
+
+def test_the_distance_of_an_argument_is_told_in_ulps():
+    assert argument_distance("0.1", NEXT) == f"1 ulp apart; {CURE}"
+    assert argument_distance("(0.1, 1.0)", "(0.1, 1.0000000000000004)") == f"2 ulps apart; {CURE}"
+
+
+def nudged(tensor, *places):
+    flat = tensor.clone().reshape(-1)
+    for place in places:
+        flat[place] = torch.nextafter(flat[place], torch.tensor(torch.inf, dtype=tensor.dtype))
+    return flat.reshape(tensor.shape)
+
+
+def contents(expected, obtained, *levels):
+    texts = [
+        constant_text(each, level) for each, level in zip((expected, obtained), levels or ("exact",) * 2, strict=True)
+    ]
+    return *texts, f"{str(expected.dtype).removeprefix('torch.')}[{len(expected)}]"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_the_distance_of_a_small_constant_is_told_in_ulps_of_its_dtype(dtype):
+    tensor = torch.tensor([1.5, -2.5, 3.0, 0.5], dtype=torch.float64).to(dtype)
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    other = tensor.clone()
+    other.view(bits)[1] += 2
+
+    found = content_distance(*contents(tensor, other))
+
+    if dtype in (torch.float64, torch.float32):
+        assert found == f"at most 2 ulps apart, in 1 of 4 values; {CURE}"
+    else:  # two ulps of so few digits are more than rounding
+        assert found == ""
+
+
+@pytest.mark.parametrize("size", [64, 65])
+def test_a_constant_a_few_ulps_off_is_close_whatever_its_size_and_however_it_was_written(size):
+    tensor = torch.linspace(-1, 1, size)
+    other = nudged(tensor, 3, 40)
+
+    for levels in (("exact", "exact"), ("exact", "close"), ("close", "exact"), ("close", "close")):
+        assert are_close_contents(*contents(tensor, other, *levels))
+
+
+def test_the_distance_of_a_large_constant_is_that_of_its_statistics():
+    tensor = torch.linspace(0.5, 1, 100)
+    expected, obtained, value = contents(tensor, nudged(tensor, 3))
+
+    assert content_distance(expected, obtained, value) == (
+        f"differ; relative distance of min, max, mean and norm: 0.0e+00; {CURE}"
+    )
+    assert "norm: 2.0e-04;" in content_distance(expected.replace("min=0.5", "min=0.5001"), obtained, value)
+
+
+def test_one_text_that_holds_less_is_told():
+    tensor = torch.linspace(0.5, 1, 10)
+
+    assert content_distance(*contents(tensor, nudged(tensor, 3), "close", "exact")) == (
+        f'the same as far as both hold them: one was written at constants="close"; {CURE}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained"),
+    [
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1])),
+        (torch.tensor([1.0, 2.0]), torch.tensor([[1.0], [2.0]])),
+        (torch.tensor([1, 2]), torch.tensor([1, 3])),
+        (torch.tensor([True, False]), torch.tensor([True, True])),
+        (torch.arange(100), torch.arange(100).flip(0)),
+        (torch.ones(100), torch.ones(100) * 1.01),
+        (torch.tensor([1.0, torch.inf]), torch.tensor([1.0, -torch.inf])),
+        (torch.tensor([1.0, torch.nan]), torch.tensor([1.0, 1.0])),
+    ],
+)
+def test_other_contents_are_not_close(expected, obtained):
+    texts = contents(expected, obtained)
+
+    assert not are_close_contents(*texts)
+    assert content_distance(*texts) == ""
+
+
+def test_zeros_and_nans_of_constants_are_close_whatever_their_bits():
+    assert are_close_contents("[0.0, nan]", "[-0.0, -nan]", "float32[2]")
+    assert content_distance("[0.0]", "[-0.0]", "float32[1]") == f"the sign of zero differs, or what a NaN holds; {CURE}"
+
+
+def test_a_number_near_zero_is_measured_by_the_largest():
+    assert are_close_contents("[1.0, 0.0]", "[1.0, 6e-08]", "float32[2]")
+    assert not are_close_contents("[0.0]", "[6e-08]", "float32[1]")
+
+
+def test_a_tensor_as_argument_is_judged_as_a_constant():
+    large = torch.linspace(0.5, 1, 100)
+    expected, obtained, _ = contents(large, nudged(large, 3))
+    texts = [f"tensor(float32[100], {text})" for text in (expected, obtained)]
+
+    assert close_argument(*texts) == texts[0]
+    assert argument_distance(*texts).endswith(CURE)
+    whole = [text.replace("float32", "int64") for text in texts]
+    assert close_argument(*whole) == whole[1]
+
+
+def test_without_floats_only_their_places_are_left():
+    assert without_floats('(1, 0.5, "0.5", %x_1)') == '(1, ~, "0.5", %x_1)'

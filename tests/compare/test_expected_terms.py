@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.compare.commutativity import with_operands_in_order
+from pytest_fxgraph.compare.expected_terms import in_expected_terms
+from pytest_fxgraph.compare.levels import LEVELS, compare_documents
+from pytest_fxgraph.document.literals import float_text
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
+from pytest_fxgraph.report.text import headline
+
+NEXT = float_text(math.nextafter(0.1, 1))
+
+
+def marked(graph, **names):
+    """Say of inputs, by target, what made their names."""
+    nodes = [replace(node, name_from=names.get(node.target)) for node in graph.nodes]
+    return replace(graph, nodes=tuple(nodes))
+
+
+def graph_of(text, symbols=(), state=(), modules=(), name_from="position"):
+    made = document(text, state=tuple(state), modules=tuple(modules))
+    made = marked(made, **{node.target: name_from for node in made.nodes if node.op == "placeholder"})
+    return replace(made, symbols=tuple(symbols))
+
+
+def constant(path, content="[1.0]", name_from="lifting", value="float32[1]"):
+    return StateRecord(path, "constant", value, content=content, name_from=name_from)
+
+
+def matches(expected, obtained, **options):
+    """Tell whether a document matches at structure; and hold what passes there against the looser levels."""
+    results = {
+        level: compare_documents(expected, obtained, level=level, **options).is_empty
+        for level in ("structure", "ops", "signature")
+    }
+    assert not results["structure"] or all(results.values())
+    return results["structure"]
+
+
+SUBTRACTION = "%{0} = input {0}\n%{1} = input {1}\n%sub = aten.sub(%{0}, %{1})\nreturn %sub"
+
+
+def test_inputs_that_stand_by_place_may_have_any_name():
+    expected, obtained = graph_of(SUBTRACTION.format("x_1", "y_1")), graph_of(SUBTRACTION.format("arg0_1", "arg1_1"))
+
+    assert matches(expected, obtained)
+    assert matches(expected, graph_of(SUBTRACTION.format("y_1", "x_1")))
+    assert not compare_documents(expected, obtained, level="exact").is_empty
+
+
+def test_inputs_exchanged_in_their_use_are_reported_under_the_goldens_names():
+    expected = graph_of(SUBTRACTION.format("x_1", "y_1"))
+    obtained = graph_of("%a_1 = input a_1\n%b_1 = input b_1\n%sub = aten.sub(%b_1, %a_1)\nreturn %sub")
+
+    assert headline(compare_documents(expected, obtained)) == "sub: args[0] %x_1 -> %y_1, and 1 more"
+
+
+def test_names_of_a_user_count_and_so_do_names_of_which_one_side_knows_nothing():
+    ours = graph_of(SUBTRACTION.format("x_1", "y_1"))
+    users, others = (document(SUBTRACTION.format(*names)) for names in (("x_1", "y_1"), ("a", "b")))
+
+    assert not matches(users, others)
+    assert matches(users, ours)
+    assert not matches(users, graph_of(SUBTRACTION.format("a", "b")))
+    assert not matches(graph_of(SUBTRACTION.format("a", "b")), users)
+
+
+@pytest.mark.parametrize(("before", "after"), [("x_1", "*x_1"), ("*x_1", "**x_1")])
+def test_the_kind_of_an_input_is_no_part_of_its_name(before, after):
+    line = "%x = input x_1\nreturn %x"
+
+    def of(target):
+        graph = graph_of(line)
+        return replace(graph, nodes=(replace(graph.nodes[0], target=target), *graph.nodes[1:]))
+
+    assert not matches(of(before), of(after))
+
+
+def test_an_input_more_is_told_under_a_name_that_no_other_has():
+    expected = graph_of("%a0 = input a0 : f[2]\n%r = relu(%a0)\nreturn %r")
+    obtained = graph_of("%a0 = input a0 : f[3]\n%a1 = input a1 : f[2]\n%r = relu(%a1)\nreturn %r")
+
+    difference = compare_documents(expected, obtained)
+
+    assert [(change.action, change.where) for change in difference.changes if change.subject == "input"] == [
+        ("added", "a0_1")
+    ]
+
+
+def test_inputs_in_the_order_of_their_use_are_known_by_a_name_that_both_have():
+    expected = graph_of(SUBTRACTION.format("L_x_", "L_y_"), name_from="source")
+
+    assert matches(expected, graph_of(SUBTRACTION.format("L_a_", "L_b_"), name_from="source"))
+    assert not matches(expected, graph_of(SUBTRACTION.format("L_y_", "L_x_"), name_from="source"))
+    assert not matches(expected, graph_of(SUBTRACTION.format("L_y_", "L_a_"), name_from="source"))
+
+
+CONSTANTS = "%x = input x\n%c = get {0}\n%d = get {1}\n%a = mul(%x, %c)\n%b = add(%a, %d)\nreturn %b"
+
+
+def constants(first, second, contents=("[1.0]", "[2.0]"), **options):
+    paths = zip((first, second), contents, strict=True)
+    return graph_of(CONSTANTS.format(first, second), state=[constant(*each, **options) for each in paths])
+
+
+def test_a_lifted_constant_is_what_it_holds():
+    expected = constants("_tensor_constant0", "_tensor_constant1")
+
+    assert matches(expected, constants("_frozen_param3", "lifted_tensor_0"))
+    assert matches(expected, constants("_tensor_constant1", "_tensor_constant0"))
+
+
+def test_constants_exchanged_are_caught():
+    expected = constants("c0", "c1")
+
+    assert not matches(expected, constants("c0", "c1", ("[2.0]", "[1.0]")))
+    assert not matches(expected, constants("d0", "d1", ("[2.0]", "[1.0]")))
+    assert not matches(expected, constants("c0", "c0_new", ("[1.0]", "[3.0]")))
+
+
+def test_one_constant_in_place_of_two_that_hold_the_same_is_caught():
+    two = constants("c0", "c1", ("[1.0]", "[1.0]"))
+    one = graph_of(CONSTANTS.format("c0", "c0"), state=[constant("c0")])
+
+    assert not matches(two, one)
+    assert not matches(one, two)
+
+
+def test_a_changed_constant_is_told_under_the_goldens_name():
+    expected, obtained = constants("c0", "c1"), constants("d0", "d1", ("[1.0]", "[5.0]"))
+
+    assert headline(compare_documents(expected, obtained)) == "c1: values [2.0] -> [5.0]"
+
+
+def test_the_name_of_a_tensor_of_unknown_content_counts_where_both_sides_have_it():
+    unknown = constants("p0", "p1", (None, None))
+
+    assert matches(unknown, constants("q0", "q1", (None, None)))
+    assert not matches(unknown, constants("p1", "p0", (None, None)))
+
+
+def test_a_constant_of_the_users_goes_by_its_name():
+    assert not matches(constants("c0", "c1", name_from=None), constants("d0", "d1", name_from=None))
+    assert not matches(constants("c0", "c1"), constants("d0", "d1", name_from=None))
+
+
+def branch(operator, inputs="arg0_1"):
+    return graph_of(f"%{inputs} = input {inputs}\n%y = {operator}(%{inputs})\nreturn (%y,)")
+
+
+def branches(first, second, graphs=None, name_from="capture"):
+    graphs = graphs or (branch("sin"), branch("cos", "arg9_1"))
+    text = "%x = input x\n%p = gt(%x, 0)\n%t = get {}\n%f = get {}\n%c = cond(%p, %t, %f, (%x,))\nreturn %c"
+    records = [
+        ModuleRecord(path, "GraphModule", graph=graph, name_from=name_from)
+        for path, graph in zip((first, second), graphs, strict=True)
+    ]
+    return graph_of(text.format(first, second), modules=records)
+
+
+def test_graphs_in_the_graph_are_known_by_who_runs_them():
+    expected = branches("true_graph_0", "false_graph_0")
+
+    assert matches(expected, branches("cond_true_0", "cond_false_0"))
+    assert matches(expected, branches("false_graph_0", "true_graph_0"))
+    assert not matches(expected, branches("submod_1", "submod_2", name_from=None))
+
+
+def test_branches_exchanged_are_caught():
+    exchanged = (branch("cos", "arg9_1"), branch("sin"))
+
+    assert not matches(branches("true_graph_0", "false_graph_0"), branches("true_graph_0", "false_graph_0", exchanged))
+    assert not matches(branches("true_graph_0", "false_graph_0"), branches("cond_true_0", "cond_false_0", exchanged))
+
+
+def test_a_change_in_a_renamed_branch_is_told_under_the_goldens_name():
+    obtained = branches("cond_true_0", "cond_false_0", (branch("tanh"), branch("cos")))
+
+    difference = compare_documents(branches("true_graph_0", "false_graph_0"), obtained)
+
+    assert headline(difference) == "true_graph_0/y: sin -> tanh"
+
+
+def sized(first, second, symbols=("s0", "s1"), result=None):
+    inputs = "%x = input x : float32[{0}, 3]\n%y = input y : float32[{1}, 3]"
+    text = f"{inputs}\n%c = cat([%x, %y]) : float32[{{2}}, 3]\nreturn %c"
+    return graph_of(text.format(first, second, result or f"{first} + {second}"), symbols)
+
+
+def test_symbols_are_known_by_the_values_they_stand_in():
+    expected = sized("s0", "s1")
+
+    assert matches(expected, sized("s77", "s12", ("s77", "s12"), "s12 + s77"))
+    assert matches(expected, sized("s1", "s0", ("s1", "s0"), "s0 + s1"))
+
+
+def test_two_symbols_made_one_and_one_made_two_are_caught():
+    one = sized("s0", "s0", ("s0",), "2*s0")
+
+    assert not matches(sized("s0", "s1"), one)
+    assert not matches(one, sized("s0", "s1"))
+    assert not matches(sized("s0", "s1", result="s0"), sized("s77", "s12", ("s77", "s12"), "s12"))
+
+
+def test_a_name_of_a_size_that_is_no_symbol_counts():
+    assert not matches(sized("batch", "s1", ("s1",)), sized("rows", "s1", ("s1",)))
+
+
+def test_a_symbol_is_the_same_in_the_graph_and_in_those_in_it():
+    def nested(outer, inner, symbols):
+        graph = graph_of(f"%a = input a : f[{inner}]\n%y = sin(%a)\nreturn (%y,)")
+        inputs = f"%x = input x : f[{outer[0]}]\n%y = input y : f[{outer[1]}]"
+        text = f"{inputs}\n%g = get g\n%c = wrap(%g, %x)\nreturn (%c, %y)"
+        return graph_of(text, symbols, modules=[ModuleRecord("g", "GraphModule", graph=graph, name_from="capture")])
+
+    expected = nested(("s0", "s1"), "s0", ("s0", "s1"))
+
+    assert matches(expected, nested(("s7", "s8"), "s7", ("s7", "s8")))
+    assert not matches(expected, nested(("s7", "s8"), "s8", ("s7", "s8")))
+
+
+def test_sizes_found_late_may_be_found_in_another_order():
+    text = "%x = input x\n%y = input y\n{}\nreturn (%a, %b)"
+    lines = ["%a = nonzero(%x) : int64[{}, 1]", "%b = nonzero(%y) : int64[{}, 1]"]
+    expected = graph_of(text.format("\n".join(lines).format("u0", "u1")), ("u0", "u1"))
+    obtained = graph_of(text.format("\n".join(lines[::-1]).format("u0", "u1")), ("u0", "u1"))
+
+    assert matches(expected, obtained)
+
+
+def test_a_size_that_stands_as_argument_is_a_symbol_and_a_text_is_not():
+    def of(symbol, text):
+        line = f'%x = input x : f[{symbol}]\n%y = full([torch.SymInt("{symbol} + 1")], "{text}")\nreturn %y'
+        return graph_of(line, (symbol,))
+
+    assert matches(of("s0", "s0"), of("s7", "s0"))
+    assert not matches(of("s0", "s0"), of("s7", "s7"))
+
+
+def scaled(number, *, eps="1e-05", commuted=False):
+    operands = f"{number}, %x" if commuted else f"%x, {number}"
+    lines = f"%x = input x\n%m = operator.mul({operands})\n%n = self.norm(%m)"
+    text = f"{lines}\n%k = f(%n, alpha=[{number}, (2,)])\nreturn %k"
+    return document(text, modules=(ModuleRecord("norm", "torch.nn.LayerNorm", (("eps", eps),)),))
+
+
+def test_a_float_one_ulp_off_passes_at_close_in_arguments_keywords_and_configuration():
+    other = scaled(NEXT, eps="1.0000000000000002e-05")
+
+    assert matches(scaled("0.1"), other, constants="close")
+    assert matches(scaled("0.1"), other, constants="shape")
+    assert not matches(scaled("0.1"), other)
+    assert not matches(scaled("0.1"), scaled("0.2"), constants="close")
+    assert not matches(scaled("0.1"), scaled("0.1", eps="1e-06"), constants="shape")
+
+
+def test_at_close_operands_may_change_places_too():
+    other = scaled(NEXT, commuted=True)
+
+    assert matches(scaled("0.1"), other, constants="close", commutative=True)
+    assert not matches(scaled("0.1"), other, constants="close")
+
+
+def test_one_ulp_is_told_with_what_accepts_it():
+    difference = compare_documents(scaled("0.1"), scaled("0.1", eps="1.0000000000000002e-05"))
+
+    assert headline(difference) == (
+        'norm: eps 1e-05 -> 1.0000000000000002e-05 (1 ulp apart; constants="close" accepts that)'
+    )
+
+
+def test_at_exact_close_contents_pass_and_close_arguments_do_not():
+    def of(content):
+        return graph_of("%c = get c\nreturn %c", state=[constant("c", content)])
+
+    assert compare_documents(of("[0.1]"), of(f"[{NEXT}]"), level="exact", constants="close").is_empty
+    assert not compare_documents(scaled("0.1"), scaled(NEXT), level="exact", constants="close").is_empty
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_document_is_the_same_in_its_own_terms(level):
+    for graph in (constants("c0", "c1"), branches("t", "f"), sized("s0", "s1"), scaled("0.1")):
+        assert in_expected_terms(graph, graph, is_close=True, prepare=with_operands_in_order) == graph
+        assert compare_documents(graph, graph, level=level).is_empty
+
+
+def test_at_exact_what_only_one_side_says_of_a_name_is_no_difference():
+    bare = constants("c0", "c1", name_from=None)
+
+    assert compare_documents(bare, constants("c0", "c1"), level="exact").is_empty
+    assert compare_documents(sized("s0", "s1", ()), sized("s0", "s1"), level="exact").is_empty
+
+
+def test_at_exact_names_that_nobody_chose_are_told():
+    inputs = graph_of(SUBTRACTION.format("x_1", "y_1")), graph_of(SUBTRACTION.format("a_1", "b_1"))
+    sizes = sized("s0", "s1"), sized("s7", "s8", ("s7", "s8"))
+
+    fields = [{change.field for change in compare_documents(*pair, level="exact").changes} for pair in (inputs, sizes)]
+
+    assert fields == [{"name", "target"}, {"value"}]
