@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-FORMAT = 1
+FORMAT = 2  # that is written; older ones are read, too
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
 
 
@@ -124,6 +124,8 @@ class GraphDocument:
     nodes: tuple[NodeRecord, ...]
     modules: tuple[ModuleRecord, ...] = ()
     state: tuple[StateRecord, ...] = ()
-    code: str = ""
+    code: str = ""  # as generated; "" where the golden does not hold it
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
+    # Written last for a comparison at level `exact`: an update leaves names as they were traced. Never compared.
+    keeps_traced_names: bool = field(default=False, compare=False)

@@ -195,6 +195,7 @@ def test_the_command_imports_neither_torch_nor_fxcore(goldens):
         f"assert main(['diff', {str(goldens / 'relu.yaml')!r}, {str(goldens / 'gelu.yaml')!r}]) == 1\n"
         f"assert main(['accept', '--golden-dir', {str(goldens)!r}]) == 0\n"
         f"assert main(['unused', '--golden-dir', {str(goldens)!r}]) == 0\n"
+        f"assert main(['upgrade', {str(goldens)!r}]) == 0\n"
         "assert not {'torch', 'fxcore', 'pytest'} & set(sys.modules)\n"
     )
 
