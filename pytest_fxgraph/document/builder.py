@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
+from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.document.module_config import TextOf, module_config, training_flag
 from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
@@ -38,7 +39,9 @@ def build_document(
     """
     _check_level(constants)
     with gc_paused():  # none of tens of thousands of fresh records is garbage
-        return _DocumentBuilder(graph_module, constants, sources, own_name, depth=1).only_document()
+        graphs: Graphs = {}
+        document = _DocumentBuilder(graph_module, constants, sources, own_name, graphs).only_document()
+        return with_code(document, graphs)
 
 
 def build_document_of_graph(
@@ -48,11 +51,17 @@ def build_document_of_graph(
     constants: str = "exact",
     sources: bool = True,
     own_name: OwnName | None = None,
+    graphs: Graphs | None = None,
 ) -> GraphDocument:
-    """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`."""
+    """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`.
+
+    If a dict for `graphs` is given, the document is without code, and `with_code` can add it later from that dict.
+    """
     _check_level(constants)
+    found: Graphs = {} if graphs is None else graphs
     with gc_paused():
-        return _DocumentBuilder(root, constants, sources, own_name, depth=1, graph=graph).only_document()
+        document = _DocumentBuilder(root, constants, sources, own_name, found, graph=graph).only_document()
+        return document if graphs is not None else with_code(document, found)
 
 
 def _check_level(constants: str) -> None:
@@ -78,7 +87,8 @@ class _DocumentBuilder:
         constants: str,
         sources: bool,
         own_name: OwnName | None,
-        depth: int,
+        graphs: Graphs,
+        place: Place = (),
         graph: Any = None,
     ) -> None:
         if graph is None and not is_graph_module(graph_module):
@@ -86,7 +96,7 @@ class _DocumentBuilder:
                 f"cannot write down an object of type {type(graph_module).__name__}: it has no graph; "
                 "trace it first, or hand over the GraphModule that owns the graph"
             )
-        if depth > MOST_NESTED_GRAPHS:
+        if len(place) >= MOST_NESTED_GRAPHS:
             raise DocumentError(
                 f"cannot write down graphs nested deeper than {MOST_NESTED_GRAPHS}; inline the inner ones first"
             )
@@ -95,7 +105,8 @@ class _DocumentBuilder:
         self._constants = constants
         self._sources = sources
         self._own_name = own_name
-        self._depth = depth
+        self._graphs, self._place = graphs, place
+        graphs[place] = self._graph, graph_module
         self._nodes = list(self._graph.nodes)
         node_type = type(self._nodes[0]) if self._nodes else None
         self._texts = ArgumentTexts(node_type, constants, own_name)
@@ -104,7 +115,7 @@ class _DocumentBuilder:
         self._effects = EffectTexts(node_type, self._attribute, self._called)
 
     def only_document(self) -> GraphDocument:
-        """Write the document, and keep nothing of the graph, so that no cycle is left to the garbage collector."""
+        """Write the document, and keep nothing of the graph here, so that no cycle is left to the garbage collector."""
         try:
             return self.document()
         finally:
@@ -113,7 +124,7 @@ class _DocumentBuilder:
             self._nodes, self._called = [], {}
 
     def document(self) -> GraphDocument:
-        """Write the document."""
+        """Write the document without code."""
         called = self._called.values()
         state = StateRecords(self._attributes, self._constants, self._texts.text)
         for node in self._nodes:
@@ -128,14 +139,9 @@ class _DocumentBuilder:
             nodes=nodes,
             modules=tuple(_module_records(called, self._texts.text)),
             state=state.records(),
-            code=_tidy(self._code()),
             torch_version=str(torch.__version__),
             notes=structure_notes(self._graph, self._texts.text),
         )
-
-    def _code(self) -> str:
-        is_of_module = getattr(self._module, "graph", None) is self._graph
-        return str(self._module.code if is_of_module else self._graph.python_code("self").src)
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
@@ -200,14 +206,16 @@ class _DocumentBuilder:
             if path not in called:
                 module = self._attribute(path)
                 if op == "call_module" or isinstance(module, torch.nn.Module):
-                    called[path] = CalledModule(path, module, traits_of(type(module)), self._document_of(module))
+                    called[path] = CalledModule(path, module, traits_of(type(module)), self._document_of(path, module))
         return called
 
-    def _document_of(self, module: Any) -> GraphDocument | None:
+    def _document_of(self, path: str, module: Any) -> GraphDocument | None:
         """Document a module that is itself a graph."""
         if not is_graph_module(module):
             return None
-        return _DocumentBuilder(module, self._constants, self._sources, self._own_name, self._depth + 1).document()
+        place = (*self._place, path)
+        builder = _DocumentBuilder(module, self._constants, self._sources, self._own_name, self._graphs, place)
+        return builder.document()
 
     def _attribute(self, path: str) -> Any:
         try:
@@ -218,12 +226,6 @@ class _DocumentBuilder:
                 f"cannot write down node {reader!r}: the graph's module has no attribute {path!r}; "
                 "add it to the module, or erase the node"
             ) from None
-
-
-def _tidy(code: str) -> str:
-    """Drop blank lines around generated code and blanks at the ends of its lines."""
-    lines: Sequence[str] = [line.rstrip() for line in code.split("\n")]
-    return "\n".join(lines).strip("\n")
 
 
 def _module_records(called: Iterable[CalledModule], text: TextOf) -> list[ModuleRecord]:

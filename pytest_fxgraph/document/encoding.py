@@ -46,6 +46,11 @@ def encode(document: GraphDocument) -> str:
     return text
 
 
+def encode_graph(document: GraphDocument) -> str:
+    """Write what a golden's text holds between its head and its closing line."""
+    return "\n".join([*_document_lines(document), ""])
+
+
 def _document_lines(document: GraphDocument) -> list[str]:
     lines = ["nodes:" if document.nodes else "nodes: []"]
     lines += [_node_line(node) for node in document.nodes]

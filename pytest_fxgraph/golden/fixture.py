@@ -77,15 +77,17 @@ class GoldenFixture(GoldenExpectation):
         constants: str | None = None,
         commutative: bool | None = None,
         normalize: bool | None = None,
+        code: str | None = None,
     ) -> GoldenExpectation:
         """Return what to compare with, with options that hold for this comparison.
 
         `name` tells several goldens of one test apart. With `example_inputs`, and `example_kwargs`, the shapes and
         dtypes of all values are part of the golden. `level` is "exact", "structure", "ops" or "signature"; `constants`
         is "exact", "close" or "shape". With `commutative`, the order of operands of commutative operators does not
-        count; with `normalize`, neither does the spelling of an operator. A wrong value is refused when it is compared.
+        count; with `normalize`, neither does the spelling of an operator. `code` is "always", or "exact" for a golden
+        that holds the generated code only where the level is exact. A wrong value is refused when it is compared.
         """
-        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize)
+        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize, code)
         return GoldenExpectation(self._comparison, request)
 
     def check(
@@ -99,6 +101,7 @@ class GoldenFixture(GoldenExpectation):
         constants: str | None = None,
         commutative: bool | None = None,
         normalize: bool | None = None,
+        code: str | None = None,
     ) -> bool:
         """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
 
@@ -106,7 +109,7 @@ class GoldenFixture(GoldenExpectation):
         cannot be written down, or an option with a wrong value.
         """
         __tracebackhide__ = True
-        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize)
+        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize, code)
         error = self._comparison.compare(subject, request)
         if error is None:
             return True
