@@ -79,8 +79,10 @@ class GoldenComparison:
         if self._schedule_update(outcome, obtained, "changed", expected):
             return None
         outcome = replace(outcome, received=self._received(outcome.golden, obtained, expected))
-        if outcome.level == "exact" and obtained.differs_in_names_at_most(text) and _names_differ(difference):
-            return self._on_other_names(outcome)
+        if outcome.level == "exact" and obtained.differs_in_names_at_most(text):
+            words = _words_of_another_level(difference, expected)
+            if words is not None:
+                return self._on_golden_of_another_level(outcome, words)
         document = obtained.with_sources()
         if document is None:
             return self._on_mismatch(outcome, difference, expected, obtained.document)
@@ -172,12 +174,11 @@ class GoldenComparison:
         self._keep_failure(replace(outcome, status="mismatch"), headline(difference), lines, section)
         return AssertionError("\n".join(lines))
 
-    def _on_other_names(self, outcome: Outcome) -> Exception:
-        """Fail a golden that has the names of one before, which only level `exact` minds."""
-        words = "only names differ: update once"
+    def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
+        """Fail a golden that holds this graph, and was written where names and code do not count."""
         lines = (
             f"{outcome.golden} does not match: {words}",
-            "  it has names that an update at another level kept; the update gives it those that tracing gives",
+            "  it was last written for another level, at which neither names nor code count",
             "  compared at level exact; if the new graph is right, accept it with",
             f"    {accepting_command(self._item)}",
         )
@@ -237,8 +238,11 @@ class GoldenComparison:
         return obtained.new_text if expected is None else obtained.text_after(expected)
 
 
-def _names_differ(difference: Difference) -> bool:
-    return any(change.field == "name" for change in difference.changes)
+def _words_of_another_level(difference: Difference, expected: GraphDocument) -> str | None:
+    """Return what level `exact` misses in a golden of the same graph; None if it is neither names nor all the code."""
+    if any(change.field == "name" for change in difference.changes):
+        return "only names differ: update once"
+    return None if expected.code else "it holds no generated code: update once"
 
 
 def _decoded(text: str, origin: str) -> GraphDocument:

@@ -18,7 +18,7 @@ from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing import traced_again_with_sources
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.generated_code import Graphs, with_code, with_names, without_code
+from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 
@@ -47,6 +47,7 @@ class ObtainedGraph:
     def __init__(self, subject: object, request: GoldenRequest, item: pytest.Item, level: str) -> None:
         self._request = request
         self._item = item
+        self._level = level
         self._is_exact = level == "exact"
         self._code = settings.value_of(settings.CODE, item, request.code)
         self._normalizers = item.ihook.pytest_fxgraph_normalize.get_hookimpls()
@@ -68,7 +69,7 @@ class ObtainedGraph:
     def matches(self, text: str) -> bool:
         """Tell, without reading YAML, that a golden's text matches; False means that nothing is known."""
         if self._is_exact:
-            return text in (self.traced_text, encode(self._with_code))
+            return text == self.traced_text or text == encode(self._with_code)
         return self.differs_in_names_at_most(text)
 
     def differs_in_names_at_most(self, text: str) -> bool:
@@ -87,13 +88,9 @@ class ObtainedGraph:
 
     def text_after(self, golden: GraphDocument) -> str:
         """Return the text that replaces a golden: with its names, unless it keeps those that tracing gave."""
-        if self._is_exact:
-            return self.traced_text
-        if golden.keeps_traced_names:
-            return encode(replace(self._complete, keeps_traced_names=True))
-        from pytest_fxgraph.golden.kept_names import kept_names
+        from pytest_fxgraph.golden.kept_names import document_after
 
-        return encode(with_names(self._complete, kept_names(golden, self.document), self._graphs))
+        return encode(document_after(golden, self._complete, self._graphs, self._level))
 
     @functools.cached_property
     def _with_code(self) -> GraphDocument:
@@ -102,8 +99,8 @@ class ObtainedGraph:
 
     @property
     def _complete(self) -> GraphDocument:
-        """The document with what a golden is to hold, for a level other than `exact`."""
-        return self._with_code if self._code == "always" else without_code(self.document)
+        """The document with what a golden is to hold."""
+        return self._with_code if self._is_exact or self._code == "always" else without_code(self.document)
 
     def with_sources(self) -> GraphDocument | None:
         """Return the document with the lines of the model's source; None if they are there, or cannot be had.

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,14 @@ def test_help_teaches_by_example(capsys):
     assert exit_info.value.code == 0
     assert "fxgraph diff --level exact golden_before/ golden_after/" in out
     assert "0 where nothing differs, 1 where something does, 2 after an error" in out
+
+
+def test_a_golden_without_code_says_so(goldens, capsys):
+    (goldens / "relu.yaml").write_text(encode(replace(RELU, code="")), encoding="utf-8")
+
+    assert main(["show", "--code", str(goldens / "relu.yaml")]) == 0
+
+    assert capsys.readouterr().out == "# no code: it was written with code=exact, for another level\n"
 
 
 def test_the_command_imports_neither_torch_nor_fxcore(goldens):

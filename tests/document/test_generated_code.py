@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+from torch import fx, nn
+
+import fxcore
+from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.generated_code import Graphs, with_code, with_names, without_code
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return torch.relu(x + 1)
+
+
+def read(graph_module):
+    """Return the document without code, and where its graphs are."""
+    graphs: Graphs = {}
+    return build_document_of_graph(graph_module.graph, graph_module, graphs=graphs), graphs
+
+
+def around(inner):
+    graph = fxcore.Graph()
+    root = nn.Module()
+    root.inner = inner
+    graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+    return fxcore.GraphModule(root, graph)
+
+
+@pytest.mark.parametrize("library", [fxcore, fx])
+def test_code_can_be_added_later_to_a_graph_and_those_inside(library):
+    graph_module = around(library.symbolic_trace(Net()))
+    document, graphs = read(graph_module)
+
+    assert without_code(document) == document
+    assert list(graphs) == [(), ("inner",)]
+    assert with_code(document, graphs) == build_document(graph_module)
+    assert without_code(build_document(graph_module)) == document
+
+
+@pytest.mark.parametrize("library", [fxcore, fx])
+def test_code_is_written_with_other_names_and_the_graph_stays(library):
+    graph_module = around(library.symbolic_trace(Net()))
+    document, graphs = read(graph_module)
+    before = [node.name for node in graph_module.inner.graph.nodes], graph_module.inner.code
+
+    named = with_names(with_code(document, graphs), {(): {"inner": "y"}, ("inner",): {"add": "sum_1"}}, graphs)
+
+    assert named.code == "def forward(self, x):\n    y = self.inner(x);  x = None\n    return y"
+    assert [node.name for node in named.nodes] == ["x", "y", "output"]
+    inner = named.modules[0].graph
+    assert "    sum_1 = x + 1;  x = None\n    relu = torch.relu(sum_1);  sum_1 = None\n" in inner.code
+    assert inner.nodes[2].args == ("%sum_1",)
+    assert ([node.name for node in graph_module.inner.graph.nodes], graph_module.inner.code) == before
+
+
+def test_without_code_names_alone_change():
+    document, graphs = read(fxcore.symbolic_trace(Net()))
+
+    named = with_names(document, {(): {"add": "first"}}, graphs)
+
+    assert (named.code, named.nodes[1].name) == ("", "first")
+
+
+def test_code_that_is_not_of_the_graph_as_it_is_keeps_its_names():
+    graph_module = fxcore.symbolic_trace(Net())
+    add = next(iter(graph_module.graph.find_nodes(op="call_function", target=operator.add)))
+    add.target = operator.sub  # and no recompile()
+    document, graphs = read(graph_module)
+    complete = with_code(document, graphs)
+
+    assert with_names(complete, {(): {"add": "first"}}, graphs) == complete
+
+
+def test_a_graph_that_a_hook_moved_keeps_its_names():
+    document, graphs = read(fxcore.symbolic_trace(Net()))
+    complete = with_code(document, graphs)
+
+    assert with_names(complete, {(): {"add": "first"}}, {}) == complete
+
+
+def test_names_that_two_nodes_of_the_graph_would_have_are_not_taken():
+    document, graphs = read(fxcore.symbolic_trace(Net()))
+    complete = with_code(document, graphs)
+
+    assert with_names(complete, {(): {"add": "relu"}}, graphs) == complete
+
+
+def test_the_codegen_of_a_graph_writes_the_copy_too():
+    exported = torch.export.export(Net(), (torch.ones(2),)).module()
+    document, graphs = read(fxcore.interop.from_torch(exported))
+    complete = with_code(document, graphs)
+
+    named = with_names(complete, {(): {"add": "first"}}, graphs)
+
+    assert "pytree.tree_unflatten" in named.code
+    assert named.code == complete.code.replace("add =", "first =").replace("(add)", "(first)")
