@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
-from pytest_fxgraph.document.node_names import rename_nodes
 
 # Where a graph is: the paths of the modules that lead to it, each inside the one before. () is the outermost.
 Place = tuple[str, ...]
 Graphs = dict[Place, tuple[Any, Any]]  # each graph of a document, and the module whose forward it may be
-Names = Mapping[Place, Mapping[str, str]]  # for each graph, new names by those that nodes have
+_NAMED_TARGETS = ("placeholder", "get_attr", "call_module")  # whose target is a name, which may be another, too
 
 
 def with_code(document: GraphDocument, graphs: Graphs, place: Place = ()) -> GraphDocument:
@@ -24,7 +22,9 @@ def with_code(document: GraphDocument, graphs: Graphs, place: Place = ()) -> Gra
 
 def _with_code_inside(module: ModuleRecord, graphs: Graphs, place: Place) -> ModuleRecord:
     return (
-        module if module.graph is None else replace(module, graph=with_code(module.graph, graphs, _in(place, module)))
+        module
+        if module.graph is None
+        else replace(module, graph=with_code(module.graph, graphs, (*place, module.path)))
     )
 
 
@@ -37,30 +37,25 @@ def without_code(document: GraphDocument) -> GraphDocument:
     return replace(document, code="", modules=tuple(modules))
 
 
-def with_names(document: GraphDocument, names: Names, graphs: Graphs, place: Place = ()) -> GraphDocument:
-    """Rename nodes of a document, in its code as well.
+def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs, place: Place = ()) -> GraphDocument:
+    """Return a document under the names of `named`, which is the same under other names, in its code as well.
 
     The code is that of a copy of the graph with these names. A graph whose code was not generated from it, because it
     was changed since, or a hook wrote it, keeps its names.
     """
+    code: str | None = ""
+    if document.code and document.nodes != named.nodes:
+        code = _renamed_code(graphs[place][0], document, named) if place in graphs else None
+    elif document.code:
+        code = document.code
+    chosen = document if code is None else replace(named, code=code)
     modules = [
-        module
-        if module.graph is None
-        else replace(module, graph=with_names(module.graph, names, graphs, _in(place, module)))
-        for module in document.modules
+        record
+        if module.graph is None or other.graph is None
+        else replace(record, graph=under_names_of(module.graph, other.graph, graphs, (*place, module.path)))
+        for module, other, record in zip(document.modules, named.modules, chosen.modules, strict=True)
     ]
-    renamed = replace(document, modules=tuple(modules))
-    own = names.get(place, {})
-    if not own:
-        return renamed
-    if not document.code:
-        return rename_nodes(renamed, own)
-    code = _renamed_code(graphs[place][0], document.code, own) if place in graphs else None
-    return renamed if code is None else replace(rename_nodes(renamed, own), code=code)
-
-
-def _in(place: Place, module: ModuleRecord) -> Place:
-    return (*place, module.path)
+    return replace(chosen, modules=tuple(modules))
 
 
 def _code_of(graph: Any, module: Any) -> str:
@@ -68,13 +63,18 @@ def _code_of(graph: Any, module: Any) -> str:
     return str(module.code if is_of_module else graph.python_code("self").src)
 
 
-def _renamed_code(graph: Any, code: str, names: Mapping[str, str]) -> str | None:
-    """Write the code of a graph with other names; None if the graph under its own names does not give `code`."""
+def _renamed_code(graph: Any, document: GraphDocument, named: GraphDocument) -> str | None:
+    """Write the code of a graph under other names; None if the graph under its own names does not give the code."""
     copied = _copy(graph)
-    if _tidy(copied.python_code("self").src) != code:
+    if _tidy(copied.python_code("self").src) != document.code:
         return None
+    records = {node.name: other for node, other in zip(document.nodes, named.nodes, strict=True)}
     for node in copied.nodes:
-        node.name = names.get(node.name, node.name)
+        record = records.get(node.name)
+        if record is not None:
+            node.name = record.name
+            if node.op in _NAMED_TARGETS:
+                node.target = record.target
     if len({node.name for node in copied.nodes}) != len(copied.nodes):  # a hook took nodes out of the document
         return None
     return _tidy(copied.python_code("self").src)

@@ -9,8 +9,9 @@ from fxcore.node_data.namespace import Namespace
 from pytest_fxgraph.compare.alignment import Alignment, align
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import find_isomorphism
-from pytest_fxgraph.document.generated_code import Graphs, Place, with_names
+from pytest_fxgraph.document.generated_code import Graphs, under_names_of
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.node_names import rename_nodes
 
 # The code of a graph reaches its module by this name.
 _TAKEN = frozenset({"self"})
@@ -23,20 +24,23 @@ def document_after(golden: GraphDocument, obtained: GraphDocument, graphs: Graph
     """
     if level == "exact" or golden.keeps_traced_names:
         return replace(obtained, keeps_traced_names=True)
-    return with_names(obtained, kept_names(golden, obtained), graphs)
+    return under_names_of(obtained, with_kept_names(golden, obtained), graphs)
 
 
-def kept_names(expected: GraphDocument, obtained: GraphDocument, place: Place = ()) -> dict[Place, dict[str, str]]:
-    """Return, for a graph and those inside it, the names of nodes in the file that replaces a golden.
+def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocument:
+    """Return a document, and those inside it, with the names of a golden; the code stays as it is.
 
     A node that pairs with one of the golden has its name. Any other keeps its own, or gets the next that is free.
     """
-    graphs = {module.path: module.graph for module in expected.modules if module.graph is not None}
-    found = {place: _names(_paired(expected, obtained))}
-    for module in obtained.modules:
-        if module.graph is not None and module.path in graphs:
-            found.update(kept_names(graphs[module.path], module.graph, (*place, module.path)))
-    return found
+    graphs = {module.path: module.graph for module in golden.modules if module.graph is not None}
+    renamed = rename_nodes(obtained, _names(_paired(golden, obtained)))
+    modules = [
+        module
+        if module.graph is None or module.path not in graphs
+        else replace(module, graph=with_kept_names(graphs[module.path], module.graph))
+        for module in obtained.modules
+    ]
+    return replace(renamed, modules=tuple(modules))
 
 
 def _paired(expected: GraphDocument, obtained: GraphDocument) -> Alignment:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from torch import fx, nn
 
 import fxcore
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
-from pytest_fxgraph.document.generated_code import Graphs, with_code, with_names, without_code
+from pytest_fxgraph.document.generated_code import Graphs, under_names_of, with_code, without_code
+from pytest_fxgraph.document.node_names import rename_nodes
 
 
 class Net(nn.Module):
@@ -47,7 +49,10 @@ def test_code_is_written_with_other_names_and_the_graph_stays(library):
     document, graphs = read(graph_module)
     before = [node.name for node in graph_module.inner.graph.nodes], graph_module.inner.code
 
-    named = with_names(with_code(document, graphs), {(): {"inner": "y"}, ("inner",): {"add": "sum_1"}}, graphs)
+    (module,) = document.modules
+    other = replace(module, graph=rename_nodes(module.graph, {"add": "sum_1"}))
+    other = replace(rename_nodes(document, {"inner": "y"}), modules=(other,))
+    named = under_names_of(with_code(document, graphs), other, graphs)
 
     assert named.code == "def forward(self, x):\n    y = self.inner(x);  x = None\n    return y"
     assert [node.name for node in named.nodes] == ["x", "y", "output"]
@@ -60,7 +65,7 @@ def test_code_is_written_with_other_names_and_the_graph_stays(library):
 def test_without_code_names_alone_change():
     document, graphs = read(fxcore.symbolic_trace(Net()))
 
-    named = with_names(document, {(): {"add": "first"}}, graphs)
+    named = under_names_of(document, rename_nodes(document, {"add": "first"}), graphs)
 
     assert (named.code, named.nodes[1].name) == ("", "first")
 
@@ -72,21 +77,21 @@ def test_code_that_is_not_of_the_graph_as_it_is_keeps_its_names():
     document, graphs = read(graph_module)
     complete = with_code(document, graphs)
 
-    assert with_names(complete, {(): {"add": "first"}}, graphs) == complete
+    assert under_names_of(complete, rename_nodes(complete, {"add": "first"}), graphs) == complete
 
 
 def test_a_graph_that_a_hook_moved_keeps_its_names():
     document, graphs = read(fxcore.symbolic_trace(Net()))
     complete = with_code(document, graphs)
 
-    assert with_names(complete, {(): {"add": "first"}}, {}) == complete
+    assert under_names_of(complete, rename_nodes(complete, {"add": "first"}), {}) == complete
 
 
 def test_names_that_two_nodes_of_the_graph_would_have_are_not_taken():
     document, graphs = read(fxcore.symbolic_trace(Net()))
     complete = with_code(document, graphs)
 
-    assert with_names(complete, {(): {"add": "relu"}}, graphs) == complete
+    assert under_names_of(complete, rename_nodes(complete, {"add": "relu"}), graphs) == complete
 
 
 def test_the_codegen_of_a_graph_writes_the_copy_too():
@@ -94,7 +99,23 @@ def test_the_codegen_of_a_graph_writes_the_copy_too():
     document, graphs = read(fxcore.interop.from_torch(exported))
     complete = with_code(document, graphs)
 
-    named = with_names(complete, {(): {"add": "first"}}, graphs)
+    named = under_names_of(complete, rename_nodes(complete, {"add": "first"}), graphs)
 
     assert "pytree.tree_unflatten" in named.code
     assert named.code == complete.code.replace("add =", "first =").replace("(add)", "(first)")
+
+
+def test_an_input_and_a_module_can_be_given_another_name():
+    graph_module = around(fxcore.symbolic_trace(Net()))
+    document, graphs = read(graph_module)
+    targets = {"x": "arg0_1", "inner": "submod_0", "output": "output"}
+    nodes = [replace(node, target=targets[node.target]) for node in document.nodes]
+    (module,) = document.modules
+    other = replace(document, nodes=tuple(nodes), modules=(replace(module, path="submod_0"),))
+
+    named = under_names_of(with_code(document, graphs), other, graphs)
+
+    assert named.code.startswith(
+        "def forward(self, arg0_1):\n    x = arg0_1\n    inner = self.submod_0(x);  x = None\n"
+    )
+    assert [record.path for record in named.modules] == ["submod_0"]

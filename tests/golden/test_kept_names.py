@@ -16,17 +16,17 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.generated_code import Graphs, with_code, with_names
+from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most, rename_nodes
-from pytest_fxgraph.golden.kept_names import kept_names
+from pytest_fxgraph.golden.kept_names import document_after, with_kept_names
 
 
 def updated(golden: str, graph_module: fxcore.GraphModule) -> GraphDocument:
     """Return the document that replaces a golden; it has to be the graph's, but for names."""
     graphs: Graphs = {}
     obtained = build_document_of_graph(graph_module.graph, graph_module, graphs=graphs)
-    kept = with_names(with_code(obtained, graphs), kept_names(decode(golden, "golden"), obtained), graphs)
+    kept = document_after(decode(golden, "golden"), with_code(obtained, graphs), graphs, "structure")
     assert compare_documents(kept, obtained).is_empty
     assert differs_in_names_at_most(encode(kept), obtained)
     assert decode(encode(kept), "kept").code == kept.code
@@ -123,7 +123,9 @@ def test_without_kept_names_the_same_edit_renumbers_the_rest(large):
 
 
 def names(expected: str, obtained: str) -> dict[str, str]:
-    return kept_names(document(expected), document(obtained))[()]
+    before = document(obtained)
+    after = with_kept_names(document(expected), before)
+    return {node.name: kept.name for node, kept in zip(before.nodes, after.nodes, strict=True)}
 
 
 def test_nodes_that_pair_have_the_names_of_the_golden_and_new_ones_the_next_free():
