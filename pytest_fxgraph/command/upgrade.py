@@ -70,7 +70,8 @@ def _goldens_at(path: Path) -> Iterator[Path]:
     """Yield a golden, or those of a folder, variants too; what was received goes with its golden."""
     if path.is_dir():
         found = (path / relative for relative in goldens_below(path))
-        yield from (golden for golden in found if begins_like_a_golden(golden) and not is_received(golden))
+        goldens = (golden for golden in found if golden.is_file() and not is_received(golden))
+        yield from (golden for golden in goldens if begins_like_a_golden(golden))
     elif not path.exists():
         raise GoldenMissingError(f"cannot upgrade {path}: there is no such file or folder; check the path")
     elif is_received(path):

@@ -18,6 +18,8 @@ REMEDY = "restore it from version control, or rewrite it with pytest --fx-update
 
 _FORMAT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[ \t]*\n)*format: *(\d{1,9})[ \t]*(?:\n|\Z)")
 _ANY_FORMAT = re.compile(r"^\W*format\W", re.MULTILINE)
+_END_LINE = re.compile(r"^end: *true\b", re.MULTILINE)
+_CUT_OFF = "it was cut off: its last line is not `end: true`"
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
 _DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "code"}
 _LATER_FORMATS = {"names", "end"}  # keys of the outermost graph that format 1 has not
@@ -77,7 +79,7 @@ def _decode(text: str) -> GraphDocument:
     foreign = YamlDataError("it does not begin with `format:`, so it is no golden file of pytest-fxgraph")
     if not _ANY_FORMAT.search(text):
         raise foreign
-    data = read_yaml(text)
+    data = _read(text, version)
     if not isinstance(data, Record) or "format" not in data:
         raise foreign
     version = data.pop("format")
@@ -85,6 +87,16 @@ def _decode(text: str) -> GraphDocument:
         raise YamlDataError(f"its format is {version!r}, not a whole number", data.line)
     _check_version(version)
     return _outermost_document(data, version)
+
+
+def _read(text: str, version: int | None) -> Any:
+    """Read YAML; of what was cut off say that, in place of what the cut made of it."""
+    try:
+        return read_yaml(text)
+    except YamlDataError:
+        if version is None or version == 1 or _END_LINE.search(text):
+            raise
+        raise YamlDataError(_CUT_OFF) from None
 
 
 def _check_version(version: int) -> None:
@@ -111,7 +123,7 @@ def _check_end(data: Record) -> None:
     """Refuse a file that was cut off, or has something behind its end."""
     last = next(reversed(data))
     if data.get("end") is not True:
-        raise YamlDataError("it was cut off: its last line is not `end: true`")
+        raise YamlDataError(_CUT_OFF)
     if last != "end":
         _refuse(data, f"{last!r} stands behind `end: true`, which ends a golden")
     del data["end"]

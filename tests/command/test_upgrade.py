@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,18 @@ def test_a_golden_whose_received_file_is_damaged_is_left_alone(capsys):
     assert (status, out) == (2, [])
     assert "golden/a.received.yaml: its first line does not say which golden" in err
     assert golden.read_text() == FORMAT_1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_what_is_no_file_is_not_waited_for(capsys):
+    write("a.yaml", FORMAT_1)
+    os.mkfifo("golden/b.yaml")
+
+    assert run(capsys) == (0, ["upgraded golden/a.yaml"], "")
+    status, _, err = run(capsys, "golden/b.yaml")
+
+    assert status == 2
+    assert "it is no regular file" in err
 
 
 @pytest.mark.parametrize(
