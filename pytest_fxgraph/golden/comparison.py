@@ -179,7 +179,7 @@ class GoldenComparison:
         lines = (
             f"{outcome.golden} does not match: {words}",
             "  it was last written for another level, at which neither names nor code count",
-            "  compared at level exact; if the new graph is right, accept it with",
+            "  compared at level exact; the graph is the same, so this is enough",
             f"    {accepting_command(self._item)}",
         )
         self._keep_failure(replace(outcome, status="mismatch"), words, lines)
