@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.capture.subjects import to_graph_module, to_graph_with_operators
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
-from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.equivalence.fixture import check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.golden.kept_names import document_after
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.ops import OpsQuery
@@ -54,13 +57,16 @@ def assert_graph_matches_golden(
 ) -> None:
     """Compare a subject with the golden file at `path`, at the level "exact", "structure", "ops" or "signature".
 
-    With `update`, a golden that is missing or does not match is written instead, and one that matches is left as it is.
+    With `update`, a golden that is missing or does not match is written instead, with the names of nodes that it has,
+    and one that matches is left as it is.
     Raises AssertionError if they differ, naming what does, GoldenMissingError if there is no golden, GoldenFormatError
     if it cannot be read, GoldenWriteError if it cannot be written, and otherwise what `assert_graph_equal` raises.
     """
     __tracebackhide__ = True
     comparison_at(level)
-    document = _document_of(subject)
+    graphs: Graphs = {}
+    module = to_graph_module(subject)
+    document = with_code(build_document_of_graph(module.graph, module, graphs=graphs), graphs)
     place = Path(path)
     store = GoldenStore(place.parent)
     try:
@@ -69,6 +75,7 @@ def assert_graph_matches_golden(
         # A golden of a newer release is left to that release.
         if not update or isinstance(error, GoldenVersionError):
             raise
+        written = replace(document, keeps_traced_names=level == "exact")
     else:
         difference = compare_documents(expected, document, level=level)
         if difference.is_empty:
@@ -76,7 +83,8 @@ def assert_graph_matches_golden(
         if not update:
             command = f"assert_graph_matches_golden(..., {os.fspath(path)!r}, update=True)"
             raise AssertionError("\n".join(short_lines(difference, golden=os.fspath(path), command=command)))
-    store.write(place.name, encode(document))
+        written = document_after(expected, document, graphs, level)
+    store.write(place.name, encode(written))
 
 
 def assert_equivalent(

@@ -16,12 +16,13 @@ from pytest_fxgraph.errors import LevelError
 
 GOLDEN_LEVELS = ("exact", "structure", "ops", "signature")
 CONSTANTS = ("exact", "close", "shape")
+CODE_FORMS = ("always", "exact")
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".json",)
 
 MARKER = (
-    "fx(level=..., commutative=..., normalize=..., constants=..., rtol=..., atol=..., seed=...): "
+    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., seed=...): "
     "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
 )
 
@@ -149,8 +150,16 @@ CONSTANT_FORM = Setting(
     "how floats in arguments and constant tensors are compared: " + ", ".join(CONSTANTS) + " (default: exact)",
     "FORM",
 )
+CODE = Setting(
+    "code",
+    "always",
+    "one of " + ", ".join(CODE_FORMS),
+    _one_of(*CODE_FORMS),
+    "when a golden holds the generated code: always, or where it is compared at level exact (default: always)",
+    "{" + ",".join(CODE_FORMS) + "}",
+)
 
-_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM)
+_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE)
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 

@@ -91,6 +91,19 @@ def test_a_golden_from_its_writing_to_its_update(tmp_path):
     assert_graph_matches_golden(Net(torch.sigmoid), str(path))
 
 
+def test_an_update_keeps_the_names_of_the_golden_unless_it_is_for_level_exact(tmp_path):
+    path = tmp_path / "net.yaml"
+    assert_graph_matches_golden(lambda x: torch.relu(x + 1), path, update=True)
+
+    assert_graph_matches_golden(lambda x: torch.relu((x + 3) + 1), path, update=True)
+
+    assert "    add_1 = x + 3;  x = None\n" in path.read_text()
+    assert_graph_matches_golden(lambda x: torch.relu((x + 3) + 1), path)
+    assert_graph_matches_golden(lambda x: torch.relu((x + 3) + 1), path, level="exact", update=True)
+    assert "    add = x + 3;  x = None\n" in path.read_text()
+    assert "\nnames: traced\n" in path.read_text()
+
+
 def test_a_golden_that_matches_is_left_as_it_is(tmp_path):
     path = tmp_path / "net.yaml"
     assert_graph_matches_golden(Net(), path, update=True)

@@ -14,10 +14,11 @@ from pytest_fxgraph.command.diff import add_diff
 from pytest_fxgraph.command.output import FAILED
 from pytest_fxgraph.command.show import add_show
 from pytest_fxgraph.command.unused import add_unused
+from pytest_fxgraph.command.upgrade import add_upgrade
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable
 
-BUILT = ("show", "diff", "accept", "unused")
+BUILT = ("show", "diff", "accept", "unused", "upgrade")
 PLANNED = ("draw",)
 
 _EXAMPLES = """\
@@ -38,6 +39,8 @@ examples:
       these goldens are right: put them in place of the old ones
   fxgraph unused shard1.json shard2.json
       the goldens that no test asked for in any of these runs
+  fxgraph upgrade golden/
+      rewrite goldens of older formats in the one of today
 
 The exit status is that of diff: 0 where nothing differs, 1 where something does, 2 after an error.
 """
@@ -82,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add_command in (add_show, add_diff, add_accept, add_unused):
+    for add_command in (add_show, add_diff, add_accept, add_unused, add_upgrade):
         add_command(commands)
     return parser
 

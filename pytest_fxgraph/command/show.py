@@ -38,4 +38,5 @@ def show(names: list[str], *, code: bool = False, folds: bool = True) -> Iterato
             document = file.document()
             if not is_one:
                 yield f"== {name if len(places) == 1 else file.name}"
-            yield from document.code.rstrip("\n").split("\n") if code else document_lines(document, folds=folds)
+            shown = document.code.rstrip("\n") or "# no code: it was written with code=exact, for another level"
+            yield from shown.split("\n") if code else document_lines(document, folds=folds)

@@ -14,13 +14,13 @@ from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
+from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.generated_names import with_origins_of_names
 from pytest_fxgraph.document.model import FACTS, GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.document.module_config import module_config, training_flag
 from pytest_fxgraph.document.module_hooks import hook_config
 from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
 from pytest_fxgraph.document.nested_graphs import (
-    attribute_of,
     delegate_config,
     delegated_graph,
     graphs_in_attributes,
@@ -75,7 +75,9 @@ def build_document(
     """
     options = _Options(constants, sources, own_name, meta)
     with gc_paused():  # none of tens of thousands of fresh records is garbage
-        return _DocumentBuilder(graph_module, options, depth=1).only_document()
+        graphs: Graphs = {}
+        document = _DocumentBuilder(graph_module, options, graphs).only_document()
+        return with_code(document, graphs)
 
 
 def build_document_of_graph(
@@ -86,30 +88,39 @@ def build_document_of_graph(
     sources: bool = True,
     own_name: OwnName | None = None,
     meta: Sequence[str] = (),
+    graphs: Graphs | None = None,
 ) -> GraphDocument:
-    """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`."""
+    """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`.
+
+    If a dict for `graphs` is given, the document is without code, and `with_code` can add it later from that dict.
+    """
     options = _Options(constants, sources, own_name, meta)
+    found: Graphs = {} if graphs is None else graphs
     with gc_paused():
-        return _DocumentBuilder(root, options, depth=1, graph=graph).only_document()
+        document = _DocumentBuilder(root, options, found, graph=graph).only_document()
+        return document if graphs is not None else with_code(document, found)
 
 
 class _DocumentBuilder:
     """Writes the document of one graph; nested graphs have a builder of their own."""
 
-    def __init__(self, graph_module: Any, options: _Options, depth: int, graph: Any = None) -> None:
+    def __init__(
+        self, graph_module: Any, options: _Options, graphs: Graphs, place: Place = (), graph: Any = None
+    ) -> None:
         if graph is None and not is_graph_module(graph_module):
             raise DocumentError(
                 f"cannot write down an object of type {type(graph_module).__name__}: it has no graph; "
                 "trace it first, or hand over the GraphModule that owns the graph"
             )
-        if depth > MOST_NESTED_GRAPHS:
+        if len(place) >= MOST_NESTED_GRAPHS:
             raise DocumentError(
                 f"cannot write down graphs nested deeper than {MOST_NESTED_GRAPHS}; inline the inner ones first"
             )
         self._module = graph_module
         self._graph = graph_module.graph if graph is None else graph
         self._options = options
-        self._depth = depth
+        self._graphs, self._place = graphs, place
+        graphs[place] = self._graph, graph_module
         self._nodes = list(self._graph.nodes)
         node_type = type(self._nodes[0]) if self._nodes else None
         self._texts = ArgumentTexts(node_type, options.constants, options.own_name)
@@ -119,7 +130,7 @@ class _DocumentBuilder:
         self._effects = EffectTexts(node_type, self._attribute, self._called)
 
     def only_document(self) -> GraphDocument:
-        """Write the document, and keep nothing of the graph, so that no cycle is left to the garbage collector."""
+        """Write the document, and keep nothing of the graph here, so that no cycle is left to the garbage collector."""
         try:
             document = self.document()
             _check_metadata(self._options.meta, document, self._nodes)
@@ -130,7 +141,7 @@ class _DocumentBuilder:
             self._nodes, self._called = [], {}
 
     def document(self) -> GraphDocument:
-        """Write the document."""
+        """Write the document without code."""
         called = self._called.values()
         state = StateRecords(self._attributes, self._options.constants, self._texts.text)
         for node in self._nodes:
@@ -145,22 +156,10 @@ class _DocumentBuilder:
             nodes=nodes,
             modules=tuple(self._module_records()),
             state=state.records(),
-            code=_tidy(self._code()),
             torch_version=str(torch.__version__),
             notes=(*structure_notes(self._graph, self._texts.text), *range_notes(self._module, nodes)),
-            facts=FACTS if self._depth == 1 else (),
+            facts=() if self._place else FACTS,
         )
-
-    def _code(self) -> str:
-        try:
-            if getattr(self._module, "graph", None) is self._graph and hasattr(type(self._module), "code"):
-                return str(attribute_of(self._module, "code"))
-            return str(self._graph.python_code("self").src)
-        except AttributeError as error:
-            raise DocumentError(
-                f"cannot write down the code of this {type(self._module).__name__}: {error}; "
-                "mend what generates it, or the target that has no name"
-            ) from error
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
@@ -254,16 +253,17 @@ class _DocumentBuilder:
                 if op == "call_module" or isinstance(module, torch.nn.Module):
                     traits = traits_of(type(module))
                     is_layer = traits.is_layer and "graph" not in module.__dict__  # the ordinary case
-                    called[path] = CalledModule(path, module, traits, None if is_layer else self._document_of(module))
+                    graph = None if is_layer else self._document_of(path, module)
+                    called[path] = CalledModule(path, module, traits, graph)
         return called
 
-    def _document_of(self, module: Any) -> GraphDocument | None:
+    def _document_of(self, path: str, module: Any) -> GraphDocument | None:
         """Document a module that is itself a graph, or that holds the graph which a backend was given."""
         if is_delegate(module):
             module = delegated_graph(module)
         if not is_graph_module(module):
             return None
-        return _DocumentBuilder(module, self._options, self._depth + 1).document()
+        return _DocumentBuilder(module, self._options, self._graphs, (*self._place, path)).document()
 
     def _attribute(self, path: str) -> Any:
         try:
@@ -316,16 +316,17 @@ class _DocumentBuilder:
             first = first_paths.setdefault(id(module), path)
             if path != leaf_path and (is_delegate(module) or is_graph_module(module)):
                 told_by_graphs += (f"{path}.",)
-                records[path] = self._graph_record(path, module, first, self._graph_of_part(module, first == path))
+                records[path] = self._graph_record(
+                    path, module, first, self._document_of(path, module) if first == path else None
+                )
                 continue
             if path != leaf_path:
                 records[path] = self._record(path, module, traits_of(type(module)), first)
             for place, inner in graphs_in_attributes(path, module):
                 first = first_paths.setdefault(id(inner), place)
-                records[place] = self._graph_record(place, inner, first, self._graph_of_part(inner, first == place))
-
-    def _graph_of_part(self, module: torch.nn.Module, is_first: bool) -> GraphDocument | None:
-        return self._document_of(module) if is_first else None
+                records[place] = self._graph_record(
+                    place, inner, first, self._document_of(place, inner) if first == place else None
+                )
 
     def _record(self, path: str, module: torch.nn.Module, traits: ModuleTraits, first: str) -> ModuleRecord:
         training = None if traits.is_inert else training_flag(module)
@@ -369,9 +370,3 @@ def _check_metadata(asked: Sequence[str], document: GraphDocument, nodes: Iterab
 def _metadata_in(document: GraphDocument) -> set[str]:
     found = {key for node in document.nodes for key, _ in node.meta}
     return found.union(*(_metadata_in(module.graph) for module in document.modules if module.graph is not None))
-
-
-def _tidy(code: str) -> str:
-    """Drop blank lines around generated code and blanks at the ends of its lines."""
-    lines: Sequence[str] = [line.rstrip() for line in code.split("\n")]
-    return "\n".join(lines).strip("\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from pytest_fxgraph.document.literals import references
@@ -25,8 +26,11 @@ REMEDY = "restore it from version control, or rewrite it with pytest --fx-update
 
 _FORMAT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|---[ \t]*\n)*format: *(\d{1,9})[ \t]*(?:\n|\Z)")
 _ANY_FORMAT = re.compile(r"^\W*format\W", re.MULTILINE)
+_END_LINE = re.compile(r"^end: *true\b", re.MULTILINE)
+_CUT_OFF = "it was cut off: its last line is not `end: true`"
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
 _DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "facts", "symbols", "code"}
+_LATER_FORMATS = {"names", "end"}  # keys of the outermost graph that format 1 has not
 
 T = TypeVar("T")
 
@@ -44,6 +48,12 @@ def decode(text: str | bytes, origin: str) -> GraphDocument:
         family = GoldenVersionError if isinstance(error, _NewerFormatError) else GoldenFormatError
         remedy = error.remedy if isinstance(error, _NewerFormatError) else REMEDY
         raise family(f"cannot read the golden file {place}: {error.reason}; {remedy}") from None
+
+
+def format_of(text: str) -> int | None:
+    """Return the format that the beginning of a golden's text names; None if it names none."""
+    first = _FORMAT_LINE.match(text)
+    return None if first is None else int(first[1])
 
 
 class _NewerFormatError(YamlDataError):
@@ -67,8 +77,9 @@ def _decoded(content: bytes) -> str:
 
 def _decode(text: str) -> GraphDocument:
     # The version comes first: what else a newer format holds is not ours to judge.
-    if first := _FORMAT_LINE.match(text):
-        _check_version(int(first[1]))
+    version = format_of(text)
+    if version is not None:
+        _check_version(version)
     if conflict := _CONFLICT.search(text):
         raise YamlDataError("it holds a merge conflict", text.count("\n", 0, conflict.start()) + 1)
     if not text.strip():
@@ -76,14 +87,24 @@ def _decode(text: str) -> GraphDocument:
     foreign = YamlDataError("it does not begin with `format:`, so it is no golden file of pytest-fxgraph")
     if not _ANY_FORMAT.search(text):
         raise foreign
-    data = read_yaml(text)
+    data = _read(text, version)
     if not isinstance(data, Record) or "format" not in data:
         raise foreign
     version = data.pop("format")
     if type(version) is not int:
         raise YamlDataError(f"its format is {version!r}, not a whole number", data.line)
     _check_version(version)
-    return _document(data)
+    return _outermost_document(data, version)
+
+
+def _read(text: str, version: int | None) -> Any:
+    """Read YAML; of what was cut off say that, in place of what the cut made of it."""
+    try:
+        return read_yaml(text)
+    except YamlDataError:
+        if version is None or version == 1 or _END_LINE.search(text):
+            raise
+        raise YamlDataError(_CUT_OFF) from None
 
 
 def _check_version(version: int) -> None:
@@ -93,8 +114,31 @@ def _check_version(version: int) -> None:
         raise YamlDataError(f"it has format {version}, which never existed")
 
 
+def _outermost_document(data: Record, version: int) -> GraphDocument:
+    """Read a whole file, whose keys other than those of a graph say how it was written."""
+    if version == 1:
+        _check_keys(data, "a graph", {"nodes", "code"}, _DOCUMENT_KEYS, version)
+        return _document(data)
+    _check_keys(data, "a graph", {"nodes"}, _DOCUMENT_KEYS | _LATER_FORMATS)
+    _check_end(data)
+    names = data.pop("names", None)
+    if names not in (None, "traced"):
+        _refuse(data, f"'names' is {_shown(names)}, not 'traced'")
+    return replace(_document(data), keeps_traced_names=names is not None)
+
+
+def _check_end(data: Record) -> None:
+    """Refuse a file that was cut off, or has something behind its end."""
+    last = next(reversed(data))
+    if data.get("end") is not True:
+        raise YamlDataError(_CUT_OFF)
+    if last != "end":
+        _refuse(data, f"{last!r} stands behind `end: true`, which ends a golden")
+    del data["end"]
+
+
 def _document(data: Record) -> GraphDocument:
-    _check_keys(data, "a graph", {"nodes", "code"}, _DOCUMENT_KEYS)
+    _check_keys(data, "a graph", {"nodes"}, _DOCUMENT_KEYS)
     nodes = _records(data, "nodes", _node)
     _check_references(data["nodes"], nodes)
     return GraphDocument(
@@ -166,17 +210,17 @@ def _state(data: Record) -> StateRecord:
 
 
 def _code(data: Record) -> str:
-    code = data["code"]
+    code = data.get("code")
     if isinstance(code, Items):
         return "\n".join(_texts(data, "code"))
-    return _text(data, "code")
+    return _text(data, "code") if "code" in data else ""
 
 
-def _check_keys(data: Record, what: str, required: set[str], allowed: set[str]) -> None:
+def _check_keys(data: Record, what: str, required: set[str], allowed: set[str], version: int = FORMAT) -> None:
     if missing := required - data.keys():
         _refuse(data, f"{what} lacks {_listed(missing)}")
     if unknown := data.keys() - allowed:
-        _refuse(data, f"{what} has {_listed(unknown)}, which format {FORMAT} does not know")
+        _refuse(data, f"{what} has {_listed(unknown)}, which format {version} does not know")
 
 
 def _check_references(data: Items, nodes: tuple[NodeRecord, ...]) -> None:

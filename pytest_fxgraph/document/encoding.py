@@ -23,6 +23,8 @@ _SEEN_CHARACTER = re.compile(f"[{_SEEN}]")
 _LOST_IN_A_BLOCK = re.compile(rf"[^\n {_SEEN}]|\A[ \n]| (?:\n|\Z)|\n\Z")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _LONGEST_SIMPLE_KEY = 120  # YAML allows 1,024 characters for a key without a mark of its own
+# The last line of a golden: without it, the file was cut off.
+CLOSING_LINE = "end: true"
 # Names, operators and literals come again in the next golden; more texts than this would be memory for nothing.
 _MOST_REMEMBERED = 16_384
 
@@ -32,7 +34,8 @@ def encode(document: GraphDocument) -> str:
 
     The text ends with one line feed, and no line ends with a blank. Raises DocumentError if UTF-8 cannot hold it.
     """
-    text = "\n".join([f"format: {FORMAT}", *_document_lines(document), ""])
+    head = [f"format: {FORMAT}", *(["names: traced"] if document.keeps_traced_names else ())]
+    text = "\n".join([*head, *_document_lines(document), CLOSING_LINE, ""])
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -41,6 +44,11 @@ def encode(document: GraphDocument) -> str:
             f"the character {text[error.start]!r} after it is half of a surrogate pair; use a whole character"
         ) from None
     return text
+
+
+def encode_graph(document: GraphDocument) -> str:
+    """Write what a golden's text holds between its head and its closing line."""
+    return "\n".join([*_document_lines(document), ""])
 
 
 def _document_lines(document: GraphDocument) -> list[str]:
@@ -119,7 +127,7 @@ def _state_line(state: StateRecord) -> str:
 
 def _code_lines(code: str) -> list[str]:
     if not code:
-        return ["code: ''"]
+        return []
     if _fits_in_a_block(code):
         return ["code: |-", *[f"  {line}" if line else "" for line in code.split("\n")]]
     # What a literal block would lose or hide is kept line by line.

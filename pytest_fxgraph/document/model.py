@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-FORMAT = 1
+FORMAT = 2  # that is written; older ones are read, too
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
 # What documents tell since format 2; a golden names those that it tells, and of others nothing is compared.
 # "attributes": data of users' modules beyond numbers. "classes": which class a class method is called on. "hooks":
@@ -146,8 +146,10 @@ class GraphDocument:
     nodes: tuple[NodeRecord, ...]
     modules: tuple[ModuleRecord, ...] = ()
     state: tuple[StateRecord, ...] = ()
-    code: str = ""
+    code: str = ""  # as generated; "" where the golden does not hold it
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
     facts: tuple[str, ...] = field(default=(), compare=False)  # of FACTS, told here and in nested graphs
     symbols: tuple[str, ...] = ()  # names of unknown sizes, "s0", in values, arguments and notes; of the outermost only
+    # Written last for a comparison at level `exact`: an update leaves names as they were traced. Never compared.
+    keeps_traced_names: bool = field(default=False, compare=False)

@@ -26,6 +26,7 @@ class GoldenAttempt:
     unnamed: int = 0  # comparisons without a name so far
     outcomes: list[Outcome] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)  # by golden: what is to be written if the test passes
+    traced_texts: dict[str, str] = field(default_factory=dict)  # by golden: what it gets if compared at `exact`
     sections: list[tuple[str, str]] = field(default_factory=list)  # for the next report
     failed_checks: list[str] = field(default_factory=list)
     first_failed_check: types.TracebackType | None = None

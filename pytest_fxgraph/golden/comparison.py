@@ -53,31 +53,46 @@ class GoldenComparison:
             return self._compare_programs(programs, request)
         level = settings.value_of(settings.LEVEL, self._item, request.level)
         base = self._location(request)
-        obtained = ObtainedGraph(subject, request, self._item)
+        obtained = ObtainedGraph(subject, request, self._item, level)
         path = self._variant_or(base)
         outcome = Outcome(str(self._item.nodeid), self._shown(path), level, "matched")
         try:
+            return self._compare(outcome, path, obtained, request)
+        finally:
+            obtained.free()
+
+    def _compare(
+        self, outcome: Outcome, path: PurePosixPath, obtained: ObtainedGraph, request: GoldenRequest
+    ) -> Exception | None:
+        if outcome.level == "exact":
+            self._keep_traced_names(outcome.golden, obtained)
+        try:
             text = self._expected_text(path)
             outcome = replace(outcome, expected_digest=golden_digest(text.encode("utf-8", "surrogatepass")))
-            if text == obtained.text:  # the ordinary case, which costs no YAML
+            if obtained.matches(text):  # the ordinary case, which costs no YAML
                 self._attempt.outcomes.append(outcome)
                 return None
             expected = _decoded(text, outcome.golden)
         except GoldenMissingError:
             return self._on_missing(outcome, obtained)
         except GoldenError as error:
-            return self._on_error(outcome, error, obtained.text)
-        difference = self._difference(expected, obtained.document, level, request)
+            return self._on_error(outcome, error, obtained)
+        difference = self._difference(expected, obtained.document, outcome.level, request)
         if difference.is_empty:
             self._attempt.outcomes.append(outcome)
             return None
-        if self._schedule_update(outcome, obtained.text, "changed"):
+        if self._schedule_update(outcome, obtained, "changed", expected):
             return None
-        outcome = replace(outcome, received=self._received(obtained.text))
+        outcome = replace(outcome, received=self._received(outcome.golden, obtained, expected))
+        if outcome.level == "exact" and obtained.differs_in_names_at_most(text):
+            words = _words_of_another_level(difference, expected)
+            if words is not None:
+                return self._on_golden_of_another_level(outcome, words)
         document = obtained.with_sources()
         if document is None:
             return self._on_mismatch(outcome, difference, expected, obtained.document)
-        return self._on_mismatch(outcome, self._difference(expected, document, level, request), expected, document)
+        difference = self._difference(expected, document, outcome.level, request)
+        return self._on_mismatch(outcome, difference, expected, document)
 
     def _compare_programs(self, programs: Mapping[str, Any], request: GoldenRequest) -> Exception | None:
         """Compare each program of a set with its golden; a golden of a program that is gone is a mismatch, too."""
@@ -153,23 +168,23 @@ class GoldenComparison:
         )
 
     def _on_missing(self, outcome: Outcome, obtained: ObtainedGraph) -> Exception | None:
-        if self._schedule_update(outcome, obtained.text, "new"):
+        if self._schedule_update(outcome, obtained, "new"):
             return None
         from pytest_fxgraph.report.text import graph_section
 
         section = graph_section(obtained.document, golden=outcome.golden)
         command = accepting_command(self._item)
         lines = (f"there is no golden {outcome.golden}", f"look at the graph below, then write it: {command}")
-        outcome = replace(outcome, status="missing", received=self._received(obtained.text))
+        outcome = replace(outcome, status="missing", received=self._received(outcome.golden, obtained))
         self._keep_failure(outcome, lines[0], lines, section)
         return GoldenMissingError("\n".join(lines))
 
-    def _on_error(self, outcome: Outcome, error: GoldenError, obtained: str) -> Exception | None:
+    def _on_error(self, outcome: Outcome, error: GoldenError, obtained: ObtainedGraph) -> Exception | None:
         # What a newer release wrote is no accident; anything else that cannot be read no longer matches anything.
         is_damaged = isinstance(error, GoldenFormatError) and not isinstance(error, GoldenVersionError)
         if is_damaged and self._schedule_update(outcome, obtained, "changed"):
             return None
-        received = self._received(obtained) if is_damaged else None
+        received = self._received(outcome.golden, obtained) if is_damaged else None
         if received is not None:
             with suppress(GoldenError):  # no file, or none that could be replaced
                 digest = self._store.digest(within_folder(outcome.golden, self._item.config))
@@ -188,6 +203,17 @@ class GoldenComparison:
         self._keep_failure(replace(outcome, status="mismatch"), headline(difference), lines, section)
         return AssertionError("\n".join(lines))
 
+    def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
+        """Fail a golden that holds this graph, and was written where names and code do not count."""
+        lines = (
+            f"{outcome.golden} does not match: {words}",
+            "  it was last written for another level, at which neither names nor code count",
+            "  compared at level exact; the graph is the same, so this is enough",
+            f"    {accepting_command(self._item)}",
+        )
+        self._keep_failure(replace(outcome, status="mismatch"), words, lines)
+        return AssertionError("\n".join(lines))
+
     def _keep_failure(self, outcome: Outcome, headline: str, lines: tuple[str, ...], section: str = "") -> None:
         if section:
             self._attempt.sections.append((f"fx golden {outcome.golden}", section))
@@ -195,7 +221,9 @@ class GoldenComparison:
 
     # What is to be written.
 
-    def _schedule_update(self, outcome: Outcome, obtained: str, update: str) -> bool:
+    def _schedule_update(
+        self, outcome: Outcome, obtained: ObtainedGraph, update: str, expected: GraphDocument | None = None
+    ) -> bool:
         """Let the comparison pass if the run is to update, and have the text written once the test has passed.
 
         Refused where this test is about to write another text to the golden: one of the two would be lost.
@@ -204,10 +232,25 @@ class GoldenComparison:
         golden = self._updated_golden(outcome.golden)
         if not is_wanted or golden in self._attempt.texts or _is_expected_to_fail(self._item):
             return False
-        self._attempt.texts[golden] = obtained
-        outcome = replace(outcome, golden=golden, status="updated", new_text=obtained, update=update)
+        text = obtained.new_text if expected is None else obtained.text_after(expected)
+        self._attempt.texts[golden], self._attempt.traced_texts[golden] = text, obtained.traced_text
+        outcome = replace(outcome, golden=golden, status="updated", new_text=text, update=update)
         self._attempt.outcomes.append(outcome)
         return True
+
+    def _keep_traced_names(self, golden: str, obtained: ObtainedGraph) -> None:
+        """Give a golden names as they were traced, for a test that compares one graph at level `exact` as well."""
+        attempt = self._attempt
+        if attempt.traced_texts.get(golden) != obtained.traced_text:
+            return
+        text = obtained.traced_text
+        if golden in attempt.texts:
+            attempt.texts[golden] = text
+        for place, outcome in enumerate(attempt.outcomes):
+            if outcome.golden == golden and outcome.new_text is not None:
+                attempt.outcomes[place] = replace(outcome, new_text=text)
+            elif outcome.golden == golden and outcome.received is not None:
+                attempt.outcomes[place] = replace(outcome, received=text)
 
     def _updated_golden(self, golden: str) -> str:
         """Return the file that an update writes: the one that was compared, or the variant if that was asked for."""
@@ -216,8 +259,19 @@ class GoldenComparison:
         base = base_path(within_folder(golden, self._item.config))
         return self._shown(variant_path(base, str(torch.__version__)))
 
-    def _received(self, obtained: str) -> str | None:
-        return obtained if self._item.config.getoption("fx_received") else None
+    def _received(self, golden: str, obtained: ObtainedGraph, expected: GraphDocument | None = None) -> str | None:
+        """Return what an update would write, if it is to be kept beside the golden."""
+        if not self._item.config.getoption("fx_received"):
+            return None
+        self._attempt.traced_texts[golden] = obtained.traced_text
+        return obtained.new_text if expected is None else obtained.text_after(expected)
+
+
+def _words_of_another_level(difference: Difference, expected: GraphDocument) -> str | None:
+    """Return what level `exact` misses in a golden of the same graph; None if it is neither names nor all the code."""
+    if any(change.field == "name" for change in difference.changes):
+        return "only names differ: update once"
+    return None if expected.code else "it holds no generated code: update once"
 
 
 def _decoded(text: str, origin: str) -> GraphDocument:

@@ -78,6 +78,7 @@ class GoldenFixture(GoldenExpectation):
         commutative: bool | None = None,
         normalize: bool | None = None,
         meta: Sequence[str] = (),
+        code: str | None = None,
     ) -> GoldenExpectation:
         """Return what to compare with, with options that hold for this comparison.
 
@@ -85,9 +86,12 @@ class GoldenFixture(GoldenExpectation):
         dtypes of all values are part of the golden. `level` is "exact", "structure", "ops" or "signature"; `constants`
         is "exact", "close" or "shape". With `commutative`, the order of operands of commutative operators does not
         count; with `normalize`, neither does the spelling of an operator. `meta` names metadata of nodes that is part
-        of the golden, such as ("partition_tag",). A wrong value is refused when it is compared.
+        of the golden, such as ("partition_tag",). `code` is "always", or "exact" for a golden that holds the generated
+        code only where the level is exact. A wrong value is refused when it is compared.
         """
-        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize, meta)
+        request = GoldenRequest(
+            name, level, example_inputs, example_kwargs, constants, commutative, normalize, meta, code=code
+        )
         return GoldenExpectation(self._comparison, request)
 
     def check(
@@ -102,6 +106,7 @@ class GoldenFixture(GoldenExpectation):
         commutative: bool | None = None,
         normalize: bool | None = None,
         meta: Sequence[str] = (),
+        code: str | None = None,
     ) -> bool:
         """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
 
@@ -109,7 +114,9 @@ class GoldenFixture(GoldenExpectation):
         cannot be written down, or an option with a wrong value.
         """
         __tracebackhide__ = True
-        request = GoldenRequest(name, level, example_inputs, example_kwargs, constants, commutative, normalize, meta)
+        request = GoldenRequest(
+            name, level, example_inputs, example_kwargs, constants, commutative, normalize, meta, code=code
+        )
         error = self._comparison.compare(subject, request)
         if error is None:
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -17,7 +18,9 @@ from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing import traced_again_with_sources
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.golden.program_set import PROGRAM_NOTE
 
 
@@ -35,14 +38,24 @@ class GoldenRequest:
     meta: Sequence[str] = ()
     program: str | None = None  # which of several programs the subject is, and the place of the set among the goldens
     position: int | None = None
+    code: str | None = None
 
 
 class ObtainedGraph:
-    """The document and the text of a subject. Of a graph that was traced for them, only the way to it is kept."""
+    """The document of a subject, and the texts that its golden may get.
 
-    def __init__(self, subject: object, request: GoldenRequest, item: pytest.Item) -> None:
+    Code is generated when something needs it, which at a level other than `exact` is a text alone: the document is
+    without. `free` ends the use.
+    """
+
+    def __init__(self, subject: object, request: GoldenRequest, item: pytest.Item, level: str) -> None:
         self._request = request
         self._item = item
+        self._level = level
+        self._is_exact = level == "exact"
+        self._code = settings.value_of(settings.CODE, item, request.code)
+        self._normalizers = item.ihook.pytest_fxgraph_normalize.get_hookimpls()
+        self._graphs: Graphs = {}
         runs_examples = request.example_inputs is not None or request.example_kwargs
         with nullcontext() if runs_examples else gc_paused():
             if runs_examples:
@@ -50,9 +63,48 @@ class ObtainedGraph:
                 self._traced = TracedGraph(graph_module.graph, graph_module)
             else:
                 self._traced = to_readable_graph(subject, self._adapt)
-            self.document = self._document(self._traced)
-            self.text = encode(self.document)
-            self._traced.free()
+            self.document = self._document(self._traced, self._graphs)
+
+    def free(self) -> None:
+        """Free the memory of a graph that was traced for this; texts that were not read before are lost."""
+        self._graphs.clear()
+        self._traced.free()
+
+    def matches(self, text: str) -> bool:
+        """Tell, without reading YAML, that a golden's text matches; False means that nothing is known."""
+        if self._is_exact:
+            return text == self.traced_text or text == encode(self._with_code)
+        return self.differs_in_names_at_most(text)
+
+    def differs_in_names_at_most(self, text: str) -> bool:
+        """Tell, without reading YAML, that a golden's text holds this graph, whatever its nodes are named."""
+        return differs_in_names_at_most(text, self.document)
+
+    @functools.cached_property
+    def traced_text(self) -> str:
+        """The text of a golden that is compared at level `exact`."""
+        return encode(replace(self._with_code, keeps_traced_names=True))
+
+    @functools.cached_property
+    def new_text(self) -> str:
+        """The text of a golden where there is none that can be read."""
+        return self.traced_text if self._is_exact else encode(self._complete)
+
+    def text_after(self, golden: GraphDocument) -> str:
+        """Return the text that replaces a golden: with its names, unless it keeps those that tracing gave."""
+        from pytest_fxgraph.golden.kept_names import document_after
+
+        return encode(document_after(golden, self._complete, self._graphs, self._level))
+
+    @functools.cached_property
+    def _with_code(self) -> GraphDocument:
+        # Normalized, it has code, which may be the hook's.
+        return self.document if self._is_exact or self._normalizers else with_code(self.document, self._graphs)
+
+    @property
+    def _complete(self) -> GraphDocument:
+        """The document with what a golden is to hold."""
+        return self._with_code if self._is_exact or self._code == "always" else without_code(self.document)
 
     def with_sources(self) -> GraphDocument | None:
         """Return the document with the lines of the model's source; None if they are there, or cannot be had.
@@ -62,10 +114,10 @@ class ObtainedGraph:
         again = traced_again_with_sources(self._traced)
         if again is None:
             return None
-        document = self._document(again)
-        return document if encode(document) == self.text else None
+        document = self._document(again, {})
+        return document if encode(document) == encode(self.document) else None
 
-    def _document(self, traced: TracedGraph) -> GraphDocument:
+    def _document(self, traced: TracedGraph, graphs: Graphs) -> GraphDocument:
         request = self._request
         with shapes_recorded(traced.root, request.example_inputs, request.example_kwargs):
             document = build_document_of_graph(
@@ -75,9 +127,12 @@ class ObtainedGraph:
                 sources=traced.model is None,
                 own_name=self._own_names(),
                 meta=request.meta,
+                graphs=graphs,
             )
         if request.program is not None:
             document = replace(document, notes=(*document.notes, PROGRAM_NOTE + request.program))
+        if self._is_exact or self._normalizers:
+            document = with_code(document, graphs)
         return self._normalized(document)
 
     def _adapt(self, subject: object) -> Any:
@@ -90,7 +145,7 @@ class ObtainedGraph:
 
     def _normalized(self, document: GraphDocument) -> GraphDocument:
         """Pass the document through every hook, each reading what the one before it made."""
-        for hook in reversed(self._item.ihook.pytest_fxgraph_normalize.get_hookimpls()):
+        for hook in reversed(self._normalizers):
             changed: Any = hook.function(*(document for _ in hook.argnames))
             document = document if changed is None else changed
         return document

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,14 @@ def test_help_teaches_by_example(capsys):
     assert "0 where nothing differs, 1 where something does, 2 after an error" in out
 
 
+def test_a_golden_without_code_says_so(goldens, capsys):
+    (goldens / "relu.yaml").write_text(encode(replace(RELU, code="")), encoding="utf-8")
+
+    assert main(["show", "--code", str(goldens / "relu.yaml")]) == 0
+
+    assert capsys.readouterr().out == "# no code: it was written with code=exact, for another level\n"
+
+
 def test_the_command_imports_neither_torch_nor_fxcore(goldens):
     program = (
         "import sys\n"
@@ -195,6 +204,7 @@ def test_the_command_imports_neither_torch_nor_fxcore(goldens):
         f"assert main(['diff', {str(goldens / 'relu.yaml')!r}, {str(goldens / 'gelu.yaml')!r}]) == 1\n"
         f"assert main(['accept', '--golden-dir', {str(goldens)!r}]) == 0\n"
         f"assert main(['unused', '--golden-dir', {str(goldens)!r}]) == 0\n"
+        f"assert main(['upgrade', {str(goldens)!r}]) == 0\n"
         "assert not {'torch', 'fxcore', 'pytest'} & set(sys.modules)\n"
     )
 

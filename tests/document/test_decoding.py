@@ -9,8 +9,8 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
-HEAD = "format: 1\nnodes:\n- {name: x, op: placeholder, target: x}\n"
-TEXT = HEAD + "- {name: output, op: output, target: output, args: ['%x']}\ncode: |-\n  pass\n"
+HEAD = "format: 2\nnodes:\n- {name: x, op: placeholder, target: x}\n"
+TEXT = HEAD + "- {name: output, op: output, target: output, args: ['%x']}\ncode: |-\n  pass\nend: true\n"
 
 
 def test_text_and_bytes_with_any_line_ends_and_a_bom_are_one_document():
@@ -30,7 +30,7 @@ def test_what_a_formatter_spreads_over_lines_is_read():
 @pytest.mark.parametrize("text", ["format: 7\n", "# note\nformat: 7\nanything: [!else\n", "{format: 7}"])
 def test_a_newer_format_is_refused_with_both_versions(text):
     with pytest.raises(
-        GoldenVersionError, match=r"g.yaml: it has format 7, and this release reads formats up to 1; upgr"
+        GoldenVersionError, match=r"g.yaml: it has format 7, and this release reads formats up to 2; upgr"
     ):
         decode(text, "g.yaml")
 
@@ -50,24 +50,33 @@ def test_a_newer_format_is_refused_with_both_versions(text):
         ("format: 1\nnodes: [x]\ncode: ''\n", "an item of 'nodes' is not a mapping"),
         ("format: 1\nnodes: []\ncode: 3\n", "'code' is 3, which is not a text"),
         ("format: 1\nnodes: []\ncode: {}\n", "'code' is a mapping, which is not a text"),
-        (HEAD + "- {name: y, op: output}\ncode: ''\n", "line 4: a node lacks 'target'"),
-        (HEAD + "- {name: y, op: jump, target: y}\ncode: ''\n", "line 4: 'op' is 'jump', not one of placeholder"),
-        (HEAD + "- {name: y, op: output, target: y, args: [1]}\ncode: ''\n", "'args' holds 1, which is not a text"),
-        (HEAD + "- {name: y, op: output, target: y, kwargs: []}\ncode: ''\n", "'kwargs' is not a mapping"),
+        ("format: 2\ncode: ''\nend: true\n", "line 1: a graph lacks 'nodes'"),
+        ("format: 2\nnodes: []\nextra: 1\nend: true\n", "a graph has 'extra', which format 2 does not know"),
+        ("format: 1\nnodes: []\ncode: ''\nend: true\n", "a graph has 'end', which format 1 does not know"),
+        ("format: 2\nnodes: []\n", "it was cut off: its last line is not `end: true`"),
+        ("format: 2\nnodes: []\nend: tru", "it was cut off"),
+        ("format: 2\nnodes: []\nend: 'true'\n", "it was cut off"),
+        ("format: 2\nend: true\nnodes: []\n", "line 1: 'nodes' stands behind `end: true`, which ends a golden"),
+        ("format: 2\nnames: kept\nnodes: []\nend: true\n", "'names' is 'kept', not 'traced'"),
+        (HEAD + "- {name: y, op: output}\nend: true\n", "line 4: a node lacks 'target'"),
+        (HEAD + "- {name: y, op: jump, target: y}\nend: true\n", "line 4: 'op' is 'jump', not one of placeholder"),
+        (HEAD + "- {name: y, op: output, target: y, args: [1]}\nend: true\n", "'args' holds 1, which is not a text"),
+        (HEAD + "- {name: y, op: output, target: y, kwargs: []}\nend: true\n", "'kwargs' is not a mapping"),
         (
-            HEAD + "- {name: y, op: output, target: y, args: ['%z']}\ncode: ''\n",
+            HEAD + "- {name: y, op: output, target: y, args: ['%z']}\nend: true\n",
             "node 'y' reads %z, which no node before",
         ),
-        (HEAD + "- {name: x, op: output, target: y}\ncode: ''\n", "line 4: two nodes are named 'x'"),
-        (HEAD + "- {name: x, name: y, op: output, target: y}\ncode: ''\n", "line 4: the key 'name' stands there twice"),
+        (HEAD + "- {name: x, op: output, target: y}\nend: true\n", "line 4: two nodes are named 'x'"),
+        (HEAD + "- {name: x, name: y, op: output, target: y}\nend: true\n", "the key 'name' stands there twice"),
         (
-            HEAD + "code: ''\nmodules:\n- {path: a, kind: b, training: 'true'}\n",
+            HEAD + "modules:\n- {path: a, kind: b, training: 'true'}\nend: true\n",
             "'training' is 'true', neither true nor",
         ),
-        (HEAD + "code: ''\nmodules:\n- {path: a, kind: b, graph: x}\n", "the graph of module 'a' is not a mapping"),
-        (HEAD + "code: ''\nstate:\n- {path: a, kind: gas, value: b}\n", "'kind' is 'gas', not one of parameter"),
+        (HEAD + "modules:\n- {path: a, kind: b, graph: x}\nend: true\n", "the graph of module 'a' is not a mapping"),
+        (HEAD + "state:\n- {path: a, kind: gas, value: b}\nend: true\n", "'kind' is 'gas', not one of parameter"),
         ("<<<<<<< HEAD\n" + TEXT, "line 1: it holds a merge conflict"),
-        (TEXT[:60], "it is not YAML"),
+        (TEXT[:60], "it was cut off: its last line is not `end: true`"),
+        (TEXT.replace("{name: x,", "{name: x:,"), "line 3: it is not YAML"),
         ("format: 1\nnodes: " + "[" * 100_000, "line 2: it is nested deeper than 256 levels"),
         (b"format: 1\n\xff\xfe", "line 2: it is not UTF-8 text .byte 10"),
         (b"\x89PNG\r\n\x1a\n", "it is not UTF-8 text"),
@@ -116,3 +125,9 @@ def test_what_a_golden_tells_is_read_and_names_that_are_not_known_are_refused():
     assert decode(encode(document), "g.yaml").facts == ("layouts", "views")
     with pytest.raises(GoldenFormatError, match=r"'facts' names 'colours', which format . does not know"):
         decode(encode(document).replace("views", "colours"), "g.yaml")
+
+
+def test_format_1_has_no_closing_key_and_is_read():
+    older = TEXT.replace("format: 2", "format: 1").replace("end: true\n", "")
+
+    assert decode(older, "g.yaml") == decode(TEXT, "g.yaml")

@@ -30,7 +30,7 @@ EXAMPLE = GraphDocument(
 )
 
 TEXT = """\
-format: 1
+format: 2
 nodes:
 - {name: x, op: placeholder, target: x, value: 'float32[2, 3]'}
 - {name: conv, op: call_module, target: layer1.conv, args: ['%x'], scope: layer1}
@@ -46,6 +46,7 @@ notes:
 code: |-
   def forward(self, x):
       return x
+end: true
 """
 
 
@@ -105,9 +106,25 @@ def test_a_graph_inside_a_graph_is_a_block_below_its_module():
     text = encode(GraphDocument(nodes=(), modules=(ModuleRecord("sub", "GraphModule", graph=inner),), code="c"))
 
     assert text == (
-        "format: 1\nnodes: []\nmodules:\n- path: sub\n  kind: GraphModule\n  graph:\n"
-        "    nodes:\n    - {name: x, op: placeholder, target: x}\n    code: |-\n      a\n\n      b\ncode: |-\n  c\n"
+        "format: 2\nnodes: []\nmodules:\n- path: sub\n  kind: GraphModule\n  graph:\n"
+        "    nodes:\n    - {name: x, op: placeholder, target: x}\n    code: |-\n      a\n\n      b\n"
+        "code: |-\n  c\nend: true\n"
     )
+
+
+def test_a_graph_without_code_is_written_without_the_key():
+    text = encode(GraphDocument(nodes=()))
+
+    assert text == "format: 2\nnodes: []\nend: true\n"
+    assert decode(text, "g.yaml") == GraphDocument(nodes=())
+
+
+def test_names_as_traced_are_noted_below_the_format_and_read_back():
+    text = encode(replace(EXAMPLE, keeps_traced_names=True))
+
+    assert text == TEXT.replace("format: 2\n", "format: 2\nnames: traced\n")
+    assert decode(text, "g.yaml").keeps_traced_names
+    assert not decode(TEXT, "g.yaml").keeps_traced_names
 
 
 def test_half_a_surrogate_pair_is_refused_with_what_stands_before_it():

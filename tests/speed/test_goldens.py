@@ -70,9 +70,29 @@ def test_a_golden_that_matches_to_the_byte_is_never_parsed(run):
     result.stdout.fnmatch_lines(["parsed 0 times"])
 
 
-def test_a_golden_that_matches_by_structure_is_parsed_once(run, pytester):
+def test_a_golden_with_other_names_of_nodes_is_never_parsed(run, pytester):
     golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
     golden.write_text(golden.read_text().replace("{name: _0,", "{name: first,").replace("'%_0'", "'%first'"))
+
+    result = run()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["parsed 0 times"])
+
+
+def test_a_golden_of_format_1_is_never_parsed(run, pytester):
+    golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
+    golden.write_text(golden.read_text().replace("format: 2", "format: 1").replace("end: true\n", ""))
+
+    result = run()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["parsed 0 times"])
+
+
+def test_a_golden_that_matches_by_structure_is_parsed_once(run, pytester):
+    golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
+    golden.write_text("# a note\n" + golden.read_text())
 
     result = run()
 

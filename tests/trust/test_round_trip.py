@@ -22,7 +22,7 @@ ANY_BYTES = st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.
 YAML_LIKE = st.text("-?:[]{}!&*'\"|>% \n\r\tab1#~", max_size=80).map(str.encode)
 WORDS = """
 format: 1|nodes:|- |{name: x, op: placeholder, target: x}|code: |- |''|[]|{}|args: ['%x']|  |!|&a |*a |: |, |modules:|
-path: a, kind: b|state:|notes: []|\ufeff|\r
+format: 2|end: true|path: a, kind: b|state:|notes: []|\ufeff|\r
 """
 PIECES = st.lists(st.sampled_from([*WORDS.replace("\n", "").split("|"), "\n", "\n- "]), max_size=20).map(
     lambda pieces: "".join(pieces).encode()

@@ -71,3 +71,17 @@ def test_a_folder_in_the_place_of_a_golden_is_an_error(project):
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*golden/test_net/test_net.yaml*"])
+
+
+@pytest.mark.parametrize("last", ["    y = self.linear(x);  x = None\n", "code: |-\n", "    return relu\n", "nodes:\n"])
+def test_a_golden_that_was_cut_off_after_a_line_fails_clearly(project, last):
+    project.update()
+    path = project.path / "golden/test_net/test_net.yaml"
+    whole = path.read_text().replace("      linear =", "      y =")
+    assert last in whole
+    path.write_text(whole[: whole.index(last) + len(last)])
+
+    result = project.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*golden/test_net/test_net.yaml: it was cut off: its last line is not `end: true`*"])

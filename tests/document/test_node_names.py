@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from fixtures.document_strategies import documents
+from fixtures.documents import document
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.model import ModuleRecord
+from pytest_fxgraph.document.node_names import differs_in_names_at_most, rename_nodes
+
+CODE = "def forward(self, x):\n    relu = torch.relu(x)\n\n    return relu"
+INNER = document("%x = input x\n%sin = torch.sin(%x)\nreturn %sin", code=CODE)
+GRAPH = document(
+    "%x = input x\n%relu = torch.relu(%x, [%x], inplace=%x) ! write %x\n%on = self.inner(%relu)\nreturn {0: %on}",
+    modules=(ModuleRecord("inner", "GraphModule", graph=INNER),),
+    code=CODE,
+    notes=('a note with "%relu"',),
+)
+RENAMED = replace(
+    rename_nodes(GRAPH, {"relu": "first", "on": "y"}),
+    modules=(ModuleRecord("inner", "GraphModule", graph=rename_nodes(INNER, {"sin": "first"})),),
+)
+
+
+def test_a_node_is_renamed_wherever_it_is_named_and_nowhere_else():
+    renamed = rename_nodes(GRAPH, {"x": "a", "relu": "b"})
+
+    assert renamed.nodes[1] == replace(
+        GRAPH.nodes[1],
+        name="b",
+        args=("%a", "[%a]"),
+        kwargs=(("inplace", "%a"),),
+        effects=("write %a",),
+    )
+    assert renamed.nodes[0].target == "x"
+    assert (renamed.modules, renamed.notes, renamed.code) == (GRAPH.modules, GRAPH.notes, GRAPH.code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        encode(GRAPH),
+        encode(RENAMED),
+        encode(replace(RENAMED, keeps_traced_names=True)),
+        encode(replace(RENAMED, code="")),
+        encode(replace(RENAMED, code=CODE.replace("relu", "first"))),
+        encode(RENAMED).replace("format: 2", "format: 1").replace("end: true\n", ""),
+    ],
+)
+def test_other_names_and_other_code_are_looked_past(text):
+    assert differs_in_names_at_most(text, GRAPH)
+    assert compare_documents(decode(text, "golden"), GRAPH).is_empty
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.relu", "torch.gelu"),
+        ("torch.sin", "torch.cos"),
+        ("args: ['%first']", "args: ['%x']"),
+        ("args: ['%x', '[%x]']", "args: ['%x', '[%first]']"),
+        ("effects: [write %x]", "effects: [write %first]"),
+        ("target: x}", "target: y}"),
+        ("name: first", "name: x"),
+        ("a note", "another note"),
+        ("path: inner", "path: other"),
+        ("- {name: x, op: placeholder, target: x}\n", ""),
+        ("end: true\n", ""),
+        ("end: true\n", "end: tru"),
+        ("  def forward(self, x):\n", "def forward(self, x):\n"),
+        ("code: |-\n", "<<<<<<< HEAD\ncode: |-\n"),
+        ("    return relu\nend", "    return relu\nmore: 1\nend"),
+        ("format: 2\n", "format: 3\n"),
+        ("format: 2\n", "# a note\nformat: 2\n"),
+        ("torch.relu(x)\n", "torch.relu(x)\x07\n"),
+    ],
+)
+def test_anything_else_is_left_to_who_reads_the_whole(old, new):
+    text = encode(RENAMED)
+    assert old in text
+
+    assert not differs_in_names_at_most(text.replace(old, new), GRAPH)
+
+
+@given(documents())
+@settings(max_examples=50, deadline=None)
+def test_any_document_is_found_under_other_names(document):
+    document = replace(document, code="")
+    obtained = rename_nodes(document, {node.name: f"{node.name}_1x" for node in document.nodes})
+
+    assert differs_in_names_at_most(encode(document), obtained) or not encode(document).isascii()
+
+
+@given(documents(), documents())
+@settings(max_examples=50, deadline=None)
+def test_what_is_found_to_match_matches_when_it_is_read(document, obtained):
+    if differs_in_names_at_most(encode(document), obtained):
+        assert compare_documents(document, obtained).is_empty
