@@ -134,7 +134,7 @@ class _DocumentBuilder:
         try:
             document = self.document()
             _check_metadata(self._options.meta, document, self._nodes)
-            return with_origins_of_names(document, self._module, self._graph, self._nodes)
+            return with_origins_of_names(document, self._graphs, self._nodes)
         finally:
             del self._effects
             self._texts.references.clear()

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator
 
+from pytest_fxgraph.document.generated_code import Graphs, Place
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.tensor_texts import META_KEYS
 
@@ -35,17 +36,21 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def with_origins_of_names(document: GraphDocument, module: Any, graph: Any, nodes: Sequence[Any]) -> GraphDocument:
+def with_origins_of_names(document: GraphDocument, graphs: Graphs, nodes: Sequence[Any]) -> GraphDocument:
     """Return a document whose records say of each name that nobody chose what it was made by, and list the symbols.
 
-    `graph` is the graph that the document describes, made of `nodes`, and its paths begin at `module`.
+    `graphs` are those that the document describes, and `nodes` are the outermost one's.
     """
     symbols: set[str] = set()
-    document = _marked(document, _GraphNames(document, module, graph, nodes, is_inner=False), symbols)
+    graph, module = graphs[()]
+    names = _GraphNames(document, module, graph, nodes, is_inner=False)
+    document = _marked(document, names, symbols, graphs, ())
     return replace(document, symbols=_in_order_of_use(document, symbols)) if symbols else document
 
 
-def _marked(document: GraphDocument, names: _GraphNames, symbols: set[str]) -> GraphDocument:
+def _marked(
+    document: GraphDocument, names: _GraphNames, symbols: set[str], graphs: Graphs, place: Place
+) -> GraphDocument:
     if _MAY_HOLD_SYMBOLS.search("\n".join([node.value for node in document.nodes if node.value is not None])):
         for node in names.nodes:
             _add_symbols([node.meta.get(key) for key in META_KEYS], symbols)
@@ -62,19 +67,22 @@ def _marked(document: GraphDocument, names: _GraphNames, symbols: set[str]) -> G
         state = [replace(record, name_from=paths.get(record.path)) for record in document.state]
         document = replace(document, state=tuple(state))
     if has_graphs:
-        modules = [_marked_module(record, names.module, paths.get(record.path), symbols) for record in document.modules]
+        modules = [
+            _marked_module(record, paths.get(record.path), symbols, graphs, (*place, record.path))
+            for record in document.modules
+        ]
         document = replace(document, modules=tuple(modules))
     return document
 
 
-def _marked_module(record: ModuleRecord, root: Any, name_from: str | None, symbols: set[str]) -> ModuleRecord:
+def _marked_module(
+    record: ModuleRecord, name_from: str | None, symbols: set[str], graphs: Graphs, place: Place
+) -> ModuleRecord:
     inner = record.graph
     if inner is not None:
-        module = root.get_submodule(record.path)
-        graph = getattr(module, "graph", None)
-        if graph is not None and hasattr(graph, "nodes"):
-            names = _GraphNames(inner, module, graph, list(graph.nodes), is_inner=name_from is not None)
-            inner = _marked(inner, names, symbols)
+        graph, module = graphs[place]
+        names = _GraphNames(inner, module, graph, list(graph.nodes), is_inner=name_from is not None)
+        inner = _marked(inner, names, symbols, graphs, place)
     return replace(record, graph=inner, name_from=name_from)
 
 
