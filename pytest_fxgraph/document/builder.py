@@ -74,7 +74,7 @@ def build_document(
     """
     options = _Options(constants, sources, own_name, meta)
     with gc_paused():  # none of tens of thousands of fresh records is garbage
-        return _DocumentBuilder(graph_module, options, depth=1).only_document()
+        return _DocumentBuilder(graph_module, options).only_document()
 
 
 def build_document_of_graph(
@@ -89,26 +89,26 @@ def build_document_of_graph(
     """Describe a graph that has no module of its own, as `build_document` does; its paths are those of `root`."""
     options = _Options(constants, sources, own_name, meta)
     with gc_paused():
-        return _DocumentBuilder(root, options, depth=1, graph=graph).only_document()
+        return _DocumentBuilder(root, options, graph=graph).only_document()
 
 
 class _DocumentBuilder:
     """Writes the document of one graph; nested graphs have a builder of their own."""
 
-    def __init__(self, graph_module: Any, options: _Options, depth: int, graph: Any = None) -> None:
+    def __init__(self, graph_module: Any, options: _Options, outer: tuple[Any, ...] = (), graph: Any = None) -> None:
         if graph is None and not is_graph_module(graph_module):
             raise DocumentError(
                 f"cannot write down an object of type {type(graph_module).__name__}: it has no graph; "
                 "trace it first, or hand over the GraphModule that owns the graph"
             )
-        if depth > MOST_NESTED_GRAPHS:
+        if len(outer) >= MOST_NESTED_GRAPHS:
             raise DocumentError(
                 f"cannot write down graphs nested deeper than {MOST_NESTED_GRAPHS}; inline the inner ones first"
             )
         self._module = graph_module
         self._graph = graph_module.graph if graph is None else graph
         self._options = options
-        self._depth = depth
+        self._outer = outer  # modules whose graphs this one is in
         self._nodes = list(self._graph.nodes)
         node_type = type(self._nodes[0]) if self._nodes else None
         self._texts = ArgumentTexts(node_type, options.constants, options.own_name)
@@ -126,7 +126,7 @@ class _DocumentBuilder:
         finally:
             del self._effects
             self._texts.references.clear()
-            self._nodes, self._called = [], {}
+            self._nodes, self._called, self._positions = [], {}, {}
 
     def document(self) -> GraphDocument:
         """Write the document."""
@@ -147,7 +147,7 @@ class _DocumentBuilder:
             code=_tidy(self._code()),
             torch_version=str(torch.__version__),
             notes=(*structure_notes(self._graph, self._texts.text), *range_notes(self._module, nodes)),
-            facts=FACTS if self._depth == 1 else (),
+            facts=() if self._outer else FACTS,
         )
 
     def _code(self) -> str:
@@ -262,7 +262,7 @@ class _DocumentBuilder:
             module = delegated_graph(module)
         if not is_graph_module(module):
             return None
-        return _DocumentBuilder(module, self._options, self._depth + 1).document()
+        return _DocumentBuilder(module, self._options, (*self._outer, self._module)).document()
 
     def _attribute(self, path: str) -> Any:
         try:
@@ -320,6 +320,8 @@ class _DocumentBuilder:
             if path != leaf_path:
                 records[path] = self._record(path, module, traits_of(type(module)), first)
             for place, inner in graphs_in_attributes(path, module):
+                if any(inner is each for each in (*self._outer, self._module)):
+                    continue  # a way back up, which has no end
                 first = first_paths.setdefault(id(inner), place)
                 records[place] = self._graph_record(place, inner, first, self._graph_of_part(inner, first == place))
 
