@@ -138,7 +138,7 @@ class _DocumentBuilder:
         finally:
             del self._effects
             self._texts.references.clear()
-            self._nodes, self._called = [], {}
+            self._nodes, self._called, self._positions = [], {}, {}
 
     def document(self) -> GraphDocument:
         """Write the document without code."""
@@ -323,10 +323,17 @@ class _DocumentBuilder:
             if path != leaf_path:
                 records[path] = self._record(path, module, traits_of(type(module)), first)
             for place, inner in graphs_in_attributes(path, module):
+                if any(inner is outer for outer in self._outer_modules()):
+                    continue  # a way back up, which has no end
                 first = first_paths.setdefault(id(inner), place)
                 records[place] = self._graph_record(
                     place, inner, first, self._document_of(place, inner) if first == place else None
                 )
+
+    def _outer_modules(self) -> Iterator[Any]:
+        """Yield the modules whose graphs this one is in, and its own."""
+        for depth in range(len(self._place) + 1):
+            yield self._graphs[self._place[:depth]][1]
 
     def _record(self, path: str, module: torch.nn.Module, traits: ModuleTraits, first: str) -> ModuleRecord:
         training = None if traits.is_inert else training_flag(module)

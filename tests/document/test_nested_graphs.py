@@ -16,6 +16,7 @@ from pytest_fxgraph.capture.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.nested_graphs import is_graph_module
 from pytest_fxgraph.errors import DocumentError
+from pytest_fxgraph.ops import OpsQuery
 
 
 def records(gm):
@@ -125,6 +126,16 @@ def test_graphs_in_modules_lists_and_dicts_of_a_leaf_module_are_told():
     }
     assert [module.kind for module in modules["leaf.inner"].graph.modules] == ["torch.nn.ReLU"]
     assert [module.kind for module in modules["leaf.stages[0]"].graph.modules] == ["torch.nn.Tanh"]
+
+
+def test_a_leaf_that_knows_the_graph_it_is_in_is_no_circle():
+    leaf = Holder()
+    gm = calling(leaf)
+    leaf.parents = [gm]
+
+    assert "leaf.parents[0]" not in records(gm)
+    assert "leaf.stages[0]" in records(gm)
+    assert OpsQuery(gm).count("torch.nn.Tanh") == 1
 
 
 class Broken(GraphModule):

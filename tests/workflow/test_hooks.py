@@ -182,6 +182,32 @@ def test_functions_are_named_by_the_users_hook(project):
     assert "target: torch.add" in text
 
 
+def test_operators_are_asked_for_by_the_names_that_hooks_give(project):
+    project.write(
+        "conftest.py",
+        "import torch\n\ndef pytest_fxgraph_target_name(target):\n"
+        "    return 'acme.rectify' if target is torch.relu else None\n",
+    )
+    project.test(OPERATORS)
+
+    project.run().assert_outcomes(passed=2)
+
+
+OPERATORS = """
+import torch
+from torch import nn
+from model import Net
+
+def test_operators(fx_ops):
+    assert fx_ops(Net()).count("acme.rectify") == 1
+    assert fx_ops(Net(), recursive=False).count("torch.relu") == 0
+
+def test_transform(fx_transform):
+    result = fx_transform(lambda gm: gm, Net(), torch.ones(2, 4))
+    result.assert_ops(unchanged="acme.*")
+"""
+
+
 def test_a_name_that_is_none_is_refused(project):
     project.test(KERNEL)
     project.write("conftest.py", "def pytest_fxgraph_target_name(target):\n    return 3\n")

@@ -94,3 +94,38 @@ def test_net(fx_golden):
     )
 
     project.update().assert_outcomes(passed=1)
+
+
+ANNOTATED = """
+import fxcore
+from model import Net
+
+def test_net(fx_golden):
+    gm = fxcore.symbolic_trace(Net())
+    for node in gm.graph.nodes:
+        node.meta["partition_tag"] = {tag}
+    assert gm == fx_golden(meta=("partition_tag",))
+"""
+
+
+def test_metadata_that_is_asked_for_is_part_of_the_golden(project):
+    project.test(ANNOTATED.format(tag="node.op"))
+    project.update().assert_outcomes(passed=1)
+    assert b"meta: {partition_tag:" in project.goldens()["test_net/test_net.yaml"]
+    project.run().assert_outcomes(passed=1)
+
+    project.test(ANNOTATED.format(tag="node.name"))
+    result = project.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(['*input x: meta*partition_tag* "placeholder" -> "x", and 2 more'])
+
+
+def test_metadata_that_cannot_be_written_fails_with_the_reason(project):
+    project.test(ANNOTATED.format(tag="object()"))
+
+    result = project.update()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*DocumentError: cannot write down metadata 'partition_tag' of node *"])
+    assert project.goldens() == {}
