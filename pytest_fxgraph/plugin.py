@@ -17,7 +17,7 @@ from pytest_fxgraph.fixtures import fx_capture, fx_equivalence, fx_golden, fx_op
 from pytest_fxgraph.golden.activation import enable_golden_session, is_worker, needs_golden_session, use_goldens
 from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, start_attempt
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
-from pytest_fxgraph.golden.paths import golden_root
+from pytest_fxgraph.golden.paths import golden_layout
 from pytest_fxgraph.golden.terminal import TerminalSections
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
@@ -69,9 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Keep goldens from plugins that collect YAML files."""
-    if collection_path.suffix == ".yaml" and collection_path.is_relative_to(golden_root(config)):
-        return True
-    return None
+    return True if collection_path.suffix == ".yaml" and golden_layout(config).holds(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # nearest to what was found, before anybody leaves something out

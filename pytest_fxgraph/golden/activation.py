@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD
-from pytest_fxgraph.golden.paths import golden_root
+from pytest_fxgraph.golden.paths import golden_layout
 
 if TYPE_CHECKING:
     from pytest_fxgraph.golden.session import GoldenSession
@@ -27,7 +27,9 @@ def is_worker(config: pytest.Config) -> bool:
 
 def needs_golden_session(config: pytest.Config) -> bool:
     """Tell, before anything is collected, whether a run has to do with goldens, or would not learn of it in time."""
-    if any(config.getoption(name) for name in _OPTIONS) or golden_root(config).is_dir():
+    layout = golden_layout(config)
+    # A project that has its goldens beside its tests has some; to find the folders would take a walk through all of it.
+    if any(config.getoption(name) for name in _OPTIONS) or layout.is_beside or layout.root.is_dir():
         return True
     # The controller of pytest-xdist collects nothing itself.
     return config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None))

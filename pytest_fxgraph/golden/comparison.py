@@ -25,7 +25,7 @@ from pytest_fxgraph.golden.collection import has_case_collision
 from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path
 from pytest_fxgraph.golden.location import golden_path
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
-from pytest_fxgraph.golden.paths import accepting_command, golden_root, shown, within_folder
+from pytest_fxgraph.golden.paths import accepting_command, golden_layout, golden_root, shown, within_folder
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
 
@@ -89,6 +89,7 @@ class GoldenComparison:
             name,
             position=self._attempt.unnamed,
             has_case_collision=has_case_collision(item),
+            is_beside=golden_layout(item.config).is_beside,
         )
 
     def _variant_or(self, base: PurePosixPath) -> PurePosixPath:
