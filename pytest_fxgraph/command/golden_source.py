@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -127,9 +128,16 @@ def _file_on_disk(path: Path) -> GoldenFile:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file anywhere, cut after one byte more than is allowed. Raises GoldenError if it cannot be read."""
+    """Read a file anywhere, cut after one byte more than is allowed.
+
+    Raises GoldenError if it cannot be read, or is no file but a FIFO, device or socket, or a link to one.
+    """
     try:
-        with path.open("rb") as file:
+        _refuse_other_than_files(path, os.stat(path).st_mode)
+        # It may have become a FIFO since; opened like this, one does not wait for somebody who writes to it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            _refuse_other_than_files(path, os.fstat(descriptor).st_mode)
             # One byte more than is allowed is enough to be refused.
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
@@ -137,6 +145,15 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise GoldenError(f"cannot read {path}: {reason}; make it readable, or give another file") from error
+
+
+def _refuse_other_than_files(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "is a directory")
+    if not stat.S_ISREG(mode):
+        raise GoldenError(
+            f"cannot read {path}: it is no file but a pipe, device or socket; write its content to a file, and give that"
+        )
 
 
 def _missing(path: Path) -> GoldenMissingError:

@@ -14,6 +14,7 @@ from pytest_fxgraph.golden.paths import golden_layout
 
 if TYPE_CHECKING:
     from pytest_fxgraph.golden.session import GoldenSession
+    from pytest_fxgraph.report.outcome import Outcome
 
 _GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
 # What is done about goldens that no test of this run asks for, or by tests that run in other processes.
@@ -50,3 +51,9 @@ def enable_golden_session(config: pytest.Config) -> None:
     goldens = config.stash[_GOLDEN_SESSION] = GoldenSession(config)
     config.pluginmanager.register(goldens, "fxgraph-golden-session")
     config.pluginmanager.register(RunEnd(goldens, config.stash.get(COLLECTION_RECORD, None)), "fxgraph-run-end")
+
+
+def outcomes_of_run(config: pytest.Config) -> list[Outcome]:
+    """Return what became of the goldens so far, in the process that writes them; nothing in a run without any."""
+    goldens = config.stash.get(_GOLDEN_SESSION, None)
+    return [] if goldens is None else goldens.outcomes

@@ -121,9 +121,13 @@ def read_received(text: str, origin: str) -> Received:
 
 def variant_path(base: P, torch_version: str) -> P:
     """Return the path of the variant for a version of torch such as "2.13.0+cpu"."""
+    return base.with_name(base.name.removesuffix(SUFFIX) + variant_suffix(torch_version) + SUFFIX)
+
+
+def variant_suffix(torch_version: str) -> str:
+    """Return how the stem of a variant ends for a version of torch: "@torch-2.13"."""
     minor = _MINOR.match(torch_version)
-    version = minor[0] if minor is not None else torch_version
-    return base.with_name(f"{base.name.removesuffix(SUFFIX)}@torch-{version}{SUFFIX}")
+    return f"@torch-{minor[0] if minor is not None else torch_version}"
 
 
 def base_path(path: P) -> P:

@@ -41,13 +41,14 @@ def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
         yield from ((option, str(value)) for value in (given if isinstance(given, list) else [given]) if value)
 
 
-def _started_in(config: pytest.Config) -> str:
+def started_in(config: pytest.Config) -> str:
+    """Return the folder in which the user started pytest, on a worker as far as that is known."""
     folder = getattr(config, "workerinput", {}).get(STARTED_IN)
     return str(config.invocation_params.dir) if folder is None else os.path.join(config.rootpath, folder)
 
 
 def _target(item: pytest.Item) -> str:
-    file = os.path.relpath(item.path, _started_in(item.config)).replace(os.sep, "/")
+    file = os.path.relpath(item.path, started_in(item.config)).replace(os.sep, "/")
     if "[" in file:  # pytest reads what follows as parameters; the nearest folder that can be named will do
         return os.path.dirname(file.partition("[")[0]) or "."
     _, colons, inside = str(item.nodeid).partition("::")

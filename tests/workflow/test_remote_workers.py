@@ -71,7 +71,7 @@ def test_the_walk(project, remote):
     assert sorted(project.goldens()) == ["tests/test_net/test_net.received.yaml", "tests/test_net/test_net.yaml"]
     assert (project.path / "fx.json").exists()
 
-    project.write("golden/tests/test_net/test_gone.yaml", "format: 1\n")
+    project.write("golden/tests/test_net/test_gone.yaml", "format: 1\nnodes: []\n")
     remote("--fx-update-golden", "--fx-prune-golden").assert_outcomes(passed=1)
     assert "tests/test_net/test_gone.yaml" not in project.goldens()
     assert b"torch.exp" in project.goldens()["tests/test_net/test_net.yaml"]
