@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from pytest_fxgraph.command.project import rootdir_here
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
@@ -98,7 +99,7 @@ def golden_place(text: str) -> GoldenPlace:
         return GoldenPlace(text, False, {})
     path = Path(text)
     if path.exists() or not looks_like_a_revision(text):
-        return _place_on_disk(path)
+        return _place_on_disk(path if path.exists() else _from_rootdir(path))
     object_id, is_folder = object_of(text)
     ids = files_of(object_id) if is_folder else {PurePosixPath(text.partition(":")[2]).name: object_id}
     files = {
@@ -108,6 +109,12 @@ def golden_place(text: str) -> GoldenPlace:
         for shown in [f"{text.rstrip('/')}{'' if text.endswith(':') else '/'}{name}" if is_folder else text]
     }
     return GoldenPlace(text, is_folder, files)
+
+
+def _from_rootdir(path: Path) -> Path:
+    """Return a path that is not here as it is from rootdir, from where pytest prints paths, if it is there."""
+    from_root = rootdir_here() / path
+    return from_root if from_root.exists() else path
 
 
 def _place_on_disk(path: Path) -> GoldenPlace:
@@ -152,7 +159,7 @@ def _refuse_other_than_files(path: Path, mode: int) -> None:
         raise IsADirectoryError(21, "is a directory")
     if not stat.S_ISREG(mode):
         raise GoldenError(
-            f"cannot read {path}: it is no file but a pipe, device or socket; write its content to a file, and give that"
+            f"cannot read {path}: it is a pipe, device or socket; write what it holds to a file, and give that"
         )
 
 

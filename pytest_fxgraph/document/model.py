@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 FORMAT = 1
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
+MOST_RECORDS = 150_000  # nodes, modules and tensors of a golden: what is read in seconds
 
 
 @dataclass(frozen=True, init=False)
