@@ -110,7 +110,7 @@ def test_the_command_finds_received_and_unused_goldens_from_any_folder(beside, m
 def test_collectors_of_yaml_see_no_golden(beside):
     beside.write(
         "conftest.py",
-        "import pytest\n\n\nclass Sheet(pytest.File):\n    def collect(self):\n        raise RuntimeError(self.path)\n\n"
+        "import pytest\n\n\nclass Sheet(pytest.File):\n    def collect(self):\n        raise OSError(self.path)\n\n"
         "def pytest_collect_file(file_path, parent):\n    if file_path.suffix == '.yaml':\n"
         "        return Sheet.from_parent(parent, path=file_path)\n",
     )
