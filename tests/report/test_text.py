@@ -307,7 +307,7 @@ def test_changes_at_one_line_of_one_module_are_told_with_their_count():
     section = full(loop("f"), loop("g"))
 
     assert "operators (40)\n  n_1: f -> g\n      model.py:5: y = f(x)  x40\n" in section
-    assert short(loop("f"), loop("g"))[1] == "  model.py:5: y = f(x)  x40"
+    assert short(loop("f"), loop("g"))[2] == "  model.py:5: y = f(x)  x40"
 
 
 def test_the_name_of_a_golden_cannot_begin_a_line():

@@ -30,7 +30,7 @@ def renamed(project):
     return project
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+@pytest.mark.parametrize("workers", ["-n0", "-n1"])  # what is known of tests that failed comes from the workers
 def test_it_is_told_which_unused_golden_is_identical(renamed, workers):
     before = renamed.goldens()
 
@@ -41,13 +41,12 @@ def test_it_is_told_which_unused_golden_is_identical(renamed, workers):
     assert renamed.goldens() == before
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
-def test_an_update_copies_the_golden_with_its_variants_and_leaves_the_old_one_to_prune(renamed, workers):
+def test_an_update_copies_the_golden_with_its_variants_and_leaves_the_old_one_to_prune(renamed):
     variant = renamed.path / "golden/test_net/test_old@torch-1.1.yaml"
     variant.write_bytes((renamed.path / "golden" / OLD).read_bytes().replace(b"neg", b"exp"))
     before = renamed.goldens()
 
-    result = renamed.update(workers)
+    result = renamed.update()
 
     result.assert_outcomes(passed=2)
     after = renamed.goldens()
@@ -57,7 +56,7 @@ def test_an_update_copies_the_golden_with_its_variants_and_leaves_the_old_one_to
         NEW.replace(".yaml", "@torch-1.1.yaml"): before[OLD.replace(".yaml", "@torch-1.1.yaml")],
     }
     result.stdout.fnmatch_lines([f"fx: unused golden/{OLD}", f"fx: golden/{NEW} is a copy of golden/{OLD}"])
-    pruned = renamed.run("--fx-prune-golden", workers)
+    pruned = renamed.run("--fx-prune-golden")
     pruned.stdout.fnmatch_lines([f"fx: removed golden/{OLD}"])
     assert renamed.goldens() == {name: text for name, text in after.items() if "test_old" not in name}
 
