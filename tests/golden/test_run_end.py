@@ -66,6 +66,7 @@ def test_an_unused_golden_is_named_and_fails_a_run_that_should_have_none(config,
         [
             "fx: no test asked for 1 golden; if they are not needed, add --fx-prune-golden to this command",
             f"fx: unused {UNUSED}",
+            "fx: the run fails, as no test asked for 1 golden (--fx-unused=fail)",
         ],
     )
 
