@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
+from pytest_fxgraph.brief_failures import shorten_failure, summarize_failure
 from pytest_fxgraph.fixtures import fx_capture, fx_equivalence, fx_golden, fx_ops, fx_rewrite, fx_trace, fx_transform
 from pytest_fxgraph.golden.activation import enable_golden_session, is_worker, needs_golden_session, use_goldens
-from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, start_attempt
+from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, mark_missing, start_attempt
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
-from pytest_fxgraph.golden.paths import golden_root
+from pytest_fxgraph.golden.paths import golden_layout
 from pytest_fxgraph.golden.terminal import TerminalSections
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
@@ -69,9 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Keep goldens from plugins that collect YAML files."""
-    if collection_path.suffix == ".yaml" and collection_path.is_relative_to(golden_root(config)):
-        return True
-    return None
+    return True if collection_path.suffix == ".yaml" and golden_layout(config).holds(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # nearest to what was found, before anybody leaves something out
@@ -123,6 +122,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     attempt.raise_failed_checks()
 
 
+@pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's, which says what was raised
+def pytest_shorten_failures(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Hide the plugin's frames, before the report of a failure is made."""
+    if call.excinfo is not None and not item.config.getoption("fulltrace", False):
+        shorten_failure(call.excinfo)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -132,7 +138,11 @@ def pytest_runtest_makereport(
     attempt = attempt_of(item)
     report.sections += attempt.sections
     if call.excinfo is not None:
-        report.sections += _section_of(call.excinfo.value)
+        error = call.excinfo.value
+        report.sections += _section_of(error)
+        if report.failed:
+            mark_missing(attempt, error, report)
+            summarize_failure(report, error, attempt.outcomes)
     attempt.sections.clear()
     if report.when == "teardown":
         attach_outcomes(attempt.outcomes, report)

@@ -127,7 +127,7 @@ GOLDEN_DIR = Setting(
     "golden",
     "the path of a folder",
     _folder,
-    "folder of the golden files, relative to rootdir (default: golden)",
+    "folder of the golden files, relative to rootdir; beside: golden/ in each test file's folder (default: golden)",
     "DIR",
     on_marker=False,
 )
@@ -281,7 +281,8 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
 
 def wants_collection_record(config: pytest.Config) -> bool:
     """Tell whether this run has to find out which goldens no test asked for."""
-    is_asked = config.getoption("fx_prune_golden") or config.getoption("fx_report")
+    # An update copies those of tests that were renamed.
+    is_asked = any(config.getoption(name) for name in ("fx_prune_golden", "fx_report", "fx_update_golden"))
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_fxgraph.command.golden_source import read_bytes
 from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, print_lines
+from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
@@ -27,9 +28,10 @@ from pytest_fxgraph.golden.files import (
     read_received,
     received_path,
 )
+from pytest_fxgraph.golden.layout import GoldenLayout
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, chosen_cluster, clustered
-from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.text import headline
 
 _SHOWN = 5
@@ -89,20 +91,23 @@ class ReceivedGolden:
         return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
 
 
-def received_below(folder: Path) -> list[ReceivedGolden]:
-    """Return the received files of a golden folder."""
-    return [ReceivedGolden(folder / path) for path in goldens_below(folder) if is_received(path)]
+def received_in(layout: GoldenLayout) -> list[ReceivedGolden]:
+    """Return all received files of a project."""
+    return [ReceivedGolden(layout.root / path) for path in layout.goldens() if is_received(path)]
 
 
-def received_that_match(patterns: Iterable[str], folder: Path) -> list[ReceivedGolden]:
+def received_that_match(patterns: Iterable[str], layout: GoldenLayout) -> list[ReceivedGolden]:
     """Return the received files of goldens that patterns name: paths, globs or folders; a `*` matches slashes too.
 
-    Raises GoldenFormatError if nothing matches one of the patterns.
+    Paths are relative to the working directory or, as pytest prints them, to rootdir. Raises GoldenFormatError if
+    nothing matches one of the patterns.
     """
-    known = received_below(folder)
+    known = received_in(layout)
     found: dict[Path, ReceivedGolden] = {}
     for pattern in patterns:
         matching = list(_matching(os.path.normpath(pattern), known))
+        if not matching and not os.path.isabs(pattern):
+            matching = list(_matching(os.path.normpath(layout.rootpath / pattern), known))
         if not matching:
             raise GoldenFormatError(
                 f"cannot accept {pattern!r}: nothing was received for such a golden; run its tests with "
@@ -116,7 +121,7 @@ def _matching(pattern: str, known: list[ReceivedGolden]) -> Iterator[ReceivedGol
     for path in map(Path, {pattern, *glob.glob(pattern, recursive=True)}):
         received = path if is_received(path) else received_path(path)
         if path.is_dir():
-            yield from received_below(path)
+            yield from (ReceivedGolden(path / each) for each in goldens_below(path) if is_received(each))
         elif received.is_file():
             yield ReceivedGolden(received)
     yield from (each for each in known if fnmatch.fnmatchcase(each.golden.as_posix(), pattern.replace(os.sep, "/")))
@@ -140,22 +145,20 @@ def add_accept(commands: Any) -> None:
     which.add_argument(
         "patterns", metavar="GLOB", nargs="*", default=[], help="accept these goldens, or all of a folder"
     )
-    parser.add_argument(
-        "--golden-dir", type=Path, default=Path("golden"), metavar="DIR", help="where goldens lie; default: %(default)s"
-    )
+    add_golden_dir(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    folder: Path = options.golden_dir
+    layout = golden_layout_here(options.golden_dir)
     if options.patterns:
-        return _accept(received_that_match(options.patterns, folder))
-    received = received_below(folder)
+        return _accept(received_that_match(options.patterns, layout))
+    received = received_in(layout)
     if options.refresh:
         return _accept([each for each in received if _matches_at_structure(each)])
     clusters = clustered(each.cause() for each in received)
     if options.cluster is None:
-        print_lines(_listing(clusters, folder))
+        print_lines(_listing(clusters, layout))
         return DIFFERENT if clusters else SAME
     chosen = chosen_cluster(clusters, options.cluster)
     if chosen is None:
@@ -178,13 +181,14 @@ def _accept(received: list[ReceivedGolden]) -> int:
             each.accept()
             print_lines([f"accepted {each.golden.as_posix()}"])
         except GateError as error:
-            print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
+            print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
             status = FAILED
     return status
 
 
-def _listing(clusters: list[Cluster], folder: Path) -> Iterator[str]:
+def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:
     if not clusters:
+        folder = layout.root
         yield f"nothing was received below {folder}" if folder.is_dir() else f"there is no folder {folder} here"
         return
     for number, cluster in enumerate(clusters, start=1):

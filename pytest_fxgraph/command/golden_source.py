@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from pytest_fxgraph.command.project import rootdir_here
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
@@ -97,7 +99,7 @@ def golden_place(text: str) -> GoldenPlace:
         return GoldenPlace(text, False, {})
     path = Path(text)
     if path.exists() or not looks_like_a_revision(text):
-        return _place_on_disk(path)
+        return _place_on_disk(path if path.exists() else _from_rootdir(path))
     object_id, is_folder = object_of(text)
     ids = files_of(object_id) if is_folder else {PurePosixPath(text.partition(":")[2]).name: object_id}
     files = {
@@ -107,6 +109,12 @@ def golden_place(text: str) -> GoldenPlace:
         for shown in [f"{text.rstrip('/')}{'' if text.endswith(':') else '/'}{name}" if is_folder else text]
     }
     return GoldenPlace(text, is_folder, files)
+
+
+def _from_rootdir(path: Path) -> Path:
+    """Return a path that is not here as it is from rootdir, from where pytest prints paths, if it is there."""
+    from_root = rootdir_here() / path
+    return from_root if from_root.exists() else path
 
 
 def _place_on_disk(path: Path) -> GoldenPlace:
@@ -127,9 +135,16 @@ def _file_on_disk(path: Path) -> GoldenFile:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file anywhere, cut after one byte more than is allowed. Raises GoldenError if it cannot be read."""
+    """Read a file anywhere, cut after one byte more than is allowed.
+
+    Raises GoldenError if it cannot be read, or is no file but a FIFO, device or socket, or a link to one.
+    """
     try:
-        with path.open("rb") as file:
+        _refuse_other_than_files(path, os.stat(path).st_mode)
+        # It may have become a FIFO since; opened like this, one does not wait for somebody who writes to it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            _refuse_other_than_files(path, os.fstat(descriptor).st_mode)
             # One byte more than is allowed is enough to be refused.
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
@@ -137,6 +152,15 @@ def read_bytes(path: Path) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise GoldenError(f"cannot read {path}: {reason}; make it readable, or give another file") from error
+
+
+def _refuse_other_than_files(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "is a directory")
+    if not stat.S_ISREG(mode):
+        raise GoldenError(
+            f"cannot read {path}: it is a pipe, device or socket; write what it holds to a file, and give that"
+        )
 
 
 def _missing(path: Path) -> GoldenMissingError:

@@ -16,7 +16,7 @@ from pytest_fxgraph.command.show import add_show
 from pytest_fxgraph.command.unused import add_unused
 from pytest_fxgraph.command.upgrade import add_upgrade
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.printable import printable_line
 
 BUILT = ("show", "diff", "accept", "unused", "upgrade")
 PLANNED = ("draw",)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except GateError as error:
-        print(f"fxgraph: {printable(str(error))}", file=sys.stderr)
+        print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
         # Whoever read this has seen enough; Python would complain once more when it closes the stream.

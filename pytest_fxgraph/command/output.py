@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from pytest_fxgraph.report.colour import coloured_spans
-from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.printable import printable_line
 
 # What the command ends with.
 SAME, DIFFERENT, FAILED = 0, 1, 2
@@ -31,7 +31,7 @@ def print_lines(lines: Iterable[str], color: str = "never") -> int:
     is_wanted = wants_colour(color)
     count = 0
     for line in lines:
-        safe = printable(line)
+        safe = printable_line(line)
         print("".join(_coloured(*span) for span in coloured_spans(safe)) if is_wanted else safe)
         count += 1
     return count

@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from pytest_fxgraph.document.model import FORMAT, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import FORMAT, MOST_RECORDS, GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.errors import DocumentError
 
 # YAML reads these words as truth values or as nothing, if not all versions of it do.
@@ -68,6 +68,11 @@ def _document_lines(document: GraphDocument) -> list[str]:
         lines.append(f"facts: {_sequence(document.facts)}")
     if document.symbols:
         lines.append(f"symbols: {_sequence(document.symbols)}")
+    if len(lines) > MOST_RECORDS:
+        raise DocumentError(
+            f"cannot write down a graph of {len(lines):,} nodes, modules and tensors: a golden holds {MOST_RECORDS:,} "
+            "at most; compare its parts, each with a golden of its own"
+        )
     return lines + _code_lines(document.code)
 
 

@@ -21,6 +21,7 @@ MOST_BYTES = 256 * 1024 * 1024  # of a golden file
 FACTS = ("attributes", "classes", "hooks", "layouts", "nested", "ranges", "views")
 HOOK_KEYS = ("forward pre-hooks", "forward hooks")  # of `config`; no parameter or attribute can have these names
 RANGE_NOTE = "range: "  # begins the notes on exported dimensions
+MOST_RECORDS = 150_000  # nodes, modules and tensors of a golden: what is read in seconds
 
 
 @dataclass(frozen=True, init=False)

@@ -10,7 +10,10 @@ from typing import Any, NoReturn
 
 import yaml
 
+from pytest_fxgraph.document.model import MOST_RECORDS
+
 MOST_DEPTH = 256  # a graph nested in a graph takes four
+MOST_EVENTS = 30 * MOST_RECORDS  # a node takes 12 to 20
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast one is missing where PyYAML was built without C
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
@@ -41,11 +44,17 @@ class Items(list[Any]):
 def read_yaml(text: str) -> Any:
     """Read one YAML document of texts, whole numbers, truth values, sequences and mappings with texts as keys.
 
-    Raises YamlDataError if there is anything else: anchors, aliases, tags, equal keys, deep nesting, other types.
+    Raises YamlDataError if there is anything else: anchors, aliases, tags, equal keys, deep nesting, other types; and
+    for what would take minutes to read.
     """
+    records = text.count("\n- {") + text.count(" - {")
+    if records > MOST_RECORDS:
+        raise YamlDataError(f"it has {records:,} nodes, modules and tensors, and {MOST_RECORDS:,} are the most")
     reader = _Reader()
     try:
-        for event in yaml.parse(text, Loader=_PARSER):
+        for number, event in enumerate(yaml.parse(text, Loader=_PARSER)):
+            if number > MOST_EVENTS:
+                raise YamlDataError(f"it holds more than {MOST_EVENTS:,} texts, lists and mappings")
             reader.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD
-from pytest_fxgraph.golden.paths import golden_root
+from pytest_fxgraph.golden.paths import golden_layout
 
 if TYPE_CHECKING:
     from pytest_fxgraph.golden.session import GoldenSession
+    from pytest_fxgraph.report.outcome import Outcome
 
 _GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
 # What is done about goldens that no test of this run asks for, or by tests that run in other processes.
@@ -27,7 +28,9 @@ def is_worker(config: pytest.Config) -> bool:
 
 def needs_golden_session(config: pytest.Config) -> bool:
     """Tell, before anything is collected, whether a run has to do with goldens, or would not learn of it in time."""
-    if any(config.getoption(name) for name in _OPTIONS) or golden_root(config).is_dir():
+    layout = golden_layout(config)
+    # A project that has its goldens beside its tests has some; to find the folders would take a walk through all of it.
+    if any(config.getoption(name) for name in _OPTIONS) or layout.is_beside or layout.root.is_dir():
         return True
     # The controller of pytest-xdist collects nothing itself.
     return config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None))
@@ -48,3 +51,9 @@ def enable_golden_session(config: pytest.Config) -> None:
     goldens = config.stash[_GOLDEN_SESSION] = GoldenSession(config)
     config.pluginmanager.register(goldens, "fxgraph-golden-session")
     config.pluginmanager.register(RunEnd(goldens, config.stash.get(COLLECTION_RECORD, None)), "fxgraph-run-end")
+
+
+def outcomes_of_run(config: pytest.Config) -> list[Outcome]:
+    """Return what became of the goldens so far, in the process that writes them; nothing in a run without any."""
+    goldens = config.stash.get(_GOLDEN_SESSION, None)
+    return [] if goldens is None else goldens.outcomes

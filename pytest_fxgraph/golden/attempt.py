@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_fxgraph.errors import GoldenMissingError
+
 if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome
 
 # A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
 _MOST_SHOWN = 5
-_ATTRIBUTE = "fxgraph_outcomes"  # of a report
+# Of a report.
+_ATTRIBUTE = "fxgraph_outcomes"
+_LACKED = "fxgraph_lacked_goldens_only"
 
 
 @dataclass
@@ -30,6 +34,7 @@ class GoldenAttempt:
     sections: list[tuple[str, str]] = field(default_factory=list)  # for the next report
     failed_checks: list[str] = field(default_factory=list)
     first_failed_check: types.TracebackType | None = None
+    check_error: AssertionError | None = None  # what was raised for failed checks
 
     def fail_later(self, message: str, caller: types.FrameType) -> None:
         """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
@@ -52,7 +57,8 @@ class GoldenAttempt:
         __tracebackhide__ = True
         failed, self.failed_checks = self.failed_checks, []
         if failed:
-            raise AssertionError(_failure_message(failed)).with_traceback(self.first_failed_check)
+            self.check_error = AssertionError(_failure_message(failed))
+            raise self.check_error.with_traceback(self.first_failed_check)
 
 
 _ATTEMPT = pytest.StashKey[GoldenAttempt]()
@@ -83,6 +89,20 @@ def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport) -> N
     plain = [outcome.to_dict() for outcome in outcomes]
     if plain:
         setattr(report, _ATTRIBUTE, plain)
+
+
+def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.TestReport) -> None:
+    """Mark the report of a failed call if nothing is wrong but that goldens are missing."""
+    if report.when != "call" or not (isinstance(error, GoldenMissingError) or error is attempt.check_error):
+        return
+    statuses = {outcome.status for outcome in attempt.outcomes}
+    if "missing" in statuses and statuses <= {"matched", "updated", "missing"}:
+        setattr(report, _LACKED, True)
+
+
+def lacked_goldens_only(report: pytest.TestReport) -> bool:
+    """Tell whether `mark_missing` marked a report."""
+    return getattr(report, _LACKED, False) is True
 
 
 def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:

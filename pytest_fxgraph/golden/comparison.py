@@ -23,13 +23,23 @@ from pytest_fxgraph.errors import (
 )
 from pytest_fxgraph.golden.attempt import GoldenAttempt
 from pytest_fxgraph.golden.collection import has_case_collision
-from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path
+from pytest_fxgraph.golden.elsewhere import goldens_elsewhere
+from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path, variant_suffix
 from pytest_fxgraph.golden.location import golden_path
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
-from pytest_fxgraph.golden.paths import accepting_command, golden_root, shown, slashed_path, within_folder
+from pytest_fxgraph.golden.paths import (
+    accepting_command,
+    golden_layout,
+    golden_root,
+    shown,
+    slashed_path,
+    within_folder,
+)
 from pytest_fxgraph.golden.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.golden.renamed import graph_digest
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import printable_line
 
 
 class GoldenComparison:
@@ -132,6 +142,7 @@ class GoldenComparison:
             position=self._attempt.unnamed if request.position is None else request.position,
             program=request.program,
             has_case_collision=has_case_collision(item),
+            is_beside=golden_layout(item.config).is_beside,
         )
 
     def _variant_or(self, base: PurePosixPath) -> PurePosixPath:
@@ -168,13 +179,22 @@ class GoldenComparison:
         )
 
     def _on_missing(self, outcome: Outcome, obtained: ObtainedGraph) -> Exception | None:
+        outcome = replace(
+            outcome,
+            graph_digest=graph_digest(obtained.new_text, outcome.level),
+            variant=variant_suffix(str(torch.__version__)),
+        )
         if self._schedule_update(outcome, obtained, "new"):
             return None
-        from pytest_fxgraph.report.text import graph_section
+        from pytest_fxgraph.report.graph_summary import summary_section
 
-        section = graph_section(obtained.document, golden=outcome.golden)
+        section = summary_section(obtained.document, golden=outcome.golden)
         command = accepting_command(self._item)
-        lines = (f"there is no golden {outcome.golden}", f"look at the graph below, then write it: {command}")
+        lines = (
+            f"there is no golden {printable_line(outcome.golden)}",
+            *goldens_elsewhere(self._item, within_folder(outcome.golden, self._item.config)),
+            f"look at the graph below, then write it: {command}",
+        )
         outcome = replace(outcome, status="missing", received=self._received(outcome.golden, obtained))
         self._keep_failure(outcome, lines[0], lines, section)
         return GoldenMissingError("\n".join(lines))
@@ -195,8 +215,10 @@ class GoldenComparison:
     def _on_mismatch(
         self, outcome: Outcome, difference: Difference, expected: GraphDocument, obtained: GraphDocument
     ) -> Exception:
+        from pytest_fxgraph.report.clusters import cluster_key
         from pytest_fxgraph.report.text import full_section, headline, short_lines
 
+        outcome = replace(outcome, cluster=cluster_key(difference, outcome.golden))
         command = accepting_command(self._item)
         lines = tuple(short_lines(difference, golden=outcome.golden, command=command))
         section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)
@@ -206,7 +228,7 @@ class GoldenComparison:
     def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
         """Fail a golden that holds this graph, and was written where names and code do not count."""
         lines = (
-            f"{outcome.golden} does not match: {words}",
+            f"{printable_line(outcome.golden)} does not match: {words}",
             "  it was last written for another level, at which neither names nor code count",
             "  compared at level exact; the graph is the same, so this is enough",
             f"    {accepting_command(self._item)}",
@@ -216,7 +238,7 @@ class GoldenComparison:
 
     def _keep_failure(self, outcome: Outcome, headline: str, lines: tuple[str, ...], section: str = "") -> None:
         if section:
-            self._attempt.sections.append((f"fx golden {outcome.golden}", section))
+            self._attempt.sections.append((outcome.section_name, section))
         self._attempt.outcomes.append(replace(outcome, headline=headline, lines=lines, section=section))
 
     # What is to be written.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
@@ -20,8 +21,9 @@ from pytest_fxgraph.golden.location import RECEIVED, SUFFIX
 RECEIVED_SUFFIX = f".{RECEIVED}{SUFFIX}"
 
 # As decoding accepts it: a BOM, comments and blank lines may come before the line that names the format.
-_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d")
-_LONGEST_BEGINNING = 4096  # bytes
+_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d+[ \t]*\r?\n")
+_NODES = re.compile(rb"^nodes:", re.MULTILINE)
+_LONGEST_BEGINNING = 65536  # bytes
 
 _HEADER = "# received by pytest --fx-received, compared with "
 _NO_GOLDEN = "no golden"
@@ -46,12 +48,17 @@ def goldens_below(root: Path) -> Iterator[PurePosixPath]:
 
 
 def begins_like_a_golden(path: Path) -> bool:
-    """Tell whether a file is one of ours: a golden folder may hold YAML of other people, which is left alone."""
+    """Tell whether a file names its format and has nodes: YAML of other people, and what is no file, is left alone."""
     try:
+        # Opening a FIFO would wait for somebody who writes to it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
         with path.open("rb") as file:
-            return _BEGINNING.match(file.read(_LONGEST_BEGINNING)) is not None
+            beginning = file.read(_LONGEST_BEGINNING)
     except OSError:
         return False
+    named = _BEGINNING.match(beginning)
+    return named is not None and _NODES.search(beginning, named.end()) is not None
 
 
 def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
@@ -114,9 +121,13 @@ def read_received(text: str, origin: str) -> Received:
 
 def variant_path(base: P, torch_version: str) -> P:
     """Return the path of the variant for a version of torch such as "2.13.0+cpu"."""
+    return base.with_name(base.name.removesuffix(SUFFIX) + variant_suffix(torch_version) + SUFFIX)
+
+
+def variant_suffix(torch_version: str) -> str:
+    """Return how the stem of a variant ends for a version of torch: "@torch-2.13"."""
     minor = _MINOR.match(torch_version)
-    version = minor[0] if minor is not None else torch_version
-    return base.with_name(f"{base.name.removesuffix(SUFFIX)}@torch-{version}{SUFFIX}")
+    return f"@torch-{minor[0] if minor is not None else torch_version}"
 
 
 def base_path(path: P) -> P:

@@ -11,6 +11,7 @@ from pytest_fxgraph.errors import GoldenNameError
 
 SUFFIX = ".yaml"
 LONGEST_STEM = 120
+FOLDER_BESIDE = "golden"  # in the folder of a test file, where goldens lie beside their tests
 RECEIVED = "received"  # `<stem>.received.yaml` is what a failed test writes beside the golden
 
 _ENCODED = re.compile(r"[^A-Za-z0-9_-]")
@@ -32,8 +33,9 @@ def golden_path(
     position: int = 1,
     program: str | None = None,
     has_case_collision: bool = False,
+    is_beside: bool = False,
 ) -> PurePosixPath:
-    """Return the path of a golden relative to the golden folder.
+    """Return the path of a golden relative to the golden folder, or to rootdir if the folder is beside the test file.
 
     `test_file` is relative to pytest's rootdir, with slashes. `position` counts the unnamed goldens of one test: the
     second is `.2`. `program` names one of several programs of a subject. `has_case_collision` says that another test's
@@ -41,6 +43,9 @@ def golden_path(
     for a name that no golden may have, and for a test without a file below rootdir.
     """
     folder = _folder(test_file)
+    if is_beside:  # the same file from wherever the tests are run: what rootdir is must not matter
+        folder = folder.parent / FOLDER_BESIDE / folder.name
+        test_file = PurePosixPath(test_file).name
     last = _checked_name(name) if name is not None else (str(position) if position > 1 else None)
     names = [] if last is None else [last]
     if program is not None:

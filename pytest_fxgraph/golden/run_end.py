@@ -12,14 +12,18 @@ import pytest
 from pytest_fxgraph import settings
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.collection import CollectionRecord
-from pytest_fxgraph.golden.files import base_path, begins_like_a_golden, file_tested_by, goldens_below, is_received
-from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
+from pytest_fxgraph.golden.files import base_path, begins_like_a_golden, is_received
+from pytest_fxgraph.golden.paths import golden_layout, shown, within_folder
+from pytest_fxgraph.golden.renamed import RenamedGoldens, UnusedGolden, may_belong
 from pytest_fxgraph.golden.session import GoldenSession
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.golden.unused import judged_files, unused_goldens
 from pytest_fxgraph.report.json_report import RunReport, json_text
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.run_record import RunRecord
 
+_MOST_CLUSTERS = 5
 _BROKEN_OFF = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
@@ -33,6 +37,7 @@ class RunEnd:
         self._sections: list[str] = []  # what hooks have to say
         self._unused: list[str] = []
         self._removed: list[str] = []
+        self._renamed: list[str] = []  # what is known of tests that were renamed
         self._reports: list[str] = []
         self._errors: list[str] = []
 
@@ -41,14 +46,19 @@ class RunEnd:
         """Judge, prune and report; a run that could not do what it was asked to do fails."""
         self._sections = self._sections_of_hooks()
         if self._collected is not None:
-            record = run_record(self._config, self._collected, self._goldens.asked(), exitstatus)
+            lacking = self._goldens.lacking()
+            record = run_record(self._config, self._collected, self._goldens.asked(), exitstatus, lacking)
             self._unused = unused_goldens([record]) if record.finished else []
+            if record.finished and self._goldens.new():
+                self._follow_renamed(record, lacking)
             if self._config.getoption("fx_prune_golden"):
                 self._prune()
             for path in self._config.getoption("fx_report"):
                 self._write_report(path, record)
-        fails = bool(self._unused and self._unused_setting() == "fail")
-        if session.exitstatus == pytest.ExitCode.OK and (fails or self._errors or self._goldens.errors):
+        if self._unused and self._unused_setting() == "fail":
+            count = f"{len(self._unused)} golden{'s' if len(self._unused) > 1 else ''}"
+            self._errors.append(f"the run fails, as no test asked for {count} ({settings.UNUSED_GOLDENS.option}=fail)")
+        if session.exitstatus == pytest.ExitCode.OK and (self._errors or self._goldens.errors):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -60,6 +70,7 @@ class RunEnd:
         _tell(lines, self._errors, terminalreporter)
         goldens = self._goldens
         lines = [f"fx: wrote {path}" for path in [*goldens.written, *goldens.written_received]]
+        lines += [f"fx: {line}" for line in [*self._renamed, *self._cluster_lines()]]
         if goldens.written_received:
             lines.append("fx: read them with `fxgraph diff`, accept them with `fxgraph accept`")
         _tell(lines, goldens.errors, terminalreporter)
@@ -76,14 +87,72 @@ class RunEnd:
         return [str(text).rstrip() for text in hook(outcomes=tuple(self._goldens.outcomes)) if text]
 
     def _prune(self) -> None:
-        store = GoldenStore(golden_root(self._config))
+        layout = golden_layout(self._config)
         for golden in self._unused:
+            path = within_folder(golden, self._config)
+            folder = layout.top_folder(path)
             try:
-                store.remove(within_folder(golden, self._config))
+                # From the golden folder, as folders that are left empty go too, and those above it are the user's.
+                GoldenStore(layout.root / folder).remove(path.relative_to(folder))
                 self._removed.append(golden)
             except (GateError, OSError) as error:
                 self._errors.append(str(error))
         self._unused = [golden for golden in self._unused if golden not in self._removed]
+
+    def _follow_renamed(self, record: RunRecord, lacking: set[str]) -> None:
+        """Tell which unused goldens hold the graphs of missing ones; make those that were written copies of them.
+
+        A test that failed for nothing but a missing golden did not run to its end. What it may ask for then is named
+        like the test, so that others are unused all the same; but nothing is written or removed on these grounds.
+        """
+        layout = golden_layout(self._config)
+        certain = [within_folder(golden, self._config) for golden in self._unused]
+        likely = unused_goldens([_with_ended(record, lacking)])
+        unused = [
+            golden
+            for golden in (within_folder(golden, self._config) for golden in likely)
+            if not any(may_belong(golden, nodeid) for nodeid in lacking)
+        ]
+        to_copy, to_name = RenamedGoldens(layout, certain), RenamedGoldens(layout, unused)
+        for outcome in self._goldens.new():
+            golden = within_folder(outcome.golden, self._config)
+            is_written = outcome.golden in self._goldens.written
+            source = (to_copy if is_written else to_name).source_of(golden, outcome)
+            if source is not None and is_written:
+                self._copy(source, golden)
+            elif source is not None and outcome.status == "missing":
+                old = shown(source.base, self._config)
+                self._renamed.append(
+                    f"{outcome.golden} is missing, and {old}, for which no test asks, holds this very graph: if the "
+                    "test was renamed, --fx-update-golden copies it, and --fx-prune-golden then removes the old one"
+                )
+
+    def _copy(self, source: UnusedGolden, golden: PurePosixPath) -> None:
+        store = GoldenStore(golden_layout(self._config).root)
+        try:
+            for old, new in source.copies(golden):
+                store.copy(old, new)
+                self._renamed.append(f"{shown(new, self._config)} is a copy of {shown(old, self._config)}")
+        except (GateError, OSError) as error:
+            self._errors.append(str(error))
+
+    def _cluster_lines(self) -> list[str]:
+        """Tell a cause that many goldens have in common, once."""
+        goldens: dict[str, dict[str, Outcome]] = {}
+        for outcome in self._goldens.outcomes:
+            if outcome.cluster:
+                goldens.setdefault(outcome.cluster, {}).setdefault(outcome.golden, outcome)
+        shared = sorted((each for each in goldens.items() if len(each[1]) > 1), key=lambda each: -len(each[1]))
+        lines = []
+        for key, outcomes in shared[:_MOST_CLUSTERS]:
+            first = next(iter(outcomes.values()))
+            lines.append(f"{len(outcomes)} goldens differ in the same way (cluster {key}): {first.headline}")
+        if len(shared) > _MOST_CLUSTERS:
+            lines.append(f"and {len(shared) - _MOST_CLUSTERS} more clusters")
+        if shared:
+            first_step = "" if self._goldens.written_received else "pytest --fx-received, then "
+            lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {shared[0][0]}")
+        return lines
 
     def _write_report(self, path: str, record: RunRecord) -> None:
         place = Path(self._config.invocation_params.dir, path)
@@ -112,26 +181,35 @@ def _tell(lines: list[str], errors: list[str], terminalreporter: Any) -> None:
     if lines or errors:
         terminalreporter.ensure_newline()
     for line in lines:
-        terminalreporter.write_line(line)
+        terminalreporter.write_line(printable_line(line))
     for error in errors:
-        terminalreporter.write_line(f"fx: {error}", red=True)
+        terminalreporter.write_line(printable_line(f"fx: {error}"), red=True)
 
 
 def run_record(
-    config: pytest.Config, collected: CollectionRecord, asked: Collection[str], exitstatus: int | pytest.ExitCode
+    config: pytest.Config,
+    collected: CollectionRecord,
+    asked: Collection[str],
+    exitstatus: int | pytest.ExitCode,
+    lacking: Collection[str] = (),
 ) -> RunRecord:
     """Write down what the run saw, together with the goldens on disk that it did not ask for.
 
-    Those that cannot be judged are of interest to reports alone, which are merged with others.
+    Those that cannot be judged are of interest to reports alone, which are merged with others, and where nothing but
+    the tests `lacking` their goldens stands in the way.
     """
-    others = _other_goldens(config, asked)
+    has_path_arguments = config.args_source is pytest.Config.ArgsSource.ARGS
+    # Such a run judges the files that it collected; a report is judged together with others.
+    is_narrow = has_path_arguments and not config.getoption("fx_report")
+    others = _other_goldens(config, asked, collected.found if is_narrow else None)
     # Other projects may keep goldens in a folder outside of this one, and their test files are not here.
-    is_ours = golden_root(config).resolve().is_relative_to(config.rootpath.resolve())
+    root = golden_layout(config).root
+    is_ours = root.resolve().is_relative_to(config.rootpath.resolve())
     files = set(others.values()) if is_ours else set()
     parts = collected.to_dict()
     ran = exitstatus not in _BROKEN_OFF and not config.getoption("collectonly", False)
     record = RunRecord(
-        had_path_arguments=config.args_source is pytest.Config.ArgsSource.ARGS,
+        had_path_arguments=has_path_arguments,
         finished=ran and not config.getoption("setuponly", False),
         found=parts["found"],
         ended=parts["ended"],
@@ -140,29 +218,45 @@ def run_record(
         gone=tuple(sorted(file for file in files if not Path(config.rootpath, file).exists())),
     )
     if not config.getoption("fx_report"):
-        judged = judged_files([record])
+        judged = judged_files([record]) | judged_files([_with_ended(record, lacking)])
         others = {golden: file for golden, file in others.items() if file in judged}
-    root = golden_root(config)
     ours = {golden: file for golden, file in others.items() if begins_like_a_golden(root / golden)}
     return replace(record, others={shown(golden, config): file for golden, file in ours.items()})
 
 
-def _other_goldens(config: pytest.Config, asked: Collection[str]) -> dict[PurePosixPath, str]:
-    """Map what is named like a golden and was not asked for to the test file that it is named for."""
-    root = golden_root(config)
+def _with_ended(record: RunRecord, nodeids: Collection[str]) -> RunRecord:
+    """Return a record in which some tests that failed ran to their end."""
+    if not nodeids:
+        return record
+    ended, failed = dict(record.ended), dict(record.failed)
+    for nodeid in nodeids:
+        file, _, inside = nodeid.partition("::")
+        ended[file] = (*ended.get(file, ()), inside)
+        failed[file] = tuple(each for each in failed.get(file, ()) if each != inside)
+    return replace(record, ended=ended, failed=failed)
+
+
+def _other_goldens(
+    config: pytest.Config, asked: Collection[str], test_files: Collection[str] | None
+) -> dict[PurePosixPath, str]:
+    """Map what is named like a golden and was not asked for to the test file that it is named for.
+
+    `test_files` are the only ones that matter; None for all.
+    """
+    layout = golden_layout(config)
     bases = {base_path(within_folder(golden, config)) for golden in asked}
     folded = {str(base).casefold(): base for base in bases}
     files: dict[PurePosixPath, str | None] = {}  # by folder, of which there are few
     others: dict[PurePosixPath, str] = {}
-    for golden in goldens_below(root):
+    for golden in layout.goldens(test_files):
         if golden.parent not in files:
-            files[golden.parent] = file_tested_by(golden, config.rootpath)
+            files[golden.parent] = layout.file_tested_by(golden)
         file, base = files[golden.parent], base_path(golden)
         if file is None or base in bases:
             continue
         # Where case does not count, a file may have kept the name under which its test was born.
         alike = folded.get(str(base).casefold())
-        if alike is None or not _is_one_file(root / base, root / alike):
+        if alike is None or not _is_one_file(layout.root / base, layout.root / alike):
             others[golden] = file
     return others
 

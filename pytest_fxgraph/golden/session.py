@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.golden.attempt import extract_outcomes
+from pytest_fxgraph.golden.attempt import extract_outcomes, lacked_goldens_only
 from pytest_fxgraph.golden.files import Received, received_path, write_received
 from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
 from pytest_fxgraph.golden.store import GoldenStore
@@ -40,12 +40,23 @@ class GoldenSession:
         # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
         self._passing: dict[tuple[str, str], bool] = {}
         self._failed: set[tuple[str, str]] = set()
+        # Tests that failed because a golden was missing, and those that failed otherwise.
+        self._missed: set[str] = set()
+        self._broken: set[str] = set()
         self._writers: dict[str, Outcome] = {}  # by golden: the first outcome that had a text written to it
         self._received: set[str] = set()  # goldens for which this run wrote what was received
 
     def asked(self) -> set[str]:
         """Return the goldens that tests asked for, whatever became of them."""
         return {golden for _, golden in self.results}
+
+    def lacking(self) -> set[str]:
+        """Return the tests that failed for nothing but goldens that are missing."""
+        return self._missed - self._broken
+
+    def new(self) -> list[Outcome]:
+        """Return the outcomes for which a golden is missing, or was written because it was."""
+        return [outcome for outcome in self.outcomes if outcome.status == "missing" or outcome.update == "new"]
 
     def summary(self) -> str:
         """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
@@ -67,6 +78,7 @@ class GoldenSession:
             self._failed.discard(key)
         if str(report.outcome) == "failed":
             self._failed.add(key)
+            (self._missed if lacked_goldens_only(report) else self._broken).add(str(report.nodeid))
         # An attempt that pytest-rerunfailures repeats does not count; the next one reports anew.
         if report.when == "teardown" and str(report.outcome) != "rerun":
             passed, failed = self._passing.pop(key), key in self._failed

@@ -87,6 +87,19 @@ class GoldenStore:
             _replace(Path(os.path.realpath(path)), content)
         return True
 
+    def copy(self, source: PurePosixPath | str, target: PurePosixPath | str) -> bool:
+        """Make one golden a copy of another, byte for byte, and tell whether that was necessary; errors as of `write`.
+
+        Raises GoldenMissingError or GoldenFormatError if the other cannot be read.
+        """
+        content, path = self._content(self.path(source)), self.path(target)
+        with _write_errors(path):
+            if _holds(path, content):
+                return False
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(Path(os.path.realpath(path)), content)
+        return True
+
     def digest(self, relative: PurePosixPath | str) -> str | None:
         """Return the digest of a golden as received files name it; None if there is no golden.
 

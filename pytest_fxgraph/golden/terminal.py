@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pytest_fxgraph.golden.activation import outcomes_of_run
+
 OURS = ("fx golden ", "fx equivalence")
 
 
@@ -19,15 +21,25 @@ class TerminalSections:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._shown: dict[str, str] = {}  # by cluster: the section that tells its cause
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, object, object]:
         """Colour our sections while pytest prints its summary, and put the plain ones back afterwards."""
+        clusters = {
+            (outcome.nodeid, outcome.section_name): outcome.cluster
+            for outcome in outcomes_of_run(self._config)
+            if outcome.cluster
+        }
         changed: list[tuple[Any, list[tuple[str, str]], int]] = []
         for report in _failed(terminalreporter):
             sections = list(report.sections)
             if any(name.startswith(OURS) for name, _ in sections):
-                report.sections = [(name, self._coloured(name, content)) for name, content in sections]
+                told_once = [
+                    (name, self._told_once(name, content, clusters.get((report.nodeid, name))))
+                    for name, content in sections
+                ]
+                report.sections = [(name, self._coloured(name, content)) for name, content in told_once]
                 changed.append((report, sections, self._add_hidden_sections(report)))
         try:
             return (yield)
@@ -36,6 +48,15 @@ class TerminalSections:
                 report.sections = sections
                 if added:
                     del report.longrepr.sections[-added:]
+
+    def _told_once(self, name: str, content: str, cluster: str | None) -> str:
+        """Return a section, or where it is if another golden has the same difference; with -vv, always the section."""
+        if cluster is None or self._config.get_verbosity() > 1:
+            return content
+        first = self._shown.setdefault(cluster, name)
+        if first == name:
+            return content
+        return f"the same difference as in {first.removeprefix(OURS[0])} (cluster {cluster}); -vv shows it in full"
 
     def _coloured(self, name: str, content: str) -> str:
         writer = self._config.get_terminal_writer()

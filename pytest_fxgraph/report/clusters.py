@@ -60,6 +60,11 @@ def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
     return tuple(sorted({_part(change) for change in difference.changes}))
 
 
+def cluster_key(difference: Difference, golden: str) -> str:
+    """Return the key of the cluster that a golden with this difference belongs to."""
+    return _key(cause_parts(difference, golden))
+
+
 def _part(change: Change) -> tuple[str, ...]:
     texts = (_without_names(change.expected), _without_names(change.obtained))
     # A name that a user gave is the change itself; one that tracing gave says where it is.

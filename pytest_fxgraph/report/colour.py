@@ -17,7 +17,7 @@ _LINES = (
     (re.compile(r"  > "), "bold"),
     (re.compile(r"\w+ \(\d+\)\Z|modules\Z|state\Z|notes\Z|== |expected "), "bold"),
     (re.compile(r" *block x\d+(?::|\Z)"), "cyan"),
-    (re.compile(r" *in \S+\Z|around |    +(?:in |same change at )"), "light"),
+    (re.compile(r" *(?:in|end of) \S+\Z|around |    +(?:in |same change at )"), "light"),
 )
 # From what to what, in the line that says what changed; arrows within quotes are none.
 _TRANSITION = re.compile(

@@ -29,6 +29,11 @@ class FoldedChange:
         """Return the names of the further places."""
         return [change.where for change in self.further]
 
+    @property
+    def is_at_one_line(self) -> bool:
+        """Tell whether all places are one line of the model's source in one module: a loop, or several calls."""
+        return bool(self.further) and all(_is_at_line_of(change, self.change) for change in self.further)
+
     def describe_other_places(self) -> str:
         """Say at which places, and in which modules, the further changes are; empty if there are none."""
         if not self.further:
@@ -39,7 +44,13 @@ class FoldedChange:
         return f"same change at {len(self.further)} more place{'s' if len(self.further) > 1 else ''}: {places}"
 
     def add(self, change: Change) -> bool:
-        """Add a change whose numbers count along with those of the first two; return False for any other."""
+        """Add a change whose numbers count along with those of the first two, or at the very line of the first.
+
+        Returns False for any other.
+        """
+        if _is_at_line_of(change, self.change):
+            self.further.append(change)
+            return True
         steps = tuple(map(operator.sub, _numbers(change), _numbers(self.change)))
         direction = self._direction or steps
         leading = next((place for place, step in enumerate(direction) if step), 0)
@@ -49,6 +60,10 @@ class FoldedChange:
         self.further.append(change)
         self._direction = direction
         return True
+
+
+def _is_at_line_of(change: Change, other: Change) -> bool:
+    return change.source is not None and (change.source, change.scope) == (other.source, other.scope)
 
 
 @dataclass(frozen=True)

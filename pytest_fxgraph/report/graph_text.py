@@ -44,6 +44,8 @@ def _scoped_lines(nodes: Sequence[NodeRecord]) -> Iterator[str]:
     for node in nodes:
         if node.scope and node.scope != scope:
             yield f"in {node.scope}"
+        elif scope and not node.scope:
+            yield f"end of {scope}"
         scope = node.scope
         yield f"  {node_line(node)}"
 

@@ -43,6 +43,9 @@ def json_text(report: RunReport) -> str:
 def read_record(path: Path) -> RunRecord:
     """Read the record of its run from a report. Raises ReportError for anything but a report of this format."""
     try:
+        # Reading a FIFO would wait for somebody who writes to it.
+        if path.exists() and not path.is_file():
+            raise ReportError(f"cannot read the report {path}: it is no file; {_REMEDY}")
         data = json.loads(path.read_bytes())
     except OSError as error:
         raise ReportError(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from pytest_fxgraph.report.printable import printable_line
+
 # "refused" is what was to be updated and was not, because the test failed or the file could not be written.
 STATUSES = ("matched", "mismatch", "missing", "updated", "refused", "error")
 UPDATES = ("none", "new", "changed")
@@ -26,12 +28,20 @@ class Outcome:
     expected_digest: str | None = None  # sha256 of the golden's text that was compared with; None where there was none
     update: str = "none"  # one of UPDATES: why new_text is there
     received: str | None = None  # what is to be kept beside the golden for `fxgraph accept`, if the test fails
+    cluster: str = ""  # of a mismatch: the key that all goldens share which differ in the same way
+    graph_digest: str | None = None  # of a missing or new golden: what an unused one may share with it
+    variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"an outcome cannot be {self.status!r}; it is one of {', '.join(STATUSES)}")
         if self.update not in UPDATES:
             raise ValueError(f"an outcome's update cannot be {self.update!r}; it is one of {', '.join(UPDATES)}")
+
+    @property
+    def section_name(self) -> str:
+        """Name the report section that tells everything."""
+        return f"fx golden {printable_line(self.golden)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as values that JSON and pytest-xdist can send."""

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
 from pytest_fxgraph.report.context import surroundings
 from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
-from pytest_fxgraph.report.graph_text import document_lines
 from pytest_fxgraph.report.numbered_paths import format_paths
-from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.printable import printable, printable_line
 
 MOST_LINES = 200
 _MOST_OPERATORS = 4
 _MOST_PER_CLASS = 40
 _MOST_SURROUNDINGS = 3
 _MOST_SEARCHED = 20  # each is searched for in the whole graph
+LONGEST_HEADLINE = 119
+# How long each text in a headline may be, tried one after the other until the whole is short enough.
+_LENGTHS = (LONGEST_HEADLINE, 60, 40, 30, 20)
+_DIGEST = re.compile(r"\bsha256[=:][0-9a-f]+,? ?")
 
 
 def headline(difference: Difference) -> str:
-    """Return in one line what differs, the cause before what follows from it."""
+    """Return in one line of at most LONGEST_HEADLINE characters what differs, the cause before what follows from it."""
     leading = leading_changes(difference)
     if not leading:
         return "no difference"
-    text, described = _describe_leading(leading)
-    more = len(difference.changes) + difference.omitted - described
-    return f"{text}, and {more} more" if more > 0 else text
+    line = ""
+    for longest in _LENGTHS:
+        text, described = _describe_leading([_without_digests(change, longest) for change in leading])
+        more = len(difference.changes) + difference.omitted - described
+        line = f"{text}, and {more} more" if more > 0 else text
+        if len(line) <= LONGEST_HEADLINE:
+            return line
+    return clipped(line, LONGEST_HEADLINE)
+
+
+def _without_digests(change: Change, longest: int) -> Change:
+    """Return a change whose texts are at most so long, and hold no digests."""
+    expected, obtained = (clipped(_DIGEST.sub("", text), longest) for text in (change.expected, change.obtained))
+    if expected == obtained and _DIGEST.search(change.obtained):
+        obtained = "other values"
+    return replace(change, expected=expected, obtained=obtained, where=clipped(change.where, max(longest, 30)))
 
 
 def leading_changes(difference: Difference) -> list[Change]:
@@ -82,11 +100,12 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "") 
 
     `golden` is the golden's path, empty if two graphs were compared; `command` accepts the new graph, if one can.
     """
-    lines = [f"{f'{golden} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
-    for change in leading_changes(difference)[:1]:
-        first, place = describe_change(change), describe_place(change)
+    lines = [f"{f'{printable_line(golden)} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
+    for group in folded(leading_changes(difference))[:1]:
+        first, place = describe_change(group.change), describe_place(group.change)
+        count = f"  x{1 + len(group.further)}" if group.is_at_one_line else ""
         lines.extend([f"  first: {first}"] if not headline(difference).startswith(first) else [])
-        lines.extend([f"  {clipped(place)}"] if place else [])
+        lines.extend([f"  {clipped(place)}{count}"] if place else [])
     more = _counted_by_class(difference)
     lines.extend([f"  in all: {more}"] if more else [])
     lines.append(
@@ -108,22 +127,12 @@ def full_section(
         body.extend(_class_lines(kind, [change for change in difference.changes if change.kind == kind]))
     body.extend(_remarks(difference))
     around = _surroundings_lines(difference, expected, obtained)
-    head = [f"{golden} does not match at level {difference.level}", headline(difference)]
+    head = [f"{printable_line(golden)} does not match at level {difference.level}", headline(difference)]
     tail = [*around, *(["", f"accept the new graph with: {command}"] if command else [])]
     room = MOST_LINES - len(head) - len(tail)
     if len(body) > room:
         body = [*body[: room - 1], f"... and {len(body) - room + 1} more lines"]
     return printable("\n".join([*head, *body, *tail]))
-
-
-def graph_section(document: GraphDocument, *, golden: str) -> str:
-    """Return the lines of a graph that has no golden yet, at most MOST_LINES of them."""
-    lines = list(document_lines(document))
-    room = MOST_LINES - 2
-    if len(lines) > room:
-        left_out = len(lines) - room + 1
-        lines = [*lines[: room - 1], f"... and {left_out} more lines; all of them: fxgraph show, once it is written"]
-    return printable("\n".join([f"{golden} would be", *lines]))
 
 
 def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
@@ -147,7 +156,10 @@ def _class_lines(kind: str, changes: Sequence[Change]) -> list[str]:
 
 
 def _change_lines(group: FoldedChange, *, is_in_block: bool) -> list[str]:
-    remarks = [describe_place(group.change), "" if is_in_block else group.describe_other_places()]
+    place = describe_place(group.change)
+    if group.is_at_one_line and not is_in_block:
+        return [describe_change(group.change), f"    {clipped(place)}  x{1 + len(group.further)}"]
+    remarks = [place, "" if is_in_block else group.describe_other_places()]
     return [describe_change(group.change), *(f"    {clipped(remark)}" for remark in remarks if remark)]
 
 

@@ -92,7 +92,7 @@ ORDER = (
         "pytest_fxgraph.golden",
     ),
     *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
-    *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
+    *("pytest_fxgraph.fixtures", "pytest_fxgraph.brief_failures", "pytest_fxgraph.plugin"),
 )
 
 

@@ -57,7 +57,7 @@ def test_without_reports_goldens_whose_test_file_is_gone_are_named(capsys, here)
     for name in ("test_a/test_x", "test_gone/test_x", "test_gone/test_x.received", "single"):
         golden = here / "golden" / f"{name}.yaml"
         golden.parent.mkdir(parents=True, exist_ok=True)
-        golden.write_text("format: 1\n")
+        golden.write_text("format: 1\nnodes: []\n")
     here.joinpath("golden/test_gone/foreign.yaml").write_text("name: somebody else's\n")
 
     assert run(capsys) == (1, ["golden/test_gone/test_x.yaml"], "")
@@ -112,7 +112,7 @@ def test_a_report_of_another_form_is_refused(capsys, here, key, value):
 
 def test_a_folder_elsewhere_is_refused_because_its_test_files_are_not_here(tmp_path, monkeypatch, capsys):
     (tmp_path / "golden/test_net").mkdir(parents=True)
-    (tmp_path / "golden/test_net/test_a.yaml").write_text("format: 1\n")
+    (tmp_path / "golden/test_net/test_a.yaml").write_text("format: 1\nnodes: []\n")
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
 

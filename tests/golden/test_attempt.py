@@ -5,9 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_fxgraph.golden.attempt import GoldenAttempt, attach_outcomes, extract_outcomes
+from pytest_fxgraph.errors import GoldenMissingError
+from pytest_fxgraph.golden.attempt import (
+    GoldenAttempt,
+    attach_outcomes,
+    extract_outcomes,
+    lacked_goldens_only,
+    mark_missing,
+)
 from pytest_fxgraph.report.outcome import Outcome
 
+MISSING = GoldenMissingError("there is no golden")
 OUTCOME = Outcome("test_a.py::test_x", "golden/test_a/test_x.yaml", "structure", "matched", lines=("a", "b"))
 
 
@@ -76,3 +84,26 @@ def test_a_report_without_outcomes_stays_as_it_was():
 
     assert vars(report) == {}
     assert extract_outcomes(report) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "error", "when", "expected"),
+    [
+        (["matched", "missing"], MISSING, "call", True),
+        (["missing", "updated"], None, "call", True),
+        (["missing", "mismatch"], None, "call", False),
+        (["missing"], RuntimeError("other"), "call", False),
+        (["missing"], MISSING, "teardown", False),
+        ([], MISSING, "call", False),
+    ],
+)
+def test_a_test_lacks_goldens_only_if_nothing_else_is_wrong(statuses, error, when, expected):
+    attempt = failed(1)
+    attempt.outcomes += [Outcome("a", "b", "structure", status) for status in statuses]
+    with pytest.raises(AssertionError):
+        attempt.close()
+    report = SimpleNamespace(when=when)
+
+    mark_missing(attempt, error or attempt.check_error, report)
+
+    assert lacked_goldens_only(report) is expected

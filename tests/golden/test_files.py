@@ -45,11 +45,13 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"format: 1\n", True),
-        (b"\xef\xbb\xbfformat: 1\r\n", True),
-        (b"# received\n\n---\nformat: 12\n", True),
-        (b"format: yaml\n", False),
-        (b"on: push\nformat: 1\n", False),
+        (b"format: 1\nnodes:\n- {name: x}\n", True),
+        (b"\xef\xbb\xbfformat: 1\r\nnodes: []\r\n", True),
+        (b"# received\n\n---\nformat: 12\nnames: kept\nnodes: []\n", True),
+        (b"format: 1\n", False),
+        (b"format: 1\nrows:\n  nodes: 3\n", False),
+        (b"format: yaml\nnodes: []\n", False),
+        (b"on: push\nformat: 1\nnodes: []\n", False),
         (b"", False),
         (b"#" * 10_000, False),
     ],

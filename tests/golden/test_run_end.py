@@ -19,7 +19,7 @@ OF_A_FILE_NOT_RUN = "golden/test_b/test_z.yaml"
 def config(tmp_path):
     for golden in (ASKED, UNUSED, OF_A_FILE_NOT_RUN):
         (tmp_path / golden).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / golden).write_text("format: 2\n", encoding="utf-8")
+        (tmp_path / golden).write_text("format: 2\nnodes: []\n", encoding="utf-8")
     for name in ("test_a.py", "test_b.py"):
         (tmp_path / name).touch()
     options: dict[str, Any] = {"fx_golden_dir": "golden", "fx_unused": "fail", "fx_report": []}
@@ -66,6 +66,7 @@ def test_an_unused_golden_is_named_and_fails_a_run_that_should_have_none(config,
         [
             "fx: no test asked for 1 golden; if they are not needed, add --fx-prune-golden to this command",
             f"fx: unused {UNUSED}",
+            "fx: the run fails, as no test asked for 1 golden (--fx-unused=fail)",
         ],
     )
 

@@ -285,3 +285,25 @@ def test_a_read_only_file_is_not_replaced(store, monkeypatch):
 
 def _killed(*args):
     raise SystemExit(9)
+
+
+def test_a_copy_is_equal_to_the_byte(store):
+    store.write("a/b.yaml", "")
+    (store.root / "a/b.yaml").write_bytes(b"\xef\xbb\xbfformat: 1\r\n")
+
+    assert store.copy("a/b.yaml", "c/d.yaml") is True
+    assert store.copy("a/b.yaml", "c/d.yaml") is False
+
+    assert (store.root / "c/d.yaml").read_bytes() == (store.root / "a/b.yaml").read_bytes()
+    assert files_in(store) == ["a/b.yaml", "c/d.yaml"]
+
+
+def test_what_cannot_be_copied_changes_nothing(store):
+    store.write("a.yaml", "text\n")
+
+    with pytest.raises(GoldenMissingError):
+        store.copy("b.yaml", "a.yaml")
+    with pytest.raises(GoldenNameError):
+        store.copy("a.yaml", "../a.yaml")
+
+    assert store.read("a.yaml") == "text\n"

@@ -113,3 +113,23 @@ def test_a_lone_change_has_no_describe_other_places():
     (group,) = folded([eps("norm")])
 
     assert group.describe_other_places() == ""
+
+
+def at_line(where: str, source: str = "model.py:5: y = x + x", scope: str = "loop", expected: str = "%a_1") -> Change:
+    return Change("wiring", "changed", "node", where, "args[0]", expected, "%b_1", scope, source)
+
+
+def test_changes_at_one_line_of_one_module_are_one_however_their_numbers_count():
+    (group,) = folded([at_line("add_1"), at_line("add_2", expected="%a_7"), at_line("add_9", expected="%a_2")])
+
+    assert group.is_at_one_line
+    assert group.others == ["add_2", "add_9"]
+
+
+def test_in_other_modules_and_at_other_lines_numbers_have_to_count_along():
+    groups = folded(
+        [at_line("add_1"), at_line("add_2", scope="other", expected="%a_7"), at_line("add_3", "model.py:6: z")]
+    )
+
+    assert [group.is_at_one_line for group in groups] == [False] * len(groups)
+    assert len(groups) > 1

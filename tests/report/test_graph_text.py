@@ -178,6 +178,7 @@ def test_what_the_model_itself_computes_between_two_layers_belongs_to_the_block(
         "block x6: layers.0 .. layers.5",
         "  in layers.0",
         "    %n_0 = torch.neg(%x)",
+        "  end of layers.0",
         "    %add_0 = f(%x, %n_0)",
         "  return %add_5",
     ]
@@ -255,3 +256,21 @@ def test_time_grows_with_the_graph_and_not_with_its_square():
     small, large = min(cost(500) for _ in range(3)), min(cost(4000) for _ in range(3))
 
     assert large < 8 * 4 * small
+
+
+def test_where_the_scope_of_a_module_ends_is_shown():
+    text = "%x = input x\n%a = f(%x) @ block.0\n%b = g(%a) @ block\n%c = h(%b)\n%d = k(%c) @ head\nreturn %d"
+
+    assert list(document_lines(document(text))) == [
+        "  input x as %x",
+        "in block.0",
+        "  %a = f(%x)",
+        "in block",
+        "  %b = g(%a)",
+        "end of block",
+        "  %c = h(%b)",
+        "in head",
+        "  %d = k(%c)",
+        "end of head",
+        "  return %d",
+    ]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.printable import printable, printable_line
 
 
 def test_what_a_terminal_would_obey_is_shown_instead():
@@ -15,3 +15,11 @@ def test_letters_of_all_scripts_lines_and_tabs_stay():
     text = "é\u05d0 \U0001f600\n\tx"
 
     assert printable(text) == text
+
+
+def test_what_the_log_of_a_build_would_obey_is_shown_instead():
+    assert printable("a\n  ::error::b\nc::d\n::e ##[error]f") == "a\n  \\x3a:error::b\nc::d\n\\x3a:e \\x23#[error]f"
+
+
+def test_the_name_of_a_file_is_one_line():
+    assert printable_line("a\n::error::b\r\nc") == "a\\n::error::b\\x0d\\nc"

@@ -7,7 +7,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.levels import compare_documents
-from pytest_fxgraph.report.text import MOST_LINES, full_section, graph_section, headline, short_lines
+from pytest_fxgraph.report.text import LONGEST_HEADLINE, MOST_LINES, full_section, headline, short_lines
 
 GOLDEN, COMMAND = "golden/test_net/test_net.yaml", "pytest --fx-update-golden test_net.py"
 
@@ -191,22 +191,6 @@ def test_what_was_marked_before_is_not_shown_again_with_more_around_it():
     assert "around a\n    input x as %x\n  - %a = f(%x)\n    %b = g(%a)\n  - %c = h(%b)\n    %d = k(%c)\n" in section
 
 
-def test_a_graph_without_a_golden_is_shown_with_its_blocks_folded():
-    lines = graph_section(stack("1e-05"), golden=GOLDEN).split("\n")
-
-    assert lines[0] == f"{GOLDEN} would be"
-    assert "block x11: layers.1 .. layers.11" in lines or "block x12: layers.0 .. layers.11" in lines
-
-
-def test_a_graph_without_a_golden_is_shown_as_far_as_there_is_room():
-    large = document("\n".join(["%n0 = input x", *(f"%n{i + 1} = f{i}(%n{i})" for i in range(2000)), "return %n2000"]))
-
-    lines = graph_section(large, golden=GOLDEN).split("\n")
-
-    assert len(lines) <= MOST_LINES
-    assert lines[-1].endswith("more lines; all of them: fxgraph show, once it is written")
-
-
 def line_of(*changes: Change, **more: int) -> str:
     return headline(Difference("structure", changes, **more))
 
@@ -287,3 +271,49 @@ def test_the_headline_of_compared_graphs():
     obtained = document("%x = input x\n%b = torch.neg(%x)\n%a = torch.relu(%b)\nreturn %a")
 
     assert headline(compare_documents(expected, obtained)) == "+1 torch.neg"
+
+
+@pytest.mark.parametrize("size", [10, 200, 5000])
+def test_a_headline_is_short_however_long_what_differs(size):
+    old, new = "a" * size, "b" * size
+    changes = [
+        Change("arguments", "changed", "node", old, "args[1]", old, new),
+        Change("state", "changed", "state", old, "value", f"float32[{old}]", f"float32[{new}]"),
+        Change("operators", "added", "node", "x", obtained=f"{new}(%x)", operator=new),
+        Change("signature", "changed", "input", new, "target", old, new),
+    ]
+
+    assert all(len(line_of(change)) <= LONGEST_HEADLINE < 120 for change in changes)
+    assert all(len(line_of(change, omitted=10**9)) <= LONGEST_HEADLINE for change in changes)
+
+
+def test_a_headline_holds_no_digest():
+    before, after = f"sha256={'0a' * 32}, min=0.0, max=1.0", f"sha256={'0b' * 32}, min=0.0, max=2.0"
+    change = Change("state", "changed", "state", "c", "content", before, after)
+
+    assert line_of(change) == "c: values min=0.0, max=1.0 -> min=0.0, max=2.0"
+    assert line_of(replace(change, obtained=before.replace("0a", "0b"))) == "c: values min=0.0, max=1.0 -> other values"
+
+
+def test_changes_at_one_line_of_one_module_are_told_with_their_count():
+    def loop(operator: str):
+        calls = [f"%n_{i + 1} = {operator}(%n_{i})" for i in range(40)]
+        made = document("\n".join(["%n_0 = input x", *calls, "return %n_40"]))
+        nodes = [
+            replace(node, source="model.py:5: y = f(x)") if node.op == "call_function" else node for node in made.nodes
+        ]
+        return replace(made, nodes=tuple(nodes))
+
+    section = full(loop("f"), loop("g"))
+
+    assert "operators (40)\n  n_1: f -> g\n      model.py:5: y = f(x)  x40\n" in section
+    assert short(loop("f"), loop("g"))[2] == "  model.py:5: y = f(x)  x40"
+
+
+def test_the_name_of_a_golden_cannot_begin_a_line():
+    name, (before, after) = "golden/\n::error::x.yaml", (document("%x = input x\nreturn %x"), document("return 1"))
+    difference = compare_documents(before, after)
+
+    lines = [*short_lines(difference, golden=name), *full_section(difference, before, after, golden=name).split("\n")]
+
+    assert not any(line.startswith("::") for line in lines)

@@ -137,7 +137,7 @@ def pytest_collect_file(file_path, parent):
 """,
     )
     project.update().assert_outcomes(passed=1)
-    project.write("golden/test_net/test_other.yaml", "format: 1\n")
+    project.write("golden/test_net/test_other.yaml", "format: 1\nnodes: []\n")
 
     result = project.run()
 

@@ -51,6 +51,19 @@ def remote(project, tmp_path_factory):
     return run
 
 
+def test_goldens_beside_their_tests_are_found_by_the_worker_and_written_by_the_controller(project, remote):
+    project.pytester.makeini("[pytest]\npythonpath = .\nfx_golden_dir = beside\n")
+
+    remote("--fx-update-golden").assert_outcomes(passed=1)
+
+    assert list(project.goldens("tests/golden")) == ["test_net/test_net.yaml"]
+    assert remote.goldens() == []
+    project.write("tests/golden/test_net/test_gone.yaml", "format: 1\nnodes: []\n")
+    result = remote("--fx-prune-golden")
+    result.assert_outcomes(passed=1)
+    assert list(project.goldens("tests/golden")) == ["test_net/test_net.yaml"]
+
+
 def test_the_walk(project, remote):
     result = remote("--fx-update-golden")
     result.assert_outcomes(passed=1)
@@ -71,7 +84,7 @@ def test_the_walk(project, remote):
     assert sorted(project.goldens()) == ["tests/test_net/test_net.received.yaml", "tests/test_net/test_net.yaml"]
     assert (project.path / "fx.json").exists()
 
-    project.write("golden/tests/test_net/test_gone.yaml", "format: 1\n")
+    project.write("golden/tests/test_net/test_gone.yaml", "format: 1\nnodes: []\n")
     remote("--fx-update-golden", "--fx-prune-golden").assert_outcomes(passed=1)
     assert "tests/test_net/test_gone.yaml" not in project.goldens()
     assert b"torch.exp" in project.goldens()["tests/test_net/test_net.yaml"]

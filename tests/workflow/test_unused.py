@@ -196,7 +196,7 @@ def test_a_file_in_which_nobody_looked_for_tests_is_unknown(stale, option):
 
 def test_foreign_yaml_in_the_folder_is_left_alone(stale):
     stale.write("golden/test_gone/config.yaml", "on: push\n")
-    stale.write("golden/loose.yaml", "format: 1\n")
+    stale.write("golden/loose.yaml", "format: 1\nnodes: []\n")
 
     assert pruned(stale) == {"test_net/test_two.yaml"}
 

@@ -1,0 +1,86 @@
+"""A graph on one screen: what nobody has seen yet, and may be too long to be read where a test fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
+from pytest_fxgraph.report.context import node_line
+from pytest_fxgraph.report.graph_text import document_lines, node_path
+from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
+from pytest_fxgraph.report.printable import printable, printable_line
+
+MOST_LINES = 20
+_MOST_GROUPS = 12
+_MOST_INPUTS = 3
+_MOST_OPERATORS = 4
+_DEEPEST = 3  # names in a module path
+
+
+def summary_section(document: GraphDocument, *, golden: str) -> str:
+    """Return the graph that a golden would hold, in at most MOST_LINES lines: whole if that is enough, else by module.
+
+    A module's line counts what its nodes compute; of modules that are alike and count up, one line tells all.
+    """
+    counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]
+    told = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count)
+    head = f"{printable_line(golden)} would hold {told}"
+    lines = list(islice(document_lines(document), MOST_LINES))
+    if len(lines) >= MOST_LINES:
+        lines = [f"  {line}" for line in _lines_by_module(document)]
+        lines.append("all of it: pytest --fx-received, then fxgraph show the file that it names")
+    return printable("\n".join([head, *lines]))
+
+
+def _lines_by_module(document: GraphDocument) -> list[str]:
+    inputs = [node for node in document.nodes if node.op == "placeholder"]
+    lines = [node_line(node) for node in inputs[:_MOST_INPUTS]]
+    if len(inputs) > _MOST_INPUTS:
+        lines.append(f"and {len(inputs) - _MOST_INPUTS} more inputs")
+    kinds = {module.path: module.kind.rpartition(".")[2] for module in document.modules}
+    inner = [node for node in document.nodes if node.op not in ("placeholder", "output")]
+    for depth in range(_DEEPEST, -1, -1):
+        groups = _grouped(inner, kinds, depth)
+        if len(groups) <= _MOST_GROUPS:
+            lines += [group.line() for group in groups]
+            break
+    else:
+        lines += [group.line() for group in groups[:_MOST_GROUPS]]
+    return [*lines, *(node_line(node) for node in document.nodes if node.op == "output")]
+
+
+@dataclass
+class _Group:
+    """Nodes of one module, or of several modules that are alike and count up."""
+
+    paths: list[str]
+    operators: Counter[str]  # of one of them
+
+    def line(self) -> str:
+        count = self.operators.total()
+        each = " each" if len(self.paths) > 1 else ""
+        place = f"{clipped(format_paths(self.paths), LONGEST_NAME)}: " if self.paths[0] else ""
+        common = [f"{name} x{times}" if times > 1 else name for name, times in self.operators.most_common()]
+        more = len(common) - _MOST_OPERATORS
+        named = ", ".join(common[:_MOST_OPERATORS]) + (f" and {more} more operators" if more > 0 else "")
+        return clipped(f"{place}{count} node{'s' if count > 1 else ''}{each}, {named}")
+
+
+def _grouped(nodes: Sequence[NodeRecord], kinds: dict[str, str], depth: int) -> list[_Group]:
+    """Group nodes that follow on each other by the first `depth` names of their module's path."""
+    groups: list[_Group] = []
+    for path, members in groupby(nodes, lambda node: ".".join(node_path(node).split(".")[:depth])):
+        operators = Counter(
+            clipped(kinds.get(node.target, node.target) if node.op == "call_module" else node.target, LONGEST_NAME)
+            for node in members
+        )
+        before = groups[-1] if groups else None
+        if before and path and operators == before.operators and pattern_of(path) == pattern_of(before.paths[-1]):
+            before.paths.append(path)
+        else:
+            groups.append(_Group([path], operators))
+    return groups

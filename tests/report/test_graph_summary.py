@@ -1,0 +1,61 @@
+"""A graph that nobody has seen yet is told on one screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.report.graph_summary import MOST_LINES, summary_section
+
+GOLDEN = "golden/test_net/test_net.yaml"
+
+
+def summary(*lines: str) -> list[str]:
+    return summary_section(document("\n".join(lines)), golden=GOLDEN).split("\n")
+
+
+def chain(count: int, scope: str = "", inputs: int = 1) -> list[str]:
+    lines = [f"%n{i} = input n{i}" for i in range(inputs)]
+    places = [scope.format(i) for i in range(count)]
+    calls = [
+        f"%m{i} = f{i}(%{f'm{i - 1}' if i else 'n0'}){f' @ {place}' if place else ''}" for i, place in enumerate(places)
+    ]
+    return [*lines, *calls, f"return %m{count - 1}"]
+
+
+def test_a_small_graph_is_shown_whole():
+    assert summary("%x = input x", "%a = torch.relu(%x)", "return %a") == [
+        f"{GOLDEN} would hold 3 nodes",
+        "  input x as %x",
+        "  %a = torch.relu(%x)",
+        "  return %a",
+    ]
+
+
+def test_layers_that_are_alike_are_one_line():
+    layers = [f"%{name}{i} = torch.{name}(%x) @ layers.{i}" for i in range(50) for name in ("relu", "neg", "exp")]
+    odd = [f"%odd{i} = f{i}(%x)" for i in range(9)]
+
+    lines = summary("%x = input x", *layers, *odd, "return %x")
+
+    assert lines[0] == f"{GOLDEN} would hold 161 nodes"
+    assert "block x50: layers.0 .. layers.49" in lines or (
+        "  layers.0 .. layers.49: 3 nodes each, torch.relu, torch.neg, torch.exp" in lines
+    )
+
+
+@pytest.mark.parametrize("scope", ["", "a.b{}.c", "a.{}.b", "part{}"])
+@pytest.mark.parametrize("inputs", [1, 300])
+@pytest.mark.parametrize("count", [1, 17, 18, 19, 20, 500])
+def test_there_are_never_more_lines_than_a_screen_holds(count, scope, inputs):
+    lines = summary(*chain(count, scope, inputs))
+
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) < 200
+    assert lines[-1].startswith(("  return", "all of it: pytest --fx-received"))
+
+
+def test_modules_that_are_not_alike_are_told_apart_as_deep_as_there_is_room():
+    lines = summary(*chain(30, "outer.part{}"))
+
+    assert "  outer: 30 nodes, f0, f1, f2, f3 and 26 more operators" in lines
