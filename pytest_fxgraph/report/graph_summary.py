@@ -26,14 +26,14 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
 
     A module's line counts what its nodes compute; of modules that are alike and count up, one line tells all.
     """
+    head = f"{printable_line(golden)} would be"
+    lines = list(islice(document_lines(document), MOST_LINES))
+    if len(lines) < MOST_LINES:
+        return printable("\n".join([head, *lines]))
     counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]
     told = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count)
-    head = f"{printable_line(golden)} would hold {told}"
-    lines = list(islice(document_lines(document), MOST_LINES))
-    if len(lines) >= MOST_LINES:
-        lines = [f"  {line}" for line in _lines_by_module(document)]
-        lines.append("all of it: pytest --fx-received, then fxgraph show the file that it names")
-    return printable("\n".join([head, *lines]))
+    lines = [f"{head} a graph of {told}", *(f"  {line}" for line in _lines_by_module(document))]
+    return printable("\n".join([*lines, "all of it: pytest --fx-received, then fxgraph show the file that it names"]))
 
 
 def _lines_by_module(document: GraphDocument) -> list[str]:

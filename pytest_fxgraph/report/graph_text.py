@@ -44,7 +44,7 @@ def _scoped_lines(nodes: Sequence[NodeRecord]) -> Iterator[str]:
     for node in nodes:
         if node.scope and node.scope != scope:
             yield f"in {node.scope}"
-        elif scope and not node.scope:
+        elif scope and not node.scope and node.op != "output":  # which is in no module
             yield f"end of {scope}"
         scope = node.scope
         yield f"  {node_line(node)}"

@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given, settings
 
 from fixtures.document_strategies import documents, texts
+from pytest_fxgraph.document import encoding
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -130,3 +131,11 @@ def test_names_as_traced_are_noted_below_the_format_and_read_back():
 def test_half_a_surrogate_pair_is_refused_with_what_stands_before_it():
     with pytest.raises(DocumentError, match=r"the character '.ud800' after it is half of a surrogate pair"):
         encode(GraphDocument(nodes=(), code="\ud800"))
+
+
+def test_a_graph_that_no_golden_would_be_read_back_from_is_refused(monkeypatch):
+    monkeypatch.setattr(encoding, "MOST_RECORDS", 10)
+    nodes = tuple(NodeRecord(f"n{i}", "placeholder", f"n{i}") for i in range(20))
+
+    with pytest.raises(DocumentError, match=r"a graph of \d+ nodes, modules and tensors: a golden holds 10 at most"):
+        encode(GraphDocument(nodes))

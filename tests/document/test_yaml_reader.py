@@ -65,3 +65,18 @@ def test_an_alias_bomb_is_refused_at_its_first_anchor():
 
     with pytest.raises(YamlDataError, match=r"it has an anchor .&a."):
         read_yaml(bomb)
+
+
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_what_would_take_minutes_to_read_is_refused_at_once(indent):
+    text = "format: 1\nnodes:\n" + f"{indent}- {{name: a, op: output}}\n" * 300_000
+
+    with pytest.raises(YamlDataError, match=r"^it has 300,000 nodes, modules and tensors, and 150,000 are the most$"):
+        read_yaml(text)
+
+
+def test_other_texts_that_would_take_minutes_are_refused_in_time(monkeypatch):
+    monkeypatch.setattr(yaml_reader, "MOST_EVENTS", 1000)
+
+    with pytest.raises(YamlDataError, match=r"^it holds more than 1,000 texts, lists and mappings$"):
+        read_yaml(f"nodes: [{'a, ' * 2000}]")

@@ -25,7 +25,7 @@ def chain(count: int, scope: str = "", inputs: int = 1) -> list[str]:
 
 def test_a_small_graph_is_shown_whole():
     assert summary("%x = input x", "%a = torch.relu(%x)", "return %a") == [
-        f"{GOLDEN} would hold 3 nodes",
+        f"{GOLDEN} would be",
         "  input x as %x",
         "  %a = torch.relu(%x)",
         "  return %a",
@@ -38,7 +38,6 @@ def test_layers_that_are_alike_are_one_line():
 
     lines = summary("%x = input x", *layers, *odd, "return %x")
 
-    assert lines[0] == f"{GOLDEN} would hold 161 nodes"
     assert "block x50: layers.0 .. layers.49" in lines or (
         "  layers.0 .. layers.49: 3 nodes each, torch.relu, torch.neg, torch.exp" in lines
     )
@@ -58,4 +57,5 @@ def test_there_are_never_more_lines_than_a_screen_holds(count, scope, inputs):
 def test_modules_that_are_not_alike_are_told_apart_as_deep_as_there_is_room():
     lines = summary(*chain(30, "outer.part{}"))
 
+    assert lines[0] == f"{GOLDEN} would be a graph of 32 nodes"
     assert "  outer: 30 nodes, f0, f1, f2, f3 and 26 more operators" in lines

@@ -271,6 +271,5 @@ def test_where_the_scope_of_a_module_ends_is_shown():
         "  %c = h(%b)",
         "in head",
         "  %d = k(%c)",
-        "end of head",
         "  return %d",
     ]
