@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fxcore.node_data.namespace import Namespace
 from pytest_fxgraph.compare.alignment import Alignment, align
+from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import find_isomorphism
 from pytest_fxgraph.document.generated_code import Graphs, under_names_of
@@ -24,7 +25,8 @@ def document_after(golden: GraphDocument, obtained: GraphDocument, graphs: Graph
     """
     if level == "exact" or golden.keeps_traced_names:
         return replace(obtained, keeps_traced_names=True)
-    return under_names_of(obtained, with_kept_names(golden, obtained), graphs)
+    named = with_kept_names(golden, in_expected_terms(golden, obtained))
+    return under_names_of(obtained, named, graphs)
 
 
 def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocument:

@@ -62,7 +62,7 @@ def test_paths_say_what_is_upgraded(capsys):
 def test_a_damaged_golden_is_refused_and_the_others_are_upgraded(capsys):
     damaged = write("a.yaml", FORMAT_1.replace("target: x}", "target: 1}"))
     cut = write("b.yaml", TODAY.removesuffix("end: true\n"))
-    newer = write("c.yaml", "format: 9\n")
+    newer = write("c.yaml", "format: 9\nnodes: []\n")
     good = write("d.yaml", FORMAT_1)
     before = [path.read_text() for path in (damaged, cut, newer)]
 
