@@ -13,7 +13,7 @@ import fxcore
 from benchmarks.library import Library
 from benchmarks.result import Table
 from fixtures.catalog import CATALOG
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 
 # By the name in the zoo, or of a file and function of pytorchcv, and by batch.
 SUBJECTS = (
@@ -59,7 +59,7 @@ def overheads(libraries: tuple[Library, Library], rounds: int, say: Callable[[st
 def _row(model: nn.Module, batch: int, rounds: int) -> list[object]:
     image = torch.rand(batch, 3, 224, 224, generator=torch.Generator().manual_seed(1))
     graph = fxcore.symbolic_trace(model)
-    check = Equivalence()
+    check = FxEquivalence()
 
     def two_runs() -> None:
         # As the check does it: what the first returned is gone before the second runs.

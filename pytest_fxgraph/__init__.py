@@ -1,7 +1,7 @@
 """Golden files and equivalence checks for PyTorch FX graphs, as a pytest plugin.
 
-The functions are for unittest users and scripts; tests under pytest use the fixtures. Names are resolved when they are
-first asked for: importing this package, as pytest does in every run, must not import torch.
+The functions are for unittest users and scripts; tests under pytest use the fixtures, whose types are here, too. Names
+are resolved when they are first asked for: importing this package, as pytest does in every run, must not import torch.
 """
 
 from __future__ import annotations
@@ -14,15 +14,75 @@ if TYPE_CHECKING:
     from pytest_fxgraph.assertions import assert_graph_equal as assert_graph_equal
     from pytest_fxgraph.assertions import assert_graph_matches_golden as assert_graph_matches_golden
     from pytest_fxgraph.assertions import assert_ops as assert_ops
+    from pytest_fxgraph.assertions import check_transform as check_transform
     from pytest_fxgraph.assertions import diff_graphs as diff_graphs
+    from pytest_fxgraph.assertions import ops as ops
+    from pytest_fxgraph.assertions import rewrite as rewrite
+    from pytest_fxgraph.capture.fixture import FxTrace as FxTrace
+    from pytest_fxgraph.choices import ConstantForm as ConstantForm
+    from pytest_fxgraph.choices import Level as Level
+    from pytest_fxgraph.compare.difference import Change as Change
+    from pytest_fxgraph.compare.difference import Difference as Difference
+    from pytest_fxgraph.equivalence.fixture import FxEquivalence as FxEquivalence
+    from pytest_fxgraph.equivalence.mismatch import EagerError as EagerError
+    from pytest_fxgraph.equivalence.mismatch import MismatchError as MismatchError
+    from pytest_fxgraph.equivalence.mismatch import UncomparableError as UncomparableError
+    from pytest_fxgraph.equivalence.mismatch import VacuousCheckError as VacuousCheckError
+    from pytest_fxgraph.errors import CaptureError as CaptureError
+    from pytest_fxgraph.errors import DocumentError as DocumentError
+    from pytest_fxgraph.errors import GateError as GateError
+    from pytest_fxgraph.errors import GoldenError as GoldenError
+    from pytest_fxgraph.errors import GoldenFormatError as GoldenFormatError
+    from pytest_fxgraph.errors import GoldenMissingError as GoldenMissingError
+    from pytest_fxgraph.errors import GoldenNameError as GoldenNameError
+    from pytest_fxgraph.errors import GoldenVersionError as GoldenVersionError
+    from pytest_fxgraph.errors import GoldenWriteError as GoldenWriteError
+    from pytest_fxgraph.errors import InputsError as InputsError
+    from pytest_fxgraph.errors import LevelError as LevelError
+    from pytest_fxgraph.errors import ReportError as ReportError
+    from pytest_fxgraph.errors import SubjectError as SubjectError
+    from pytest_fxgraph.golden.fixture import FxGolden as FxGolden
+    from pytest_fxgraph.operator_patterns import TargetError as TargetError
+    from pytest_fxgraph.operator_queries import FxOps as FxOps
+    from pytest_fxgraph.operator_queries import OpsQuery as OpsQuery
+    from pytest_fxgraph.report.outcome import Outcome as Outcome
+    from pytest_fxgraph.rewriting import FxRewrite as FxRewrite
+    from pytest_fxgraph.rewriting import RewriteResult as RewriteResult
+    from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
+    from pytest_fxgraph.transform.result import TransformResult as TransformResult
 
-__all__ = ["assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"]
+# By the file that defines them.
+_NAMES = {
+    "assertions": (
+        *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops"),
+        *("check_transform", "diff_graphs", "ops", "rewrite"),
+    ),
+    "capture.fixture": ("FxTrace",),
+    "choices": ("ConstantForm", "Level"),
+    "compare.difference": ("Change", "Difference"),
+    "equivalence.fixture": ("FxEquivalence",),
+    "equivalence.mismatch": ("EagerError", "MismatchError", "UncomparableError", "VacuousCheckError"),
+    "errors": (
+        *("CaptureError", "DocumentError", "GateError", "GoldenError", "GoldenFormatError", "GoldenMissingError"),
+        *("GoldenNameError", "GoldenVersionError", "GoldenWriteError", "InputsError", "LevelError", "ReportError"),
+        "SubjectError",
+    ),
+    "golden.fixture": ("FxGolden",),
+    "operator_patterns": ("TargetError",),
+    "operator_queries": ("FxOps", "OpsQuery"),
+    "report.outcome": ("Outcome",),
+    "rewriting": ("FxRewrite", "RewriteResult"),
+    "transform.fixture": ("FxTransform",),
+    "transform.result": ("TransformResult",),
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module("pytest_fxgraph.assertions"), name)
+    return getattr(importlib.import_module(f"pytest_fxgraph.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,27 +2,63 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import torch
+
+from pytest_fxgraph.capture.shapes import shapes_recorded
 from pytest_fxgraph.capture.subjects import to_graph_module, to_graph_with_operators
+from pytest_fxgraph.choices import CodeForm, ConstantForm, Level
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.generated_code import Graphs, with_code
+from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.equivalence.fixture import check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.golden.files import variant_path
 from pytest_fxgraph.golden.kept_names import document_after
+from pytest_fxgraph.golden.location import encoded_name
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.operator_patterns import name_of_target
-from pytest_fxgraph.ops import OpsQuery
-from pytest_fxgraph.report.text import short_lines
+from pytest_fxgraph.operator_queries import FxOps, OpsQuery
+from pytest_fxgraph.report.graph_summary import summary_section
+from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.text import full_section, short_lines
+from pytest_fxgraph.rewriting import FxRewrite
+from pytest_fxgraph.transform.fixture import FxTransform
+
+UPDATE_VARIABLE = "FXGRAPH_UPDATE"
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _as_function(kind: type[Any], call: Callable[Concatenate[Any, _P], _R], name: str) -> Callable[_P, _R]:
+    """Return a function that does what a fixture of this kind does, with the defaults and without the user's hooks."""
+
+    @functools.wraps(call)
+    def function(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        __tracebackhide__ = True
+        return call(kind(), *args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    signature = inspect.signature(call)
+    function.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]  # read by inspect
+    return function
+
+
+check_transform = _as_function(FxTransform, FxTransform.__call__, "check_transform")
+ops = _as_function(FxOps, FxOps.__call__, "ops")
+rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")
 
 
 def diff_graphs(expected: Any, obtained: Any) -> Difference:
@@ -35,56 +71,115 @@ def diff_graphs(expected: Any, obtained: Any) -> Difference:
 
 
 def assert_graph_equal(
-    expected: Any, obtained: Any, *, level: str = "structure", commutative: bool = False, normalize: bool = False
+    expected: Any,
+    obtained: Any,
+    *,
+    level: Level = "structure",
+    commutative: bool = False,
+    normalize: bool = False,
+    constants: ConstantForm = "exact",
 ) -> None:
     """Compare two subjects at a level: "exact", "structure", "ops" or "signature".
 
     With `commutative`, the order of the operands of commutative operators does not count; with `normalize`, neither
-    does the spelling of an operator. Raises AssertionError if they differ, naming what does, LevelError for another
-    level, and SubjectError or CaptureError where `diff_graphs` raises them.
+    does the spelling of an operator; with `constants="close"`, floats may differ by rounding. Raises AssertionError if
+    they differ, naming what does, LevelError for another level, and SubjectError or CaptureError where `diff_graphs`
+    raises them.
     """
     __tracebackhide__ = True
     comparison_at(level)  # a wrong level is refused before two models are traced
     difference = compare_documents(
-        _document_of(expected), _document_of(obtained), level=level, commutative=commutative, normalize=normalize
+        _document_of(expected),
+        _document_of(obtained),
+        level=level,
+        commutative=commutative,
+        normalize=normalize,
+        constants=constants,
     )
     if not difference.is_empty:
         raise AssertionError("\n".join(_mismatch_lines(difference)))
 
 
 def assert_graph_matches_golden(
-    subject: Any, path: str | os.PathLike[str], *, level: str = "structure", update: bool = False
+    subject: Any,
+    path: str | os.PathLike[str],
+    *,
+    level: Level = "structure",
+    update: bool = False,
+    name: str | None = None,
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    constants: ConstantForm = "exact",
+    commutative: bool = False,
+    normalize: bool = False,
+    meta: Sequence[str] = (),
+    code: CodeForm = "always",
 ) -> None:
-    """Compare a subject with the golden file at `path`, at the level "exact", "structure", "ops" or "signature".
+    """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
-    With `update`, a golden that is missing or does not match is written instead, with the names of nodes that it has,
-    and one that matches is left as it is.
-    Raises AssertionError if they differ, naming what does, GoldenMissingError if there is no golden, GoldenFormatError
-    if it cannot be read, GoldenWriteError if it cannot be written, and otherwise what `assert_graph_equal` raises.
+    `name` stands for the file `<stem>.<name>.yaml` beside `path`, and a variant for the torch that runs takes the
+    golden's place. With `update`, or FXGRAPH_UPDATE=1 in the environment, a golden that is missing or does not match is
+    written instead, which is printed; one that matches is left as it is.
+
+    Raises AssertionError with all that differs, GoldenMissingError if there is no golden, GoldenFormatError if it
+    cannot be read, GoldenWriteError if it cannot be written, GateError for another value of FXGRAPH_UPDATE, and
+    otherwise what `assert_graph_equal` raises.
     """
     __tracebackhide__ = True
     comparison_at(level)
+    place = _place_of(Path(path), name)
+    is_update = update or _is_update_asked()
     graphs: Graphs = {}
     module = to_graph_module(subject)
-    document = with_code(build_document_of_graph(module.graph, module, graphs=graphs), graphs)
-    place = Path(path)
+    with shapes_recorded(module, example_inputs, example_kwargs):
+        document = build_document_of_graph(module.graph, module, constants=constants, meta=meta, graphs=graphs)
+    document = with_code(document, graphs)
+    complete = document if level == "exact" or code == "always" else without_code(document)
     store = GoldenStore(place.parent)
+    remedy = "if the graph is right, run the test once with FXGRAPH_UPDATE=1, or call with update=True"
     try:
-        expected = decode(store.read(place.name), os.fspath(path))
-    except (GoldenMissingError, GoldenFormatError) as error:
+        expected = decode(store.read(place.name), str(place))
+    except GoldenMissingError:
+        if not is_update:
+            section = summary_section(document, golden=str(place))
+            raise GoldenMissingError(
+                f"there is no golden {printable_line(str(place))}; {remedy}\n\n{section}"
+            ) from None
+        written = replace(complete, keeps_traced_names=level == "exact")
+    except GoldenFormatError as error:
         # A golden of a newer release is left to that release.
-        if not update or isinstance(error, GoldenVersionError):
+        if not is_update or isinstance(error, GoldenVersionError):
             raise
-        written = replace(document, keeps_traced_names=level == "exact")
+        written = replace(complete, keeps_traced_names=level == "exact")
     else:
-        difference = compare_documents(expected, document, level=level)
+        difference = compare_documents(
+            expected, document, level=level, commutative=commutative, normalize=normalize, constants=constants
+        )
         if difference.is_empty:
             return
-        if not update:
-            command = f"assert_graph_matches_golden(..., {os.fspath(path)!r}, update=True)"
-            raise AssertionError("\n".join(short_lines(difference, golden=os.fspath(path), command=command)))
-        written = document_after(expected, document, graphs, level)
+        if not is_update:
+            lines = short_lines(difference, golden=str(place))
+            section = full_section(difference, expected, document, golden=str(place))
+            raise AssertionError("\n".join([*lines, f"  {remedy}", "", section]))
+        written = document_after(expected, complete, graphs, level)
     store.write(place.name, encode(written))
+    print(f"wrote {printable_line(str(place))}")
+
+
+def _place_of(path: Path, name: str | None) -> Path:
+    """Return the golden of a name, or its variant for the torch that runs if there is one."""
+    if name is not None:
+        path = path.with_name(f"{path.stem}.{encoded_name(name)}{path.suffix}")
+    variant = variant_path(path, str(torch.__version__))
+    return variant if variant.exists() else path
+
+
+def _is_update_asked() -> bool:
+    """Tell whether the environment asks for an update."""
+    value = os.environ.get(UPDATE_VARIABLE, "")
+    if value not in ("", "1"):
+        raise GateError(f"{UPDATE_VARIABLE}={value!r} is neither 1 nor empty; set it to 1 to have goldens written")
+    return value == "1"
 
 
 def assert_equivalent(

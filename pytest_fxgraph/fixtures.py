@@ -2,107 +2,92 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from pytest_fxgraph import settings
-from pytest_fxgraph.errors import CaptureError, GateError
+from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.activation import enable_golden_session
 
 if TYPE_CHECKING:
-    from pytest_fxgraph.equivalence.fixture import Equivalence
+    from pytest_fxgraph.capture.fixture import FxTrace
+    from pytest_fxgraph.equivalence.fixture import FxEquivalence
     from pytest_fxgraph.equivalence.repro import ReproductionFolder
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
-    from pytest_fxgraph.golden.fixture import GoldenFixture
-    from pytest_fxgraph.ops import OpsQuery
-    from pytest_fxgraph.rewrite import RewriteResult
-    from pytest_fxgraph.transform.fixture import TransformCheck
+    from pytest_fxgraph.golden.fixture import FxGolden
+    from pytest_fxgraph.operator_queries import FxOps
+    from pytest_fxgraph.rewriting import FxRewrite
+    from pytest_fxgraph.transform.fixture import FxTransform
 
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
 BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_rewrite")
 
 
 @pytest.fixture(scope="session")
-def fx_trace() -> Callable[..., Any]:
+def fx_trace() -> FxTrace:
     """Trace a model to an fxcore.GraphModule; a model that cannot be traced fails the test, naming the model's line.
 
     fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
     """
     _require_torch("fx_trace")
-    from pytest_fxgraph.capture.tracing import trace
+    from pytest_fxgraph.capture.fixture import FxTrace
 
-    def trace_or_fail(model: Any, **options: Any) -> Any:
-        try:
-            return trace(model, **options)
-        except CaptureError as error:
-            message = str(error)
-        # Outside the handler: the report is the message alone, without the frames of the tracer below it.
-        pytest.fail(message, pytrace=False)
-
-    return trace_or_fail
+    return FxTrace()
 
 
 @pytest.fixture
-def fx_golden(request: pytest.FixtureRequest) -> GoldenFixture:
+def fx_golden(request: pytest.FixtureRequest) -> FxGolden:
     """Compare a graph with its golden file: assert subject == fx_golden. A mismatch is an AssertionError.
 
     fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch.
     """
     _require_torch("fx_golden")
-    from pytest_fxgraph.golden.fixture import GoldenFixture
+    from pytest_fxgraph.golden.fixture import FxGolden
 
     enable_golden_session(request.config)  # of tests that get the fixture by name, nobody knew before
-    return GoldenFixture.of_test(request.node)
+    return FxGolden.of_test(request.node)
 
 
 @pytest.fixture
-def fx_equivalence(request: pytest.FixtureRequest) -> Equivalence:
+def fx_equivalence(request: pytest.FixtureRequest) -> FxEquivalence:
     """Run a model eagerly and as a graph on the same inputs and compare; an AssertionError names what differs.
 
     Returns the GraphModule.
     fx_equivalence(model, inputs, *, graph=None, kwargs=None, rtol=None, atol=None, grads=False, modes=("eval",), ...)
     """
     _require_torch("fx_equivalence")
-    from pytest_fxgraph.equivalence.fixture import Equivalence
+    from pytest_fxgraph.equivalence.fixture import FxEquivalence
 
-    return Equivalence(**_numeric_settings(request.node), **_session_arguments(request.node))
+    return FxEquivalence(**_numeric_settings(request.node), **_session_arguments(request.node))
 
 
 @pytest.fixture
-def fx_transform(request: pytest.FixtureRequest) -> TransformCheck:
+def fx_transform(request: pytest.FixtureRequest) -> FxTransform:
     """Apply a transform to a model's graph, lint the result and compare it with the model run eagerly.
 
     fx_transform(transform, model, inputs, ...) returns a TransformResult; an AssertionError names what differs.
     """
     _require_torch("fx_transform")
-    from pytest_fxgraph.transform.fixture import TransformCheck
+    from pytest_fxgraph.transform.fixture import FxTransform
 
     own_name = _own_names(request.node.ihook)
-    return TransformCheck(**_numeric_settings(request.node), **_session_arguments(request.node), own_name=own_name)
+    return FxTransform(**_numeric_settings(request.node), **_session_arguments(request.node), own_name=own_name)
 
 
 @pytest.fixture(scope="session")
-def fx_ops(request: pytest.FixtureRequest) -> Callable[..., OpsQuery]:
+def fx_ops(request: pytest.FixtureRequest) -> FxOps:
     """Ask for operators of a graph: fx_ops(subject).count(torch.relu), .absent(...), .in_order(...), .only_from(...).
 
     Targets are functions, operators, classes of modules, names of methods, and globs such as "aten.batch_norm*".
     Graphs inside the graph are looked into; fx_ops(subject, recursive=False) leaves them out.
     """
     _require_torch("fx_ops")
-    from pytest_fxgraph.capture.subjects import to_graph_with_operators
-    from pytest_fxgraph.ops import OpsQuery
+    from pytest_fxgraph.operator_queries import FxOps
 
     hook = request.config.hook.pytest_fxgraph_adapt
-    own_name = _own_names(request.config.hook)
-
-    def query(subject: Any, *, recursive: bool = True) -> OpsQuery:
-        graph = to_graph_with_operators(subject, lambda obj: hook(obj=obj))
-        return OpsQuery(graph, recursive=recursive, own_name=own_name)
-
-    return query
+    return FxOps(lambda obj: hook(obj=obj), _own_names(request.config.hook))
 
 
 @pytest.fixture(scope="session")
@@ -112,16 +97,16 @@ def fx_capture() -> NoReturn:
 
 
 @pytest.fixture(scope="session")
-def fx_rewrite(request: pytest.FixtureRequest) -> Callable[..., RewriteResult]:
+def fx_rewrite(request: pytest.FixtureRequest) -> FxRewrite:
     """Replace a pattern in a graph; the result has .matched, .graph_module and .explain().
 
     fx_rewrite(gm, pattern, replacement, match_filters=None, ignore_literals=False, ..., *, match_modules="path", ...)
     """
     _require_torch("fx_rewrite")
-    from pytest_fxgraph.rewrite import rewrite
+    from pytest_fxgraph.rewriting import FxRewrite
 
     hook = request.config.hook.pytest_fxgraph_adapt
-    return functools.partial(rewrite, adapt=lambda obj: hook(obj=obj))
+    return FxRewrite(lambda obj: hook(obj=obj))
 
 
 def _require_torch(fixture: str) -> None:

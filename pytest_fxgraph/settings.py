@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
+from pytest_fxgraph.choices import CODE_FORMS, CONSTANT_FORMS, LEVELS
 from pytest_fxgraph.errors import LevelError
 
-GOLDEN_LEVELS = ("exact", "structure", "ops", "signature")
-CONSTANTS = ("exact", "close", "shape")
-CODE_FORMS = ("always", "exact")
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".json",)
@@ -93,9 +91,9 @@ def _folder(value: object) -> str:
 LEVEL = Setting(
     "level",
     "structure",
-    "one of " + ", ".join(GOLDEN_LEVELS),
-    _one_of(*GOLDEN_LEVELS),
-    "level at which graphs are compared with their goldens: " + ", ".join(GOLDEN_LEVELS) + " (default: structure)",
+    "one of " + ", ".join(LEVELS),
+    _one_of(*LEVELS),
+    "level at which graphs are compared with their goldens: " + ", ".join(LEVELS) + " (default: structure)",
     "LEVEL",
 )
 RTOL = Setting(
@@ -145,9 +143,9 @@ NORMALIZE = Setting("normalize", False, "True or False", _yes_or_no)
 CONSTANT_FORM = Setting(
     "constants",
     "exact",
-    "one of " + ", ".join(CONSTANTS),
-    _one_of(*CONSTANTS),
-    "how floats in arguments and constant tensors are compared: " + ", ".join(CONSTANTS) + " (default: exact)",
+    "one of " + ", ".join(CONSTANT_FORMS),
+    _one_of(*CONSTANT_FORMS),
+    "how floats in arguments and constant tensors are compared: " + ", ".join(CONSTANT_FORMS) + " (default: exact)",
     "FORM",
 )
 CODE = Setting(
@@ -260,8 +258,8 @@ def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> An
 
 
 def _of_argument(setting: Setting, argument: object) -> Any:
-    if setting is LEVEL and argument not in GOLDEN_LEVELS:
-        raise LevelError(f"there is no level {argument!r}; goldens are compared at {', '.join(GOLDEN_LEVELS)}")
+    if setting is LEVEL and argument not in LEVELS:
+        raise LevelError(f"there is no level {argument!r}; goldens are compared at {', '.join(LEVELS)}")
     return setting.read(argument, f"argument {setting.name}")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fxcore import symbolic_trace
+from pytest_fxgraph import rewrite
 from pytest_fxgraph.brief_failures import LONGEST_SUMMARY, shorten_failure, summary_line
 from pytest_fxgraph.equivalence.preparation import checked_modes
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.report.outcome import Outcome
-from pytest_fxgraph.rewrite import rewrite
 from pytest_fxgraph.settings import LEVEL
 
 

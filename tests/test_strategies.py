@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import fxcore
 from pytest_fxgraph import strategies
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.strategies import OPERATIONS, OUTPUTS, SHAPE, Program, Step, module_of
-from pytest_fxgraph.transform.fixture import TransformCheck
+from pytest_fxgraph.transform.fixture import FxTransform
 
 FEW = settings(max_examples=15, deadline=None)
 
@@ -26,7 +26,7 @@ FEW = settings(max_examples=15, deadline=None)
 def test_drawn_modules_agree_with_their_graphs(drawn):
     model, inputs = drawn
 
-    Equivalence()(model, inputs, modes=("eval", "train"))
+    FxEquivalence()(model, inputs, modes=("eval", "train"))
 
 
 @FEW
@@ -47,7 +47,7 @@ def test_every_operation_keeps_the_shape_and_can_be_traced(name, output):
     program = Program(2, (Step(name, 0, 1), Step("neg", 0, 0)), output, 0)
     inputs = (torch.rand(SHAPE), torch.rand(SHAPE))
 
-    Equivalence()(module_of(program), inputs)
+    FxEquivalence()(module_of(program), inputs)
 
 
 @FEW
@@ -69,7 +69,7 @@ def swapped_subtraction(gm: fxcore.GraphModule) -> fxcore.GraphModule:
 
 def is_caught(drawn) -> bool:
     try:
-        TransformCheck()(swapped_subtraction, *drawn)
+        FxTransform()(swapped_subtraction, *drawn)
     except AssertionError:
         return True
     return False

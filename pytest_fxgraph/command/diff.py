@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from pytest_fxgraph.choices import LEVELS
 from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden_place
 from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, print_lines
-from pytest_fxgraph.compare.levels import LEVELS, compare_documents, comparison_at
+from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.report.text import full_section
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pytest_fxgraph.choices import LEVELS, Level
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.exact import exact_difference
@@ -19,13 +20,12 @@ from pytest_fxgraph.compare.structure import structure_difference
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import LevelError
 
-_COMPARISONS: dict[str, Callable[[GraphDocument, GraphDocument], Difference]] = {
+_COMPARISONS: dict[Level, Callable[[GraphDocument, GraphDocument], Difference]] = {
     "exact": exact_difference,
     "structure": structure_difference,
     "ops": ops_difference,
     "signature": signature_difference,
 }
-LEVELS = tuple(_COMPARISONS)  # those that this release has, the strictest first
 
 
 def compare_documents(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fxcore.gc_pause import gc_paused
+from pytest_fxgraph.choices import CONSTANT_FORMS
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
@@ -29,7 +30,6 @@ from pytest_fxgraph.document.nested_graphs import (
 )
 from pytest_fxgraph.document.origins import Origins, unread_frame
 from pytest_fxgraph.document.state_records import StateRecords
-from pytest_fxgraph.document.tensor_texts import LEVELS as CONSTANT_LEVELS
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
 
@@ -51,8 +51,8 @@ class _Options:
     meta: Sequence[str]
 
     def __post_init__(self) -> None:
-        if self.constants not in CONSTANT_LEVELS:
-            known = ", ".join(CONSTANT_LEVELS)
+        if self.constants not in CONSTANT_FORMS:
+            known = ", ".join(CONSTANT_FORMS)
             raise DocumentError(f"constants={self.constants!r} is not known; choose one of {known}")
         if isinstance(self.meta, str) or not all(isinstance(key, str) for key in self.meta):
             raise DocumentError(f'meta={self.meta!r} is no tuple of names; write meta=("partition_tag",)')

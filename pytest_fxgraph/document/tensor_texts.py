@@ -17,7 +17,6 @@ from pytest_fxgraph.document.literals import complex_text, float_text, int_text,
 
 # Where a node's value is described: make_fx and export, whose passes keep it up to date, shape propagation, Dynamo.
 META_KEYS = ("val", "tensor_meta", "example_value")
-LEVELS = ("exact", "close", "shape")
 MOST_VALUES_IN_FULL = 64
 DIGITS_THAT_ARE_CLOSE = 4
 # Formats in which the shortest text that comes back is looked for; the others are written as the double they equal.

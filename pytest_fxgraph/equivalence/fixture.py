@@ -65,7 +65,7 @@ class CheckDefaults:
         )
 
 
-class Equivalence(CheckDefaults):
+class FxEquivalence(CheckDefaults):
     """Runs a model eagerly and as a graph on the same inputs and compares: the fixture `fx_equivalence`."""
 
     def __init__(self, *, trace: Trace | None = None, **defaults: Any) -> None:

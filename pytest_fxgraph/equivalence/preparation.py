@@ -9,11 +9,10 @@ import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from pytest_fxgraph.choices import MODES
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
 from pytest_fxgraph.equivalence.state.module_state import modules_by_path
 from pytest_fxgraph.rng import seed_all
-
-MODES = ("eval", "train")
 
 
 def checked_modes(modes: object) -> tuple[str, ...]:

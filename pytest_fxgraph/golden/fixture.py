@@ -53,7 +53,7 @@ class GoldenExpectation:
         return "fx_golden"
 
 
-class GoldenFixture(GoldenExpectation):
+class FxGolden(GoldenExpectation):
     """The golden file of the test: `assert subject == fx_golden`."""
 
     def __init__(self, comparison: GoldenComparison, attempt: GoldenAttempt) -> None:
@@ -61,7 +61,7 @@ class GoldenFixture(GoldenExpectation):
         self._attempt = attempt
 
     @classmethod
-    def of_test(cls, item: pytest.Item) -> GoldenFixture:
+    def of_test(cls, item: pytest.Item) -> FxGolden:
         """Make the fixture of one test, which from now on has to compare something."""
         attempt = attempt_of(item)
         attempt.asked = True

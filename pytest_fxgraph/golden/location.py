@@ -83,6 +83,11 @@ def _folder(test_file: str) -> PurePosixPath:
     return path.with_suffix("") if path.suffix == ".py" else path
 
 
+def encoded_name(name: str) -> str:
+    """Return a golden's name as it stands in a file name. Raises GoldenNameError for a name that no golden may have."""
+    return _ENCODED.sub(_percent, _checked_name(name))
+
+
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise GoldenNameError(f"cannot name a golden {name!r}: a name is a text that is not empty; choose another name")

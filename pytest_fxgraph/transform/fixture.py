@@ -102,7 +102,7 @@ def _applied(step: Any, made: Any, given: fxcore.GraphModule) -> Applied:
     )
 
 
-class TransformCheck(CheckDefaults):
+class FxTransform(CheckDefaults):
     """Traces a model, transforms the graph, checks it, and compares it with the model run eagerly."""
 
     def __init__(self, *, own_name: OwnName | None = None, **defaults: Any) -> None:
@@ -172,7 +172,7 @@ class _TransformRun:
     buffer_pool: BufferPool
 
     def in_mode(self, model: Any, mode: str) -> TransformResult:
-        """Trace, transform and compare in one mode; raises AssertionError, as TransformCheck does."""
+        """Trace, transform and compare in one mode; raises AssertionError, as FxTransform does."""
         __tracebackhide__ = True
         set_mode(model, mode)
         # A model that may be changed cannot be what its graph is compared with.

@@ -16,7 +16,7 @@ from pytest_fxgraph.capture.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.nested_graphs import is_graph_module
 from pytest_fxgraph.errors import DocumentError
-from pytest_fxgraph.ops import OpsQuery
+from pytest_fxgraph.operator_queries import OpsQuery
 
 
 def records(gm):

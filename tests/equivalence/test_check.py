@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
 from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.global_state import GlobalState
 
@@ -29,14 +29,14 @@ def test_another_activation_is_caught_however_small_the_output(size):
     def wrong(x):
         return torch.nn.functional.gelu(x) * size
 
-    Equivalence()(eager, values(64), graph=graph_of(lambda x: (x * x.sigmoid()) * size))
+    FxEquivalence()(eager, values(64), graph=graph_of(lambda x: (x * x.sigmoid()) * size))
     with pytest.raises(MismatchError, match="has other values in the graph than in eager"):
-        Equivalence()(eager, values(64), graph=graph_of(wrong))
+        FxEquivalence()(eager, values(64), graph=graph_of(wrong))
 
 
 def test_zeros_for_a_tiny_output_are_caught():
     with pytest.raises(MismatchError):
-        Equivalence()(lambda x: x * 1e-13, values(8), graph=graph_of(lambda x: x * 0.0))
+        FxEquivalence()(lambda x: x * 1e-13, values(8), graph=graph_of(lambda x: x * 0.0))
 
 
 def test_rounding_in_a_small_gradient_passes_and_an_error_does_not():
@@ -46,9 +46,9 @@ def test_rounding_in_a_small_gradient_passes_and_an_error_does_not():
     def wrong(x):
         return (x * 1e-7).tanh().detach() + (x * 0.9e-7) - (x * 0.9e-7).detach()
 
-    Equivalence()(eager, values(64), graph=graph_of(lambda x: ((x * 2) * 5e-8).tanh()), grads=True)
+    FxEquivalence()(eager, values(64), graph=graph_of(lambda x: ((x * 2) * 5e-8).tanh()), grads=True)
     with pytest.raises(MismatchError, match="gradient of input 0"):
-        Equivalence()(eager, values(64), graph=graph_of(wrong), grads=True)
+        FxEquivalence()(eager, values(64), graph=graph_of(wrong), grads=True)
 
 
 class Sums(nn.Module):
@@ -69,7 +69,7 @@ def test_sums_of_large_numbers_may_be_rounded_otherwise():
     with pytest.raises(AssertionError):
         torch.testing.assert_close(Sums(True)(values(16, 512)), Sums(False)(values(16, 512)))
 
-    Equivalence()(Sums(False), values(16, 512), graph=fxcore.symbolic_trace(Sums(True)))
+    FxEquivalence()(Sums(False), values(16, 512), graph=fxcore.symbolic_trace(Sums(True)))
 
 
 def test_a_small_error_beside_large_values_is_no_rounding():
@@ -77,7 +77,7 @@ def test_a_small_error_beside_large_values_is_no_rounding():
         return torch.cat([x * 1e4, x / 1.5])
 
     with pytest.raises(MismatchError):
-        Equivalence()(eager, values(16), graph=graph_of(lambda x: torch.cat([x * 1e4, x / 1.5001])))
+        FxEquivalence()(eager, values(16), graph=graph_of(lambda x: torch.cat([x * 1e4, x / 1.5001])))
 
 
 def test_an_input_that_eager_leaves_alone_must_be_left_alone_to_the_bit():
@@ -87,7 +87,7 @@ def test_an_input_that_eager_leaves_alone_must_be_left_alone_to_the_bit():
 
     inputs = (torch.full((4,), 1e4), values(4))
     with pytest.raises(MismatchError, match="input 0 was changed in place by the graph, not by eager"):
-        Equivalence()(lambda x, y: y * 2, inputs, graph=graph_of(graph))
+        FxEquivalence()(lambda x, y: y * 2, inputs, graph=graph_of(graph))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_input_that_eager_leaves_alone_must_be_left_alone_to_the_bit():
 )
 def test_a_check_that_zeros_would_pass_is_an_error(model, options):
     with pytest.raises(VacuousCheckError, match="says nothing: a graph that gives zeros would pass, too") as caught:
-        Equivalence()(model, values(4), **options)
+        FxEquivalence()(model, values(4), **options)
 
     assert "Initialise the model so that its output is not zero" in str(caught.value)
 
@@ -108,7 +108,7 @@ def test_an_example_of_hypothesis_that_says_nothing_is_passed_over():
     @settings(database=None, derandomize=True)
     @given(strategies.sampled_from([0.0, 1.0]))
     def checked(factor):
-        Equivalence()(lambda x: x * factor, values(4))
+        FxEquivalence()(lambda x: x * factor, values(4))
         seen.append(factor)
 
     checked()
@@ -128,7 +128,7 @@ def test_an_example_of_hypothesis_that_says_nothing_is_passed_over():
     ids=["a bool beside", "a number beside", "a value beside", "no elements", "a changed input"],
 )
 def test_one_value_that_could_differ_is_enough(model):
-    Equivalence()(model, values(4))
+    FxEquivalence()(model, values(4))
 
 
 def test_what_an_iterator_gives_is_compared():
@@ -141,7 +141,7 @@ def test_what_an_iterator_gives_is_compared():
 
 
 def test_gradients_that_are_not_zero_are_enough():
-    Equivalence()(lambda x: x - x.detach(), values(4), grads=True)
+    FxEquivalence()(lambda x: x - x.detach(), values(4), grads=True)
 
 
 def set_grad_mode(x):
@@ -242,13 +242,13 @@ def test_state_that_only_shows_in_a_second_call_is_found():
     model = Counting()
 
     with pytest.raises(MismatchError, match="output of a second call has other values in the graph than in eager"):
-        Equivalence()(model, values(4))
+        FxEquivalence()(model, values(4))
 
     assert model.calls == 0
 
 
 def test_two_calls_in_a_row_of_a_right_graph_agree():
-    Equivalence()(Summing(), values(4), modes=("eval", "train"), samples=2)
+    FxEquivalence()(Summing(), values(4), modes=("eval", "train"), samples=2)
 
 
 def test_a_second_call_that_only_the_graph_does_not_survive_is_told():

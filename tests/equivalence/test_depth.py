@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 
 BOTH = ("eval", "train")
 
@@ -89,7 +89,7 @@ MODELS = {
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize(("make", "inputs"), MODELS.values(), ids=MODELS.keys())
 def test_models_of_every_kind_agree_with_their_graphs_in_both_modes_with_gradients(make, inputs):
-    Equivalence()(make(), inputs, modes=BOTH, grads=True, samples=3)
+    FxEquivalence()(make(), inputs, modes=BOTH, grads=True, samples=3)
 
 
 FUNCTIONS = {
@@ -115,31 +115,31 @@ FUNCTIONS = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("eager", "wrong", "inputs"), FUNCTIONS.values(), ids=FUNCTIONS.keys())
 def test_tensors_of_every_kind_are_compared(eager, wrong, inputs):
-    Equivalence()(eager, inputs, samples=3)
+    FxEquivalence()(eager, inputs, samples=3)
 
     with pytest.raises(AssertionError, match="eager and graph differ"):
-        Equivalence()(eager, inputs, graph=fxcore.symbolic_trace(wrong))
+        FxEquivalence()(eager, inputs, graph=fxcore.symbolic_trace(wrong))
 
 
 def test_nested_and_keyword_inputs_reach_both_runs():
     inputs = ({"a": [torch.ones(2)], "b": torch.ones(3)},)
 
-    Equivalence()(Nested(), inputs, kwargs={"scale": 2.0, "mask": torch.ones(2) > 0}, samples=2)
+    FxEquivalence()(Nested(), inputs, kwargs={"scale": 2.0, "mask": torch.ones(2) > 0}, samples=2)
 
 
 def test_autocast_around_the_check_holds_in_both_runs():
     with torch.autocast("cpu", torch.bfloat16):
-        Equivalence()(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), matrix(), modes=BOTH, grads=True)
+        FxEquivalence()(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), matrix(), modes=BOTH, grads=True)
 
 
 def test_autocast_within_the_model_which_a_trace_loses_is_found():
     with pytest.raises(AssertionError, match=r"dtype torch.bfloat16 in eager, torch.float32 in the graph"):
-        Equivalence()(CastsWithin(), matrix())
+        FxEquivalence()(CastsWithin(), matrix())
 
 
 def test_a_model_made_in_inference_mode_is_compared_there():
     with torch.inference_mode():
-        Equivalence()(nn.Sequential(nn.BatchNorm1d(3)), matrix(), modes=BOTH)
+        FxEquivalence()(nn.Sequential(nn.BatchNorm1d(3)), matrix(), modes=BOTH)
 
 
 def test_hooks_of_the_model_itself_which_no_trace_holds_are_named_as_the_cause():
@@ -147,4 +147,4 @@ def test_hooks_of_the_model_itself_which_no_trace_holds_are_named_as_the_cause()
     model.register_forward_hook(lambda module, args, output: output * 2)
 
     with pytest.raises(AssertionError, match="the model itself has forward hooks, and a trace begins below them"):
-        Equivalence()(model, matrix())
+        FxEquivalence()(model, matrix())

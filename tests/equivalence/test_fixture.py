@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
 from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError
 
 
@@ -63,14 +63,14 @@ def difference(eager: Any, graph: Any, inputs: Any = None, **options: Any) -> st
 def test_a_traced_model_agrees_in_both_modes_with_gradients_on_many_samples():
     model = Block()
 
-    graph = Equivalence()(model, image(), modes=("eval", "train"), grads=True, samples=3)
+    graph = FxEquivalence()(model, image(), modes=("eval", "train"), grads=True, samples=3)
 
     assert isinstance(graph, fxcore.GraphModule)
     assert model.training
 
 
 def test_keyword_arguments_reach_both():
-    Equivalence()(Block(), (image(),), kwargs={"scale": 0.5})
+    FxEquivalence()(Block(), (image(),), kwargs={"scale": 0.5})
 
 
 def test_model_inputs_and_generators_are_left_as_they_were_even_when_it_raises():
@@ -83,7 +83,7 @@ def test_model_inputs_and_generators_are_left_as_they_were_even_when_it_raises()
     graph.recompile()
 
     with pytest.raises(AssertionError):
-        Equivalence()(model, x, graph=graph, modes=("train",), grads=True)
+        FxEquivalence()(model, x, graph=graph, modes=("train",), grads=True)
 
     assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
     assert torch.equal(x.detach(), before)
@@ -109,7 +109,7 @@ def test_what_tracing_does_to_a_buffer_is_undone_before_the_comparison():
 
     # Symbolic tracing runs add_ once, for it meets no input; the graph never counts again.
     with pytest.raises(AssertionError, match="differ"):
-        Equivalence()(model, torch.ones(2))
+        FxEquivalence()(model, torch.ones(2))
 
     assert model.calls == 0
 
@@ -127,7 +127,7 @@ def test_wider_tolerances_are_obeyed():
     model, other = Written(lambda self, x: x * 1), Written(lambda self, x: x + 0.01)
 
     check_equivalent(model, other, torch.ones(2), atol=0.1)
-    Equivalence(atol=0.1)(lambda x: x * 1, torch.ones(2), graph=fxcore.symbolic_trace(lambda x: x + 0.01))
+    FxEquivalence(atol=0.1)(lambda x: x * 1, torch.ones(2), graph=fxcore.symbolic_trace(lambda x: x + 0.01))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_an_output_that_looks_into_the_state_keeps_its_value_when_the_state_is_p
 
 
 def test_random_operators_draw_alike_in_both_runs():
-    Equivalence()(lambda x: x + torch.rand_like(x), torch.ones(3))
+    FxEquivalence()(lambda x: x + torch.rand_like(x), torch.ones(3))
 
 
 def test_a_difference_that_only_other_samples_show_is_found():
@@ -207,17 +207,17 @@ def test_a_difference_that_only_other_samples_show_is_found():
 
 def test_a_model_that_fails_by_itself_is_not_called_a_mismatch():
     with pytest.raises(EagerError, match=r"the forward of the model itself raised RuntimeError.*Nothing was compared"):
-        Equivalence()(nn.Linear(3, 1), torch.ones(2, 5))
+        FxEquivalence()(nn.Linear(3, 1), torch.ones(2, 5))
 
 
 def test_a_model_that_cannot_be_differentiated_is_not_called_a_mismatch():
     with pytest.raises(EagerError, match=r"the backward of the model itself raised.*so drop grads=True"):
-        Equivalence()(lambda x: torch.floor_divide(x, 2), torch.ones(3), grads=True)
+        FxEquivalence()(lambda x: torch.floor_divide(x, 2), torch.ones(3), grads=True)
 
 
 def test_gradients_of_a_model_without_any_are_refused_rather_than_passed():
     with pytest.raises(EagerError, match="no output of the model itself requires grad"):
-        Equivalence()(lambda x: x.argmax(), torch.ones(3), grads=True)
+        FxEquivalence()(lambda x: x.argmax(), torch.ones(3), grads=True)
 
 
 def test_a_model_that_never_repeats_itself_is_told_so():
@@ -233,34 +233,34 @@ def test_a_graph_whose_code_is_older_than_itself_is_refused_though_its_results_a
     next(node for node in graph.graph.nodes if node.op == "call_function").target = torch.sigmoid
 
     with pytest.raises(AssertionError, match=r"generated code is older than the graph.*call recompile\(\)"):
-        Equivalence()(lambda x: torch.relu(x), torch.ones(2), graph=graph)
+        FxEquivalence()(lambda x: torch.relu(x), torch.ones(2), graph=graph)
 
 
 @pytest.mark.parametrize("modes", [(), ("test",), None, "evaluate"])
 def test_unknown_modes_are_refused(modes):
     with pytest.raises(ValueError, match="modes must name at least one of 'eval', 'train'"):
-        Equivalence()(nn.Linear(1, 1), torch.ones(1), modes=modes)
+        FxEquivalence()(nn.Linear(1, 1), torch.ones(1), modes=modes)
 
 
 @pytest.mark.parametrize("samples", [0, -1, 1.5, True])
 def test_a_number_of_samples_below_one_is_refused(samples):
     with pytest.raises(ValueError, match="samples must be a whole number of at least 1"):
-        Equivalence()(nn.Linear(1, 1), torch.ones(1), samples=samples)
+        FxEquivalence()(nn.Linear(1, 1), torch.ones(1), samples=samples)
 
 
 def test_no_grad_and_inference_mode_of_the_caller_are_respected():
     with torch.no_grad():
-        Equivalence()(Block(), image())
-        Equivalence()(Block(), image(), grads=True)
+        FxEquivalence()(Block(), image())
+        FxEquivalence()(Block(), image(), grads=True)
     with torch.inference_mode():
-        Equivalence()(Block(), image())
+        FxEquivalence()(Block(), image())
 
 
 def test_parametrised_and_hooked_modules_agree():
     model = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)), nn.Linear(3, 2))
     model[1].register_forward_hook(lambda module, args, output: output * 2)
 
-    Equivalence()(model, torch.ones(2, 3), modes=("eval", "train"), grads=True)
+    FxEquivalence()(model, torch.ones(2, 3), modes=("eval", "train"), grads=True)
 
 
 def test_a_mode_of_the_models_own_is_respected():
@@ -277,4 +277,4 @@ def test_a_mode_of_the_models_own_is_respected():
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.bn(x)
 
-    Equivalence()(Frozen(), torch.rand(4, 3), modes=("train",))
+    FxEquivalence()(Frozen(), torch.rand(4, 3), modes=("train",))

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:
@@ -32,15 +32,15 @@ def test_values_that_differ_count_unless_the_graph_is_as_near_to_double_precisio
     graph, exact = fxcore.symbolic_trace(scaled_in_another_order), {"rtol": 0.0, "atol": 0.0}
 
     with pytest.raises(AssertionError, match="output has other values"):
-        Equivalence()(scaled, values(), graph=graph, **exact)
-    Equivalence()(scaled, values(), graph=graph, fp64_reference=True, **exact)
+        FxEquivalence()(scaled, values(), graph=graph, **exact)
+    FxEquivalence()(scaled, values(), graph=graph, fp64_reference=True, **exact)
 
 
 def test_a_graph_that_is_farther_from_double_precision_is_refused_with_both_distances():
     graph = fxcore.symbolic_trace(half_lost)
 
     with pytest.raises(AssertionError, match=r"off from float64 by .* in the graph, .* in eager"):
-        Equivalence()(summed, values(), graph=graph, fp64_reference=True)
+        FxEquivalence()(summed, values(), graph=graph, fp64_reference=True)
 
 
 def test_the_model_stays_in_its_own_precision():
@@ -48,6 +48,6 @@ def test_the_model_stays_in_its_own_precision():
     graph = fxcore.symbolic_trace(lambda x: x * 2)
 
     with pytest.raises(AssertionError, match="off from float64"):
-        Equivalence()(model, torch.ones(2, 4), graph=graph, fp64_reference=True)
+        FxEquivalence()(model, torch.ones(2, 4), graph=graph, fp64_reference=True)
 
     assert model.weight.dtype is torch.float32

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, follow_mode, set_mode
-from pytest_fxgraph.transform.fixture import TransformCheck
+from pytest_fxgraph.transform.fixture import FxTransform
 
 
 class Half(nn.Module):
@@ -63,8 +63,8 @@ def matrix() -> torch.Tensor:
 def test_a_lazy_model_is_compared_in_both_modes_and_stays_as_it_is(make):
     model, before = make(), torch.get_rng_state()
 
-    graph = Equivalence()(model, matrix(), modes=("eval", "train"), grads=True)
-    result = TransformCheck()(lambda graph_module: graph_module, model, matrix())
+    graph = FxEquivalence()(model, matrix(), modes=("eval", "train"), grads=True)
+    result = FxTransform()(lambda graph_module: graph_module, model, matrix())
 
     assert all(nn.parameter.is_lazy(parameter) for parameter in model.parameters())
     assert all(module.training for module in model.modules())
@@ -77,10 +77,10 @@ def test_a_lazy_model_with_a_given_graph_is_to_be_called_first():
     graph = fxcore.symbolic_trace(model)
 
     with pytest.raises(TypeError, match=r"has no shape before the first call.*call the model once before the check"):
-        Equivalence()(model, matrix(), graph=graph)
+        FxEquivalence()(model, matrix(), graph=graph)
 
     model(matrix())
-    Equivalence()(model, matrix(), graph=graph)
+    FxEquivalence()(model, matrix(), graph=graph)
 
 
 def test_a_wrong_transform_of_a_lazy_model_is_found():
@@ -92,4 +92,4 @@ def test_a_wrong_transform_of_a_lazy_model_is_found():
         return graph_module
 
     with pytest.raises(AssertionError, match="eager ran relu and the graph ran nothing"):
-        TransformCheck()(bypassed, nn.Sequential(nn.LazyLinear(8), nn.ReLU()), matrix())
+        FxTransform()(bypassed, nn.Sequential(nn.LazyLinear(8), nn.ReLU()), matrix())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.mismatch import MismatchError
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 
@@ -20,7 +20,7 @@ def wrong_graph() -> fxcore.GraphModule:
 
 
 def script_of(tmp_path, **options) -> str:
-    equivalence = Equivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
     with pytest.raises(MismatchError):
         equivalence(relu, torch.ones(2), graph=wrong_graph(), **options)
     (script,) = tmp_path.glob("*/repro.py")
@@ -48,7 +48,7 @@ def test_the_script_runs_both_in_the_modes_of_the_test(tmp_path):
 
 
 def test_a_second_mismatch_of_a_test_has_a_folder_of_its_own(tmp_path):
-    equivalence = Equivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
+    equivalence = FxEquivalence(reproduction=ReproductionFolder(tmp_path, "test_x.py::test_x"))
 
     for _ in range(2):
         with pytest.raises(MismatchError, match="to reproduce it without the tests: python "):

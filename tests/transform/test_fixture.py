@@ -17,7 +17,7 @@ from fixtures.broken_transforms import relu_bypassed
 from fixtures.equivalence_page import kind_of
 from fixtures.transform_models import ConvBnRelu, image
 from fixtures.transforms import RIGHT, TransformEntry, copy_node_by_node, drop_dead_code
-from pytest_fxgraph.transform.fixture import TransformCheck
+from pytest_fxgraph.transform.fixture import FxTransform
 
 
 def to_functional(gm: fxcore.GraphModule) -> None:
@@ -67,21 +67,21 @@ def same_weights_in_every_run():
     "transform", [to_functional, Pass(), to_graph, to_module, Noting, fxcore.Transformer, lambda gm: gm]
 )
 def test_every_kind_of_transform_is_applied(transform):
-    result = TransformCheck()(transform, ConvBnRelu(), image(), modes=("eval", "train"))
+    result = FxTransform()(transform, ConvBnRelu(), image(), modes=("eval", "train"))
 
     assert isinstance(result.after, fxcore.GraphModule)
 
 
 def test_an_interpreter_is_run_and_compared():
     with pytest.raises(AssertionError, match="eager and graph after Doubling differ"):
-        TransformCheck()(Doubling, ConvBnRelu(), image())
+        FxTransform()(Doubling, ConvBnRelu(), image())
 
 
 def test_of_a_list_the_pass_that_broke_it_is_named():
     with pytest.raises(AssertionError, match=r"graph after pass 2 \(relu_bypassed\) differ"):
-        TransformCheck()([drop_dead_code, relu_bypassed, to_functional], ConvBnRelu(), image())
+        FxTransform()([drop_dead_code, relu_bypassed, to_functional], ConvBnRelu(), image())
 
-    result = TransformCheck()([drop_dead_code, to_functional], ConvBnRelu(), image())
+    result = FxTransform()([drop_dead_code, to_functional], ConvBnRelu(), image())
     assert result.passes == ("drop_dead_code", "to_functional")
 
 
@@ -95,7 +95,7 @@ def test_of_a_list_the_pass_that_broke_it_is_named():
 )
 def test_what_is_no_transform_is_refused(transform, words):
     with pytest.raises(TypeError, match=words):
-        TransformCheck()(transform, ConvBnRelu(), image())
+        FxTransform()(transform, ConvBnRelu(), image())
 
 
 def test_a_change_of_the_model_is_allowed_where_it_is_declared():
@@ -108,16 +108,16 @@ def test_a_change_of_the_model_is_allowed_where_it_is_declared():
     weight = model.conv.weight.detach().clone()
 
     with pytest.raises(AssertionError, match=r"scaled changed the model that it was given: parameter conv\.weight"):
-        TransformCheck()(scaled, model, image())
+        FxTransform()(scaled, model, image())
     assert torch.equal(model.conv.weight, weight)
 
     # In place the weights may change; that the results change with them is still found.
     with pytest.raises(AssertionError, match="eager and graph after scaled differ"):
-        TransformCheck()(scaled, model, image(), inplace=True)
+        FxTransform()(scaled, model, image(), inplace=True)
 
 
 def test_an_idempotent_transform_passes_as_one():
-    TransformCheck()(drop_dead_code, ConvBnRelu(), image(), idempotent=True)
+    FxTransform()(drop_dead_code, ConvBnRelu(), image(), idempotent=True)
 
 
 def made(entry: TransformEntry | BrokenEntry) -> torch.nn.Module:
@@ -131,7 +131,7 @@ def test_no_right_transform_is_refused(entry):
     model = made(entry)
     state = copy.deepcopy(model.state_dict())
 
-    result = TransformCheck()(
+    result = FxTransform()(
         entry.transform, model, entry.inputs(), modes=entry.modes, grads=entry.grads, **entry.options
     )
 
@@ -146,7 +146,7 @@ def test_every_broken_transform_is_caught_by_its_check(entry):
     state = copy.deepcopy(model.state_dict())
 
     with pytest.raises(AssertionError) as caught:
-        TransformCheck()(entry.transform, model, entry.inputs(), modes=entry.modes, **entry.options)
+        FxTransform()(entry.transform, model, entry.inputs(), modes=entry.modes, **entry.options)
 
     assert re.search(entry.words, str(caught.value))
     assert entry.name in str(caught.value)
@@ -161,6 +161,6 @@ def test_a_setting_of_torch_that_a_transform_leaves_changed_is_told_and_put_back
         return gm
 
     with pytest.raises(AssertionError, match=r"sets_dtype changed .*: the default dtype \(torch.float32 -> "):
-        TransformCheck()(sets_dtype, ConvBnRelu(), image())
+        FxTransform()(sets_dtype, ConvBnRelu(), image())
 
     assert torch.get_default_dtype() is torch.float32

@@ -10,19 +10,19 @@ from torch import nn
 
 from fixtures.transform_models import Arithmetic, ConvBnRelu, image, matrix
 from fixtures.transforms import double_by_adding, fuse_conv_bn
-from pytest_fxgraph.transform.fixture import TransformCheck
+from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.result import TransformResult
 
 
 @pytest.fixture
 def fused() -> TransformResult:
     torch.manual_seed(0)
-    return TransformCheck(rtol=1e-4, atol=1e-4)(fuse_conv_bn, ConvBnRelu(), image())
+    return FxTransform(rtol=1e-4, atol=1e-4)(fuse_conv_bn, ConvBnRelu(), image())
 
 
 @pytest.fixture
 def doubled() -> TransformResult:
-    return TransformCheck()(double_by_adding, Arithmetic(), (matrix(), matrix() + 1))
+    return FxTransform()(double_by_adding, Arithmetic(), (matrix(), matrix() + 1))
 
 
 def test_true_claims_about_operators_pass(fused, doubled):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import Equivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
 from pytest_fxgraph.equivalence.state.generators import OwnGenerators
 
 
@@ -46,7 +46,7 @@ def test_both_runs_draw_the_same_numbers_and_nothing_is_left_behind(made):
 @pytest.mark.parametrize("made", DRAWS.values(), ids=DRAWS)
 def test_a_graph_that_froze_a_draw_is_told_from_the_model(made):
     with pytest.raises(AssertionError, match="the generator generator drew otherwise in the graph than in eager"):
-        Equivalence()(Drawing(*made()), torch.ones(2))
+        FxEquivalence()(Drawing(*made()), torch.ones(2))
 
 
 @pytest.mark.parametrize("made", DRAWS.values(), ids=DRAWS)
@@ -75,7 +75,7 @@ def test_a_draw_that_the_graph_repeats_agrees():
 
     model = Noisy()
 
-    Equivalence()(model, torch.ones(2), samples=2, modes=("eval", "train"))
+    FxEquivalence()(model, torch.ones(2), samples=2, modes=("eval", "train"))
 
     assert torch.equal(model.generator.get_state(), torch.Generator().manual_seed(3).get_state())
 

@@ -13,7 +13,7 @@ import fxcore
 from fixtures.lowered import EdgeOpOverloadPacket, edge_graph, with_delegate
 from pytest_fxgraph.capture.subjects import to_graph_with_operators
 from pytest_fxgraph.operator_patterns import TargetError
-from pytest_fxgraph.ops import OpsQuery
+from pytest_fxgraph.operator_queries import OpsQuery
 
 
 class Small(nn.Module):

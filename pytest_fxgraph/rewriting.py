@@ -114,43 +114,55 @@ class RewriteResult:
         return all(accepts(match, self._before.graph, self._matcher.pattern) for accepts in self._filters)
 
 
-def rewrite(
-    gm: Any,
-    pattern: Any,
-    replacement: Any = None,
-    match_filters: list[MatchFilter] | None = None,
-    ignore_literals: bool = False,
-    replacement_callback: Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], fxcore.Graph] | None = None,
-    node_name_match: str = "",
-    *,
-    match_modules: str = "path",
-    capture_literals: bool = False,
-    bind_arguments: bool = False,
-    adapt: Adapter | None = None,
-) -> RewriteResult:
-    """Replace a pattern in a graph; the options are those of fxcore's `replace_pattern_with_filters`.
+class FxRewrite:
+    """Replaces a pattern in a graph: the fixture `fx_rewrite`."""
 
-    An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places that
-    matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what is no
-    subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
-    """
-    graph_module = to_graph_module(gm, adapt)
-    # Traced once, so that explain() explains the pattern that was searched for.
-    sought = pattern if isinstance(pattern, fxcore.Graph) else to_graph_module(pattern, adapt)
-    before = fxcore.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
-    matched = replace_pattern_with_filters(
-        graph_module,
-        sought,
-        replacement,
-        match_filters,
-        ignore_literals,
-        replacement_callback,
-        node_name_match,
-        match_modules=match_modules,
-        capture_literals=capture_literals,
-        bind_arguments=bind_arguments,
-    )
-    matcher = SubgraphMatcher(
-        graph_of(sought), ignore_literals=ignore_literals, match_modules=match_modules, bind_arguments=bind_arguments
-    )
-    return RewriteResult(graph_module, matched, before, sought, matcher, tuple(match_filters or ()), node_name_match)
+    def __init__(self, adapt: Adapter | None = None) -> None:
+        """Take the user's hook that makes a subject a graph."""
+        self._adapt = adapt
+
+    def __call__(
+        self,
+        gm: Any,
+        pattern: Any,
+        replacement: Any = None,
+        match_filters: list[MatchFilter] | None = None,
+        ignore_literals: bool = False,
+        replacement_callback: Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], fxcore.Graph] | None = None,
+        node_name_match: str = "",
+        *,
+        match_modules: str = "path",
+        capture_literals: bool = False,
+        bind_arguments: bool = False,
+    ) -> RewriteResult:
+        """Replace a pattern in a graph; the options are those of fxcore's `replace_pattern_with_filters`.
+
+        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places that
+        matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what is no
+        subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
+        """
+        graph_module = to_graph_module(gm, self._adapt)
+        # Traced once, so that explain() explains the pattern that was searched for.
+        sought = pattern if isinstance(pattern, fxcore.Graph) else to_graph_module(pattern, self._adapt)
+        before = fxcore.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+        matched = replace_pattern_with_filters(
+            graph_module,
+            sought,
+            replacement,
+            match_filters,
+            ignore_literals,
+            replacement_callback,
+            node_name_match,
+            match_modules=match_modules,
+            capture_literals=capture_literals,
+            bind_arguments=bind_arguments,
+        )
+        matcher = SubgraphMatcher(
+            graph_of(sought),
+            ignore_literals=ignore_literals,
+            match_modules=match_modules,
+            bind_arguments=bind_arguments,
+        )
+        return RewriteResult(
+            graph_module, matched, before, sought, matcher, tuple(match_filters or ()), node_name_match
+        )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from pytest_fxgraph.capture.subjects import Adapter, to_graph_with_operators
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -17,6 +18,22 @@ from pytest_fxgraph.operator_patterns import (
 )
 
 _SHOWN = 12
+
+
+class FxOps:
+    """Asks for the operators that a graph calls: the fixture `fx_ops`."""
+
+    def __init__(self, adapt: Adapter | None = None, own_name: OwnName | None = None) -> None:
+        """Take the user's hooks: what makes a subject a graph, and what names functions."""
+        self._adapt, self._own_name = adapt, own_name
+
+    def __call__(self, subject: Any, *, recursive: bool = True) -> OpsQuery:
+        """Return the questions that can be asked of a subject's graph, and with `recursive` of the graphs in it.
+
+        Raises SubjectError (a TypeError) for what is no subject, and CaptureError if tracing it fails.
+        """
+        graph = to_graph_with_operators(subject, self._adapt)
+        return OpsQuery(graph, recursive=recursive, own_name=self._own_name)
 
 
 class OpsQuery:

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
+from pytest_fxgraph import rewrite
 from pytest_fxgraph.capture.tracing import trace
-from pytest_fxgraph.rewrite import rewrite
 
 
 class Block(nn.Module):
