@@ -137,9 +137,9 @@ class FxRewrite:
     ) -> RewriteResult:
         """Replace a pattern in a graph; the options are those of fxcore's `replace_pattern_with_filters`.
 
-        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places that
-        matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what is no
-        subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
+        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places
+        that matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what
+        is no subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
         """
         graph_module = to_graph_module(gm, self._adapt)
         # Traced once, so that explain() explains the pattern that was searched for.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import unittest
 
 import pytest
@@ -7,7 +8,16 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph import assert_equivalent, assert_graph_equal, assert_graph_matches_golden, assert_ops, diff_graphs
+from pytest_fxgraph import (
+    assert_equivalent,
+    assert_graph_equal,
+    assert_graph_matches_golden,
+    assert_ops,
+    check_transform,
+    diff_graphs,
+    ops,
+    rewrite,
+)
 from pytest_fxgraph.errors import (
     GateError,
     GoldenFormatError,
@@ -171,3 +181,99 @@ def test_operators_are_asked_for_without_a_fixture():
         assert_ops(model, absent=[torch.relu])
     with pytest.raises(GateError, match="assert_ops was asked nothing"):
         assert_ops(model)
+
+
+def test_a_mismatch_is_told_in_full_in_the_exception(tmp_path):
+    path = tmp_path / "net.yaml"
+    assert_graph_matches_golden(Net(), path, update=True)
+
+    with pytest.raises(AssertionError) as caught:
+        assert_graph_matches_golden(Net(torch.sigmoid), path)
+
+    words = str(caught.value)
+    assert words.splitlines()[0].endswith("net.yaml does not match: sigmoid: torch.relu -> torch.sigmoid")
+    assert "run the test once with FXGRAPH_UPDATE=1, or call with update=True" in words
+    assert "does not match at level structure" in words
+
+
+def test_the_advice_of_a_missing_golden_works(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "net.yaml"
+    with pytest.raises(GoldenMissingError, match=r"there is no golden .*net\.yaml; if the graph is right") as caught:
+        assert_graph_matches_golden(Net(), path)
+    assert "net.yaml would be" in str(caught.value)
+
+    monkeypatch.setenv("FXGRAPH_UPDATE", "1")
+    assert_graph_matches_golden(Net(), path)
+
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    monkeypatch.delenv("FXGRAPH_UPDATE")
+    assert_graph_matches_golden(Net(), path)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("value", ["0", "yes", "true", " 1"])
+def test_another_value_of_the_variable_is_an_error_and_writes_nothing(value, tmp_path, monkeypatch):
+    monkeypatch.setenv("FXGRAPH_UPDATE", value)
+
+    with pytest.raises(GateError, match=f"FXGRAPH_UPDATE='{value}' is neither 1 nor empty"):
+        assert_graph_matches_golden(Net(), tmp_path / "net.yaml")
+
+    assert not any(tmp_path.iterdir())
+
+
+def test_several_goldens_lie_beside_one_path_by_name(tmp_path):
+    path = tmp_path / "net.yaml"
+
+    assert_graph_matches_golden(Net(), path, name="relu", update=True)
+    assert_graph_matches_golden(Net(torch.sigmoid), path, name="a/b", update=True)
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["net.a%2Fb.yaml", "net.relu.yaml"]
+    assert_graph_matches_golden(Net(), path, name="relu")
+
+
+def test_a_variant_for_the_running_torch_takes_the_goldens_place(tmp_path):
+    path, minor = tmp_path / "net.yaml", ".".join(torch.__version__.split(".")[:2])
+    assert_graph_matches_golden(Net(torch.sigmoid), path, update=True)
+    assert_graph_matches_golden(Net(), tmp_path / f"net@torch-{minor}.yaml", update=True)
+
+    assert_graph_matches_golden(Net(), path)
+
+
+def test_options_of_the_fixture_are_those_of_the_function(tmp_path):
+    from pytest_fxgraph import FxGolden
+
+    of_fixture = set(inspect.signature(FxGolden.__call__).parameters) - {"self"}
+
+    assert of_fixture <= set(inspect.signature(assert_graph_matches_golden).parameters)
+
+
+def test_example_inputs_constants_normalization_and_code_do_what_they_do_in_the_fixture(tmp_path):
+    path = tmp_path / "net.yaml"
+    assert_graph_matches_golden(Net(), path, update=True, example_inputs=torch.ones(2, 4), code="exact")
+    assert "float32[2, 3]" in path.read_text()
+    assert "code:" not in path.read_text()
+    with pytest.raises(AssertionError, match=r"float32\[2, 3\]"):
+        assert_graph_matches_golden(Net(), path, example_inputs=torch.ones(5, 4))
+
+    other = tmp_path / "other.yaml"
+    assert_graph_matches_golden(lambda x: x.relu() * 0.1, other, update=True)
+    assert_graph_matches_golden(lambda x: torch.relu(x) * 0.1, other, normalize=True)
+    assert_graph_matches_golden(lambda x: 0.1 * x.relu(), other, commutative=True)
+    assert_graph_matches_golden(lambda x: x.relu() * 0.10000000000000002, other, constants="close")
+    with pytest.raises(AssertionError):
+        assert_graph_matches_golden(lambda x: x.relu() * 0.10000000000000002, other)
+
+
+def test_the_fixtures_are_there_as_functions():
+    def swap(gm):
+        for node in gm.graph.nodes:
+            if node.target is torch.relu:
+                node.target = torch.sigmoid
+        gm.recompile()
+
+    assert ops(Net()).count(torch.relu) == 1
+    assert len(rewrite(fxcore.symbolic_trace(Net()), lambda x: torch.relu(x), lambda x: x).matched) == 1
+    with pytest.raises(AssertionError, match="eager and graph after swap differ"):
+        check_transform(swap, Net(), torch.ones(2, 4))
+    assert [*inspect.signature(check_transform).parameters][:3] == ["transform", "model", "inputs"]
+    assert check_transform.__name__ == "check_transform"

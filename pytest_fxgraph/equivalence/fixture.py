@@ -11,6 +11,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_model
+from pytest_fxgraph.choices import Mode
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
@@ -83,7 +84,7 @@ class FxEquivalence(CheckDefaults):
         rtol: float | None = None,
         atol: float | None = None,
         grads: bool = False,
-        modes: Sequence[str] = ("eval",),
+        modes: Mode | Sequence[Mode] = ("eval",),
         samples: int = 1,
         seed: int | None = None,
         fp64_reference: bool = False,

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from pytest_fxgraph.choices import CodeForm, ConstantForm, Level
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.golden.comparison import GoldenComparison
@@ -71,14 +72,14 @@ class FxGolden(GoldenExpectation):
         self,
         *,
         name: str | None = None,
-        level: str | None = None,
+        level: Level | None = None,
         example_inputs: object = None,
         example_kwargs: Mapping[str, Any] | None = None,
-        constants: str | None = None,
+        constants: ConstantForm | None = None,
         commutative: bool | None = None,
         normalize: bool | None = None,
         meta: Sequence[str] = (),
-        code: str | None = None,
+        code: CodeForm | None = None,
     ) -> GoldenExpectation:
         """Return what to compare with, with options that hold for this comparison.
 
@@ -99,14 +100,14 @@ class FxGolden(GoldenExpectation):
         subject: object,
         *,
         name: str | None = None,
-        level: str | None = None,
+        level: Level | None = None,
         example_inputs: object = None,
         example_kwargs: Mapping[str, Any] | None = None,
-        constants: str | None = None,
+        constants: ConstantForm | None = None,
         commutative: bool | None = None,
         normalize: bool | None = None,
         meta: Sequence[str] = (),
-        code: str | None = None,
+        code: CodeForm | None = None,
     ) -> bool:
         """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
 

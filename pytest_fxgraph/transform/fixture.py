@@ -12,6 +12,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace
+from pytest_fxgraph.choices import Mode
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
@@ -120,7 +121,7 @@ class FxTransform(CheckDefaults):
         rtol: float | None = None,
         atol: float | None = None,
         grads: bool = False,
-        modes: Sequence[str] = ("eval",),
+        modes: Mode | Sequence[Mode] = ("eval",),
         samples: int = 1,
         seed: int | None = None,
         inplace: bool = False,
