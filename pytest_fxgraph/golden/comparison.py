@@ -215,10 +215,12 @@ class GoldenComparison:
     def _on_mismatch(
         self, outcome: Outcome, difference: Difference, expected: GraphDocument, obtained: GraphDocument
     ) -> Exception:
+        from pytest_fxgraph.report.change_data import change_data
         from pytest_fxgraph.report.clusters import cluster_key
         from pytest_fxgraph.report.text import full_section, headline, short_lines
 
-        outcome = replace(outcome, cluster=cluster_key(difference, outcome.golden))
+        cluster = cluster_key(difference, outcome.golden)
+        outcome = replace(outcome, cluster=cluster, changes=change_data(difference, cluster))
         command = accepting_command(self._item)
         lines = tuple(short_lines(difference, golden=outcome.golden, command=command))
         section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)

@@ -29,6 +29,7 @@ class Outcome:
     update: str = "none"  # one of UPDATES: why new_text is there
     received: str | None = None  # what is to be kept beside the golden for `fxgraph accept`, if the test fails
     cluster: str = ""  # of a mismatch: the key that all goldens share which differ in the same way
+    changes: tuple[Mapping[str, Any], ...] = ()  # of a mismatch: each difference as data, see `change_data`
     graph_digest: str | None = None  # of a missing or new golden: what an unused one may share with it
     variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"
 
@@ -45,11 +46,12 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as values that JSON and pytest-xdist can send."""
-        return {**asdict(self), "lines": list(self.lines)}
+        return {**asdict(self), "lines": list(self.lines), "changes": [dict(change) for change in self.changes]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
         """Read what `to_dict` returned; fields that this release does not know are left out."""
         known = {field.name for field in fields(cls)}
         values = {key: value for key, value in data.items() if key in known}
-        return cls(**{**values, "lines": tuple(data.get("lines", ()))})
+        lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes")}
+        return cls(**{**values, **lists})
