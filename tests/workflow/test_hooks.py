@@ -203,7 +203,8 @@ def test_operators(fx_ops):
     assert fx_ops(Net(), recursive=False).count("torch.relu") == 0
 
 def test_transform(fx_transform):
-    result = fx_transform(lambda gm: gm, Net(), torch.ones(2, 4))
+    torch.manual_seed(0)  # other weights may give nothing but zeros
+    result = fx_transform(lambda gm: gm, Net(), torch.randn(64, 4))
     result.assert_ops(unchanged="acme.*")
 """
 
