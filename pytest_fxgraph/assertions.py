@@ -37,6 +37,7 @@ from pytest_fxgraph.rewriting import FxRewrite
 from pytest_fxgraph.transform.fixture import FxTransform
 
 UPDATE_VARIABLE = "FXGRAPH_UPDATE"
+_REMEDY = f"if the graph is right, run the test once with {UPDATE_VARIABLE}=1, or call with update=True"
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -136,20 +137,8 @@ def assert_graph_matches_golden(
     document = with_code(document, graphs)
     complete = document if level == "exact" or code == "always" else without_code(document)
     store = GoldenStore(place.parent)
-    remedy = "if the graph is right, run the test once with FXGRAPH_UPDATE=1, or call with update=True"
-    try:
-        expected = decode(store.read(place.name), str(place))
-    except GoldenMissingError:
-        if not is_update:
-            section = summary_section(document, golden=str(place))
-            raise GoldenMissingError(
-                f"there is no golden {printable_line(str(place))}; {remedy}\n\n{section}"
-            ) from None
-        written = replace(complete, keeps_traced_names=level == "exact")
-    except GoldenFormatError as error:
-        # A golden of a newer release is left to that release.
-        if not is_update or isinstance(error, GoldenVersionError):
-            raise
+    expected = _golden_at(place, store, document, is_update)
+    if expected is None:
         written = replace(complete, keeps_traced_names=level == "exact")
     else:
         difference = compare_documents(
@@ -160,10 +149,25 @@ def assert_graph_matches_golden(
         if not is_update:
             lines = short_lines(difference, golden=str(place))
             section = full_section(difference, expected, document, golden=str(place))
-            raise AssertionError("\n".join([*lines, f"  {remedy}", "", section]))
+            raise AssertionError("\n".join([*lines, f"  {_REMEDY}", "", section]))
         written = document_after(expected, complete, graphs, level)
     store.write(place.name, encode(written))
     print(f"wrote {printable_line(str(place))}")
+
+
+def _golden_at(place: Path, store: GoldenStore, obtained: GraphDocument, is_update: bool) -> GraphDocument | None:
+    """Read a golden; None where an update is to write a new one. A golden of a newer release is left to that release."""
+    try:
+        return decode(store.read(place.name), str(place))
+    except GoldenMissingError:
+        if is_update:
+            return None
+        section = summary_section(obtained, golden=str(place))
+    except GoldenFormatError as error:
+        if not is_update or isinstance(error, GoldenVersionError):
+            raise
+        return None
+    raise GoldenMissingError(f"there is no golden {printable_line(str(place))}; {_REMEDY}\n\n{section}")
 
 
 def _place_of(path: Path, name: str | None) -> Path:

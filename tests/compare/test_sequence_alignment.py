@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
@@ -18,7 +18,8 @@ def longest_by_table(expected: list[int], obtained: list[int]) -> int:
     return rows[-1][-1]
 
 
-@settings(max_examples=50)
+# On a machine with other work, drawing may be slow, which is no fault of the test.
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(numbers, numbers)
 def test_pairs_are_equal_in_order_and_as_many_as_possible(expected, obtained):
     found = common_subsequence(expected, obtained)
