@@ -156,7 +156,7 @@ def assert_graph_matches_golden(
 
 
 def _golden_at(place: Path, store: GoldenStore, obtained: GraphDocument, is_update: bool) -> GraphDocument | None:
-    """Read a golden; None where an update is to write a new one. A golden of a newer release is left to that release."""
+    """Read a golden; None where an update is to write a new one, which it does not in place of a newer release's."""
     try:
         return decode(store.read(place.name), str(place))
     except GoldenMissingError:
