@@ -142,7 +142,8 @@ def pytest_runtest_makereport(
         report.sections += _section_of(error)
         if report.failed:
             mark_missing(attempt, error, report)
-            summarize_failure(report, error, attempt.outcomes)
+            if item.config.getoption("tbstyle") != "line":  # there, this line is all that pytest shows of a failure
+                summarize_failure(report, error, attempt.outcomes)
     attempt.sections.clear()
     if report.when == "teardown":
         attach_outcomes(attempt.outcomes, report)
