@@ -290,7 +290,8 @@ def test_model_reports(name):
         report = reports.ModelReport(
             module,
             [  # a list, where torch asks for a set: its order would differ from run to run
-                detectors.PerChannelDetector(),
+                # The default is the engine at the time of the import, which is not the same for both libraries.
+                detectors.PerChannelDetector(torch.backends.quantized.engine),
                 detectors.DynamicStaticDetector(),
                 detectors.InputWeightEqualizationDetector(0.5),
                 detectors.OutlierDetector(reference_percentile=0.9),
