@@ -50,6 +50,9 @@ def _one_engine(monkeypatch):
     torch.backends.quantized.engine = engine
 
 
+SAMPLE = ("linears", "functions", "joins", "embeddings", "structures")  # of the models, in every run
+
+
 def plain(value):
     """Return a value in a form that can be compared: numbers in full, objects as their text without addresses."""
     if isinstance(value, torch.Tensor):
@@ -98,7 +101,9 @@ def same_in_both(program):
     assert pprint.pformat(obtained, width=200).splitlines() == pprint.pformat(expected, width=200).splitlines()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SAMPLE else [pytest.mark.long]) for name in MODELS]
+)
 def test_static_quantization(name):
     def program(load):
         module, inputs = prepared(load, name)
