@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.command.output import FAILED, SAME, print_lines
+from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.document.decoding import decode, format_of
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import FORMAT
@@ -23,8 +24,9 @@ from pytest_fxgraph.golden.files import (
     received_path,
     write_received,
 )
+from pytest_fxgraph.golden.layout import GoldenLayout
 from pytest_fxgraph.golden.store import GoldenStore
-from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.printable import printable, printable_line
 
 
 def add_upgrade(commands: Any) -> None:
@@ -40,25 +42,34 @@ def add_upgrade(commands: Any) -> None:
         metavar="PATH",
         nargs="*",
         type=Path,
-        default=[Path("golden")],
-        help="goldens, or folders of them; default: golden",
+        default=[],
+        help="goldens, or folders of them; default: all of the project",
     )
+    add_golden_dir(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     status = SAME
-    for path in options.paths:
+    for path in options.paths or _places_of_project(golden_layout_here(options.golden_dir)):
         try:
             goldens = list(_goldens_at(path))
         except GateError as error:
             goldens, status = [], _refused(error)
         for golden in goldens:
             try:
-                print_lines(f"upgraded {upgraded.as_posix()}" for upgraded in upgrade(golden))
+                print_lines(f"upgraded {printable_line(upgraded.as_posix())}" for upgraded in upgrade(golden))
             except GateError as error:
                 status = _refused(error)
     return status
+
+
+def _places_of_project(layout: GoldenLayout) -> list[Path]:
+    """Return the golden folder, or each golden where they lie beside their tests."""
+    if not layout.is_beside:
+        return [layout.root]
+    found = (layout.root / path for path in layout.goldens() if not is_received(path))
+    return [golden for golden in found if golden.is_file() and begins_like_a_golden(golden)]
 
 
 def _refused(error: GateError) -> int:

@@ -50,6 +50,26 @@ def test_what_has_todays_format_and_what_is_no_golden_stays_byte_for_byte(capsys
     assert {path: path.read_text() for path in contents} == contents
 
 
+def test_all_goldens_of_the_project_are_found_from_a_folder_below(capsys, here, monkeypatch):
+    Path("pytest.ini").write_text("[pytest]\n")
+    golden = here / write("test_net/test_a.yaml", FORMAT_1)
+    Path("src").mkdir()
+    monkeypatch.chdir("src")
+
+    assert run(capsys) == (0, ["upgraded ../golden/test_net/test_a.yaml"], "")
+    assert golden.read_text() == TODAY
+
+
+def test_goldens_beside_their_tests_are_found(capsys, here):
+    Path("pytest.ini").write_text("[pytest]\nfx_golden_dir = beside\n")
+    golden = Path("pkg/golden/test_net/test_a.yaml")
+    golden.parent.mkdir(parents=True)
+    golden.write_text(FORMAT_1)
+
+    assert run(capsys) == (0, [f"upgraded {golden}"], "")
+    assert golden.read_text() == TODAY
+
+
 def test_paths_say_what_is_upgraded(capsys):
     first, second, third = (write(f"{name}/test.yaml", FORMAT_1) for name in "abc")
 
