@@ -108,7 +108,7 @@ class EquivalenceCheck:
         outputs = expected.output, obtained.output
         if mismatches and self.fp64_reference:
             mismatches = filter_by_reference(mismatches, model, settings, *outputs)
-        if mismatches:
+        elif mismatches:
             rule = self.comparison.rule
             mismatches = without_rounding_of_large_values(mismatches, model, settings, *outputs, rule)
         if mismatches:
