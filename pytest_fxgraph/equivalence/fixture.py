@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -13,7 +14,7 @@ from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_model
 from pytest_fxgraph.choices import Mode
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
-from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
@@ -24,6 +25,18 @@ from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 
 Trace = Callable[[Any], fxcore.GraphModule]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What one call asks of a comparison; None follows what holds for the test."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    grads: bool = False
+    samples: int = 1
+    seed: int | None = None
+    fp64_reference: bool = False
 
 
 class CheckDefaults:
@@ -47,22 +60,17 @@ class CheckDefaults:
         self._reproduction = reproduction
         self._buffer_pool = buffer_pool or BufferPool()
 
-    def _new_check(
-        self,
-        inputs: Any,
-        kwargs: Mapping[str, Any] | None,
-        rtol: float | None,
-        atol: float | None,
-        grads: bool,
-        samples: int,
-        seed: int | None,
-        fp64_reference: bool,
-    ) -> EquivalenceCheck:
-        rule = ToleranceRule(self._rtol if rtol is None else rtol, self._atol if atol is None else atol)
-        comparison = OutputComparison(rule, grads, self._compare_outputs)
-        seed = self._seed if seed is None else seed
+    def _new_check(self, arguments: Arguments, options: CheckOptions) -> EquivalenceCheck:
+        rtol = self._rtol if options.rtol is None else options.rtol
+        atol = self._atol if options.atol is None else options.atol
         return EquivalenceCheck(
-            arguments_of(inputs, kwargs), comparison, samples, seed, grads, "graph", fp64_reference, self._reproduction
+            arguments,
+            OutputComparison(ToleranceRule(rtol, atol), options.grads, self._compare_outputs),
+            samples=options.samples,
+            seed=self._seed if options.seed is None else options.seed,
+            grads=options.grads,
+            fp64_reference=options.fp64_reference,
+            reproduction=self._reproduction,
         )
 
 
@@ -97,7 +105,8 @@ class FxEquivalence(CheckDefaults):
         fails, InputsError (a TypeError) or ValueError for wrong options.
         """
         __tracebackhide__ = True
-        check = self._new_check(inputs, kwargs, rtol, atol, grads, samples, seed, fp64_reference)
+        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
+        check = self._new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         given = to_graph_module(graph, self._adapt) if graph is not None else None
         checked: list[fxcore.GraphModule] = []

@@ -16,7 +16,8 @@ from pytest_fxgraph.choices import Mode
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
-from pytest_fxgraph.equivalence.fixture import CheckDefaults
+from pytest_fxgraph.equivalence.fixture import CheckDefaults, CheckOptions
+from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.state.guard import StateGuard
@@ -141,7 +142,8 @@ class FxTransform(CheckDefaults):
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        check = self._new_check(inputs, kwargs, rtol, atol, grads, samples, seed, fp64_reference)
+        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
+        check = self._new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
         results: list[TransformResult] = []
