@@ -1,0 +1,1 @@
+"""How many real models can be traced, by which means, and what stops the others."""

@@ -1,0 +1,174 @@
+"""Turn results into the tables of docs/reach.md: `python -m benchmarks.reach.table RESULTS.jsonl [docs/reach.md]`."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reach.ways import WAYS
+
+Data = dict[str, Any]
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+SMALL_PACKAGE = 6  # packages with fewer models share a line
+
+
+def main() -> None:
+    """Print the tables, or write them between the marks of a page."""
+    results = read(Path(sys.argv[1]))
+    text = "\n".join([by_package(results), speed(results), wrong(results), causes(results), failures(results)])
+    if len(sys.argv) < 3:
+        print(text)
+        return
+    page = Path(sys.argv[2])
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def read(file: Path) -> list[Data]:
+    """Read results; of a model measured twice, the later line counts for the ways that it holds."""
+    found: dict[str, Data] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        new = json.loads(line)
+        old = found.get(new["model"], {})
+        merged = {**old, **new}
+        for key in ("ways", "train_ways"):
+            if key in old or key in new:
+                merged[key] = {**old.get(key, {}), **new.get(key, {})}
+        found[new["model"]] = merged
+    return [found[name] for name in sorted(found)]
+
+
+def verdict(result: Data | None) -> str:
+    """Sort a capture: right, refused on another size, wrong without an error, failed, not measured."""
+    if result is None or result["status"] == "not there":
+        return "not measured"
+    if result["status"] != "captured":
+        return "failed"
+    outcomes = {name: result.get(name) for name in ("example", "fresh", "second")}
+    if any(found is not None and str(found).startswith("raises") for found in (outcomes["example"], outcomes["fresh"])):
+        return "failed"
+    if any(found is not None and not str(found).startswith("raises") for found in outcomes.values()):
+        return "wrong"
+    return "right" if outcomes["second"] is None else "one size"
+
+
+def way_of(result: Data, way: str, part: str = "ways") -> Data | None:
+    """Return what was found of a model in one way."""
+    found: Data | None = result.get(part, {}).get(way)
+    return found
+
+
+def is_graph(result: Data | None) -> bool:
+    """Tell whether a graph gives the model's results on the example and on fresh inputs of its size."""
+    return verdict(result) in ("right", "one size")
+
+
+def line(cells: Iterable[object]) -> str:
+    """Write a row of a table."""
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def table(head: list[str], rows: Iterable[Iterable[object]]) -> str:
+    """Write a table of markdown."""
+    return "\n".join([line(head), line(["---"] * len(head)), *(line(row) for row in rows), ""])
+
+
+def measured_ways(results: list[Data]) -> list[str]:
+    """Return the ways that were measured, in the order of the tables' columns."""
+    return [way for way in WAYS if any(way_of(result, way) for result in results)]
+
+
+def by_package(results: list[Data]) -> str:
+    """Count, for each package and way, the models whose graph computes what the model does."""
+    groups: dict[str, list[Data]] = defaultdict(list)
+    for result in results:
+        groups[result["model"].partition("/")[0]].append(result)
+    small = [name for name, members in groups.items() if len(members) < SMALL_PACKAGE]
+    rest = [member for name in small for member in groups.pop(name)]
+    ways = measured_ways(results)
+    rows = [row_of(name, members, ways) for name, members in sorted(groups.items(), key=lambda item: -len(item[1]))]
+    rows += [row_of(f"{len(small)} more packages", rest, ways)] if rest else []
+    rows.append(row_of("**all**", results, ways))
+    return "### Models with a right graph\n\n" + table(["package", "models", *(WAYS[way].title for way in ways)], rows)
+
+
+def row_of(name: str, members: list[Data], ways: list[str]) -> list[object]:
+    """Count the right graphs of one group of models."""
+    return [name, len(members), *(count_text([way_of(member, way) for member in members]) for way in ways)]
+
+
+def count_text(found: list[Data | None]) -> str:
+    """Say how many of some results are right, and how many are wrong without an error."""
+    if all(verdict(result) == "not measured" for result in found):
+        return "not there"
+    right = sum(is_graph(result) for result in found)
+    wrong_ones = sum(verdict(result) == "wrong" for result in found)
+    return f"{right}" + (f" ({wrong_ones} wrong)" if wrong_ones else "")
+
+
+def speed(results: list[Data]) -> str:
+    """Compare the seconds of the ways, each less one eager run of the model, on the models that both capture."""
+    rows = []
+    for way in measured_ways(results):
+        captured = [found for result in results if (found := way_of(result, way)) and found["status"] == "captured"]
+        if captured:
+            seconds, nodes = ([found[key] for found in captured] for key in ("seconds", "nodes"))
+            guards = [found["guards"] for found in captured]
+            median: Callable[[list[float]], float] = statistics.median
+            rows.append([WAYS[way].title, len(captured), f"{median(nodes):.0f}", sum(guards), f"{median(seconds):.3f}"])
+    return "### Size and time\n\n" + table(["way", "captured", "nodes, median", "guards", "seconds, median"], rows)
+
+
+def wrong(results: list[Data]) -> str:
+    """List the graphs that differ from the model without an error."""
+    rows = [
+        [result["model"], WAYS[way].title, name, found[name]]
+        for result in results
+        for way in measured_ways(results)
+        if (found := way_of(result, way)) and verdict(found) == "wrong"
+        for name in ("example", "fresh", "second")
+        if found.get(name) and not str(found[name]).startswith("raises")
+    ]
+    return "### Wrong without an error\n\n" + table(["model", "way", "inputs", "difference"], rows)
+
+
+def cause_text(found: Data) -> str:
+    """Name the cause of a failure; a graph that cannot be run has none of its own."""
+    return str(found.get("cause") or "the graph raises")
+
+
+def causes(results: list[Data]) -> str:
+    """Count the causes of failure for each way, the most frequent of any way first."""
+    ways = measured_ways(results)
+    counts = {
+        way: Counter(
+            cause_text(found) for result in results if (found := way_of(result, way)) and verdict(found) == "failed"
+        )
+        for way in ways
+    }
+    total: Counter[str] = sum(counts.values(), Counter())
+    rows = [[cause, *(counts[way][cause] or "" for way in ways)] for cause, _ in total.most_common()]
+    return "### Causes of failure\n\n" + table(["cause", *(WAYS[way].title for way in ways)], rows)
+
+
+def failures(results: list[Data]) -> str:
+    """List every failure of fxcore with examples, or of plain tracing where that is all there is."""
+    way = next((way for way in ("examples", "plain") if way in measured_ways(results)), None)
+    way = "plain" if all(verdict(way_of(result, "examples")) == "not measured" for result in results) else way
+    rows = [
+        [result["model"], cause_text(found), f"`{found.get('place', '')}`".replace("|", "\\|")]
+        for result in results
+        if way and (found := way_of(result, way)) and verdict(found) == "failed"
+    ]
+    title = WAYS[way].title if way else "nothing"
+    head = f"### Every failure of {title}\n\n<details><summary>{len(rows)} models</summary>\n\n"
+    return head + table(["model", "cause", "place"], rows) + "\n</details>\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""The process that measures the models of one package."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from multiprocessing.connection import Connection
+from typing import Any
+
+from benchmarks.reach.outcome import OutOfTimeError, error_of, facts_of, outcome_of
+from fixtures.reach.model import ReachModel
+
+Data = dict[str, Any]
+
+
+def work(results: Connection, models: list[ReachModel], task: Data) -> None:
+    """Send `{"start": name}` before each model, and what was found of it after."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):  # packages print while they are imported
+        os.dup2(nowhere, descriptor)
+    warnings.simplefilter("ignore")
+    for model in models:
+        results.send({"start": str(model)})
+        results.send({"model": str(model), **measured(model, task["ways"], task["limit"], train=task["train"])})
+    results.close()
+
+
+def measured(model: ReachModel, ways: list[str], limit: float, *, train: bool) -> Data:
+    """Measure one model in the given ways."""
+    try:
+        found = facts_of(model, limit)
+    except ImportError as error:
+        return {"status": "missing", "message": f"{type(error).__name__}: {error}"[:300]}
+    except (Exception, OutOfTimeError) as error:
+        return {"status": "broken", **error_of(error)}
+    found["ways"] = {way: outcome_of(model, way, limit) for way in ways}
+    if train and found["train"] is None:
+        found["train_ways"] = {way: outcome_of(model, way, limit, train=True) for way in ways}
+    return {"status": "runs", **found}
