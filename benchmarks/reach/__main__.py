@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help="packages, or models such as timm/resnet18; all by default")
     parser.add_argument("--ways", default="torch_fx,plain,examples", help=f"of {','.join(WAYS)}, or none")
     parser.add_argument("--train", action="store_true", help="capture the models that run in train mode there, too")
+    parser.add_argument("--brief", action="store_true", help="capture only: run nothing and compare nothing")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one model in one way (default 120)")
     parser.add_argument("--out", type=Path, default=Path("reach-results.jsonl"), help="results; appended to")
     parser.add_argument("--again", action="store_true", help="also measure models that the results hold already")
@@ -31,13 +32,14 @@ def main() -> None:
     if unknown := set(ways) - set(WAYS):
         parser.error(f"there is no way {', '.join(sorted(unknown))}; choose from {', '.join(WAYS)}")
     known = set() if options.again or not options.out.exists() else names_in(options.out)
+    task = {"ways": ways, "limit": options.limit, "train": options.train, "brief": options.brief}
     by_package: dict[str, list[ReachModel]] = {}
     for model in models_named(options.models):
         if str(model) not in known:
             by_package.setdefault(model.package, []).append(model)
     with options.out.open("a", encoding="utf-8") as file:
         for members in by_package.values():
-            for found in results_of(members, {"ways": ways, "limit": options.limit, "train": options.train}):
+            for found in results_of(members, task):
                 file.write(json.dumps(found) + "\n")
                 file.flush()
                 print(summary_of(found), flush=True)
@@ -86,13 +88,19 @@ def summary_of(found: Data) -> str:
     if found["status"] != "runs":
         words.append(f"{found.get('error', '')} {found.get('message', '')} {found.get('place', '')}"[:600])
         return " ".join(words)
-    words.append(f"build {found['build_s']}s eager {found['eager_s']}s {found['parameters']:,}")
-    words += [f"{key}={found[key]}" for key in ("repeatable", "stateful", "second", "train") if found[key]]
-    words += ["random"] if found["random"] else []
+    if "build_s" in found:
+        words += facts_in_words(found)
     for way, result in found["ways"].items():
         words.append(f"| {way}: {result['status']} {result.get('cause', '')}".rstrip())
         words += [f"{key}: {result[key]}" for key in ("example", "fresh", "second") if result.get(key)]
     return " ".join(words)
+
+
+def facts_in_words(found: Data) -> list[str]:
+    """Say what was found of a model before it was captured."""
+    words = [f"build {found['build_s']}s eager {found['eager_s']}s {found['parameters']:,}"]
+    words += [f"{key}={found[key]}" for key in ("repeatable", "stateful", "second", "train") if found[key]]
+    return words + (["random"] if found["random"] else [])
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ PASSED_ON = {
 
 # The first that a message holds names the cause; those of proxies come later, in `cause_of_proxy`.
 MESSAGES = (
+    # What torch's parser says of `zeros(size, 3)` and `x.expand(size, 3)`, where the first argument is no int.
+    (r"^(zeros|ones|empty|full|rand|randn|expand|view|reshape|repeat)\(\)", "a size given to a function of torch"),
     (r"is not installed as a submodule", "module made in forward"),
     (r"does not support item assignment", "item assignment"),
     (r"slice indices must be integers", "a size as an index of a slice"),
@@ -107,10 +109,12 @@ def frames_of(error: BaseException) -> Iterator[types.FrameType]:
 def cause_of_proxy(message: str, frames: list[types.FrameType]) -> str | None:
     """Name the cause if a tracer refused to tell a proxy's truth, length, items or keys."""
     asked = None
-    if "control flow" in message:
-        asked = "control flow on"
-    elif "cannot be iterated" in message or "iterate" in message:
+    if (
+        "iterated" in message or "iterate" in message
+    ):  # before control flow, of which that message of torch.fx speaks, too
         asked = "iterating"
+    elif "control flow" in message:
+        asked = "control flow on"
     elif "'len'" in message or "len()" in message or "length" in message:
         asked = "len of"
     elif "**kwargs" in message or "keys()" in message:

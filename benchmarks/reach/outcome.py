@@ -70,7 +70,7 @@ def facts_of(model: ReachModel, limit: float) -> Data:
     return found
 
 
-def outcome_of(model: ReachModel, way: str, limit: float, *, train: bool = False) -> Data:
+def outcome_of(model: ReachModel, way: str, limit: float, *, train: bool = False, brief: bool = False) -> Data:
     """Capture a model in one way and compare the result with eager on the example, on fresh inputs, on another size."""
     found: Data = {}
     try:
@@ -88,6 +88,8 @@ def outcome_of(model: ReachModel, way: str, limit: float, *, train: bool = False
         return {"status": "failed", **error_of(error), "cause": "recursion"}
     except Exception as error:
         return {"status": "failed", **error_of(error), "cause": cause_of(error)}
+    if brief:
+        return {"status": "captured", **found}
     return {"status": "captured", **found, **comparisons(model, graph, train, limit)}
 
 

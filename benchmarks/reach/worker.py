@@ -21,19 +21,19 @@ def work(results: Connection, models: list[ReachModel], task: Data) -> None:
     warnings.simplefilter("ignore")
     for model in models:
         results.send({"start": str(model)})
-        results.send({"model": str(model), **measured(model, task["ways"], task["limit"], train=task["train"])})
+        results.send({"model": str(model), **measured(model, **task)})
     results.close()
 
 
-def measured(model: ReachModel, ways: list[str], limit: float, *, train: bool) -> Data:
+def measured(model: ReachModel, ways: list[str], limit: float, *, train: bool, brief: bool) -> Data:
     """Measure one model in the given ways."""
     try:
-        found = facts_of(model, limit)
+        found = facts_of(model, limit) if not brief else {}
     except ImportError as error:
         return {"status": "missing", "message": f"{type(error).__name__}: {error}"[:300]}
     except (Exception, OutOfTimeError) as error:
         return {"status": "broken", **error_of(error)}
-    found["ways"] = {way: outcome_of(model, way, limit) for way in ways}
-    if train and found["train"] is None:
+    found["ways"] = {way: outcome_of(model, way, limit, brief=brief) for way in ways}
+    if train and found.get("train") is None:
         found["train_ways"] = {way: outcome_of(model, way, limit, train=True) for way in ways}
     return {"status": "runs", **found}
