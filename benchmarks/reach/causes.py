@@ -51,7 +51,10 @@ MESSAGES = (
     (r"is not installed as a submodule", "module made in forward"),
     (r"does not support item assignment", "item assignment"),
     (r"slice indices must be integers", "a size as an index of a slice"),
-    (r"cannot be interpreted as an integer|indices must be integers", "a size where Python needs an int"),
+    (
+        r"cannot be interpreted as an integer|indices must be integers|int\(\) argument must be",
+        "a size where Python needs an int",
+    ),
     (
         r"must be tuple of ints|must be int, not|must be (a )?tuple|argument 'size'|but found element of type \w*Proxy",
         "a size given to a function of torch",
@@ -68,6 +71,8 @@ MESSAGES = (
     (r"unexpected keyword argument|missing \d+ required|takes \d+ positional|multiple values", "*args or **kwargs"),
     (r"unsupported operand|bad operand|not supported between", "operator of a proxy and another type"),
     (r"attribute of torch|has no attribute", "attribute that a proxy's stand-in lacks"),
+    (r"co_varnames is too small", "signature of forward"),
+    (r"[Ss]pecify|[Ee]ither|[Nn]either|must be provided", "optional argument became a proxy"),
     (r"autograd|checkpoint|apply\(\)", "autograd function"),
 )
 
@@ -78,7 +83,7 @@ def cause_of(error: BaseException) -> str:
     files = [frame.f_code.co_filename for frame in frames]
     if any("/einops/" in file or "/einx/" in file for file in files):
         return "einops"
-    if any("/beartype/" in file or "/jaxtyping/" in file for file in files):
+    if any(name in file for file in files for name in ("beartype", "/jaxtyping/")):
         return "type check"
     found = cause_of_proxy(str(error), frames)
     if found:
@@ -115,7 +120,7 @@ def cause_of_proxy(message: str, frames: list[types.FrameType]) -> str | None:
         asked = "iterating"
     elif "control flow" in message:
         asked = "control flow on"
-    elif "'len'" in message or "len()" in message or "length" in message:
+    elif "'len'" in message:
         asked = "len of"
     elif "**kwargs" in message or "keys()" in message:
         return "*args or **kwargs"

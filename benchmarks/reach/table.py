@@ -44,11 +44,13 @@ def read(file: Path) -> list[Data]:
 
 
 def verdict(result: Data | None) -> str:
-    """Sort a capture: right, refused on another size, wrong without an error, failed, not measured."""
+    """Sort a capture: right, refused on another size, wrong without an error, not compared, failed, not measured."""
     if result is None or result["status"] == "not there":
         return "not measured"
     if result["status"] != "captured":
         return "failed"
+    if "example" not in result:
+        return "not compared"  # measured in brief
     outcomes = {name: result.get(name) for name in ("example", "fresh", "second")}
     if any(found is not None and str(found).startswith("raises") for found in (outcomes["example"], outcomes["fresh"])):
         return "failed"
@@ -106,9 +108,9 @@ def count_text(found: list[Data | None]) -> str:
     """Say how many of some results are right, and how many are wrong without an error."""
     if all(verdict(result) == "not measured" for result in found):
         return "not there"
-    right = sum(is_graph(result) for result in found)
-    wrong_ones = sum(verdict(result) == "wrong" for result in found)
-    return f"{right}" + (f" ({wrong_ones} wrong)" if wrong_ones else "")
+    counts = Counter("right" if is_graph(result) else verdict(result) for result in found)
+    notes = [f"{counts[name]} {name}" for name in ("wrong", "not compared", "not measured") if counts[name]]
+    return f"{counts['right']}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def speed(results: list[Data]) -> str:

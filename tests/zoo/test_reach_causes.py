@@ -101,6 +101,7 @@ def test_the_cause_of_a_failure_is_named(what, library):
         ({"status": "captured", "example": None, "fresh": "tensor 0 has other values"}, "wrong"),
         ({"status": "captured", "example": "raises TypeError: no"}, "failed"),
         ({"status": "failed", "cause": "einops"}, "failed"),
+        ({"status": "captured", "nodes": 3}, "not compared"),
         ({"status": "not there"}, "not measured"),
         (None, "not measured"),
     ],
