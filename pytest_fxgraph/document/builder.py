@@ -200,7 +200,9 @@ class _DocumentBuilder:
 
     def _calls(self) -> tuple[list[str], list[tuple[str, ...]], list[tuple[tuple[str, str], ...]]]:
         """Write targets and arguments node by node, so that only earlier nodes can be referred to."""
-        targets, args, kwargs = [], [], []
+        targets: list[str] = []
+        args: list[tuple[str, ...]] = []
+        kwargs: list[tuple[tuple[str, str], ...]] = []
         text, references, node_type = self._texts.text, self._texts.references, self._node_type
         for node, name in zip(self._nodes, self._names, strict=True):
             target, values, by_keyword = node.target, node.args, node.kwargs

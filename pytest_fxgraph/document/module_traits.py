@@ -66,6 +66,11 @@ class ModuleTraits:
         return self.is_layer and not (may_act or self.is_always_random or self.may_write_buffers)
 
     @cached_property
+    def is_inert_in_eval(self) -> bool:
+        """Tell whether a layer of torch.nn does nothing but compute while it is not training."""
+        return self.is_layer and not (self.is_embedding or self.is_always_random)
+
+    @cached_property
     def kept_parameters(self) -> tuple[str, ...]:
         """The names of the constructor's parameters that a layer keeps as attributes: all but `bias`."""
         return tuple([parameter.name for parameter in self.parameters if parameter.name != "bias"])

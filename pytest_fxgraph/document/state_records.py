@@ -56,11 +56,11 @@ class StateRecords:
         """Record the state of a called module and of the modules in it."""
         records = self._records
         for inner, owner in parts_of(path, module):
+            prefix = f"{inner}." if inner else ""
             for holder in (owner._parameters, owner._buffers):
                 for name, tensor in holder.items():
-                    inner_path = f"{inner}.{name}" if inner else name
-                    if tensor is not None and inner_path not in records:
-                        self._add(inner_path, owner, name, tensor, False)
+                    if tensor is not None and prefix + name not in records:
+                        self._add(prefix + name, owner, name, tensor, False)
 
     def records(self) -> tuple[StateRecord, ...]:
         """Return what was collected."""

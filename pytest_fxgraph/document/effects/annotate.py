@@ -77,11 +77,8 @@ class EffectTexts:
             kinds.append(_kinds(node, effects))
             if places := self._written(node, effects):
                 written[position] = places
-        if (
-            not written
-            and not any("state" in each for each in kinds)
-            and not any(each.changes_global_state for each in all_effects)
-        ):
+        changes_state = any("state" in kind for kind in set(kinds))
+        if not (written or changes_state or any(each.changes_global_state for each in all_effects)):
             return kinds
         return _StorageEffects(nodes, ops, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
 
@@ -93,12 +90,10 @@ class EffectTexts:
         return effects
 
     def _new_effects(self, op: str, target: Any, name: str) -> OperatorEffects:
-        if op == "call_function":
-            return function_effects(target, name)
-        if op == "call_method":
-            return method_effects(name)
-        called = self._called[name]
-        return module_effects(called.module, called.traits) if called.graph is None else _effects_of_graph(called.graph)
+        if op == "call_module":
+            _, module, traits, graph = self._called[name]
+            return module_effects(module, traits) if graph is None else _effects_of_graph(graph)
+        return function_effects(target, name) if op == "call_function" else method_effects(name)
 
     def _written(self, node: Any, effects: OperatorEffects) -> list[Any]:
         """List the nodes whose storage a call writes."""
