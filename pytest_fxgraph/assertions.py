@@ -203,9 +203,9 @@ def _texts_of_programs(
         store = GoldenStore(place.parent)
         gone = vanished_programs(store, lambda program: PurePosixPath(place_of(program).name), programs)
         errors += [_vanished(program, place.with_name(golden.name), programs) for program, golden in gone.items()]
-    error = joined_error(errors)
-    if error is not None:
-        raise error
+    joined = joined_error(errors)
+    if joined is not None:
+        raise joined
     return texts
 
 
