@@ -6,8 +6,8 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
@@ -23,10 +23,11 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.equivalence.fixture import check_equivalent
-from pytest_fxgraph.errors import GateError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
 from pytest_fxgraph.golden.files import variant_path
 from pytest_fxgraph.golden.kept_names import document_after
 from pytest_fxgraph.golden.location import encoded_name
+from pytest_fxgraph.golden.program_set import PROGRAM_NOTE, joined_error, programs_of, vanished_programs
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.operator_queries import FxOps, OpsQuery
@@ -119,8 +120,9 @@ def assert_graph_matches_golden(
     """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
     `name` stands for the file `<stem>.<name>.yaml` beside `path`, and a variant for the torch that runs takes the
-    golden's place. With `update`, or FXGRAPH_UPDATE=1 in the environment, a golden that is missing or does not match is
-    written instead, which is printed; one that matches is left as it is.
+    golden's place. Of several programs each has its file, `<stem>.<program>.yaml`; a golden of one that is gone fails.
+    With `update`, or FXGRAPH_UPDATE=1 in the environment, goldens that are missing or do not match are written instead,
+    which is printed, all of them or none; one that matches is left as it is.
 
     Raises AssertionError with all that differs, GoldenMissingError if there is no golden, GoldenFormatError if it
     cannot be read, GoldenWriteError if it cannot be written, GateError for another value of FXGRAPH_UPDATE, and
@@ -128,31 +130,91 @@ def assert_graph_matches_golden(
     """
     __tracebackhide__ = True
     comparison_at(level)
-    place = _place_of(Path(path), name)
     is_update = update or _is_update_asked()
-    graphs: Graphs = {}
-    module = to_graph_module(subject)
-    with shapes_recorded(module, example_inputs, example_kwargs):
-        document = build_document_of_graph(module.graph, module, constants=constants, meta=meta, graphs=graphs)
-    document = with_code(document, graphs)
-    complete = document if level == "exact" or code == "always" else without_code(document)
-    store = GoldenStore(place.parent)
-    expected = _golden_at(place, store, document, is_update)
-    if expected is None:
-        written = replace(complete, keeps_traced_names=level == "exact")
+    loosened = {"commutative": commutative, "normalize": normalize}
+    check = _GoldenCheck(level, is_update, example_inputs, example_kwargs, constants, loosened, meta, code)
+    base = Path(path)
+    programs = programs_of(subject)
+    if programs is None:
+        place = _place_of(base, name)
+        texts = {place: check.text_to_write(subject, place)}
     else:
-        difference = compare_documents(
-            expected, document, level=level, commutative=commutative, normalize=normalize, constants=constants
-        )
+        texts = _texts_of_programs(check, programs, lambda program: _place_of(base, name, program))
+    for place, text in texts.items():
+        if text is not None:
+            GoldenStore(place.parent).write(place.name, text)
+            print(f"wrote {printable_line(str(place))}")
+
+
+@dataclass(frozen=True)
+class _GoldenCheck:
+    """What is asked of each comparison of one call."""
+
+    level: Level
+    is_update: bool
+    example_inputs: Any
+    example_kwargs: Mapping[str, Any] | None
+    constants: ConstantForm
+    loosened: Mapping[str, bool]
+    meta: Sequence[str]
+    code: CodeForm
+
+    def text_to_write(self, subject: Any, place: Path, program: str | None = None) -> str | None:
+        """Compare a graph with its golden; return the text that an update is to write, None where it matches.
+
+        Raises AssertionError if the golden does not match and nobody asked for an update.
+        """
+        graphs: Graphs = {}
+        module = to_graph_module(subject)
+        with shapes_recorded(module, self.example_inputs, self.example_kwargs):
+            document = build_document_of_graph(
+                module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs
+            )
+        if program is not None:
+            document = replace(document, notes=(*document.notes, PROGRAM_NOTE + program))
+        document = with_code(document, graphs)
+        complete = document if self.level == "exact" or self.code == "always" else without_code(document)
+        expected = _golden_at(place, GoldenStore(place.parent), document, self.is_update)
+        if expected is None:
+            return encode(replace(complete, keeps_traced_names=self.level == "exact"))
+        difference = compare_documents(expected, document, level=self.level, constants=self.constants, **self.loosened)
         if difference.is_empty:
-            return
-        if not is_update:
-            lines = short_lines(difference, golden=str(place))
-            section = full_section(difference, expected, document, golden=str(place))
-            raise AssertionError("\n".join([*lines, f"  {_REMEDY}", "", section]))
-        written = document_after(expected, complete, graphs, level)
-    store.write(place.name, encode(written))
-    print(f"wrote {printable_line(str(place))}")
+            return None
+        if self.is_update:
+            return encode(document_after(expected, complete, graphs, self.level))
+        lines = short_lines(difference, golden=str(place))
+        section = full_section(difference, expected, document, golden=str(place))
+        raise AssertionError("\n".join([*lines, f"  {_REMEDY}", "", section]))
+
+
+def _texts_of_programs(
+    check: _GoldenCheck, programs: Mapping[str, Any], place_of: Callable[[str], Path]
+) -> dict[Path, str | None]:
+    """Compare each program with its golden; return what is to be written. Raises one error for all that is wrong."""
+    texts: dict[Path, str | None] = {}
+    errors: list[Exception] = []
+    for program, subject in programs.items():
+        place = place_of(program)
+        try:
+            texts[place] = check.text_to_write(subject, place, program)
+        except (AssertionError, GoldenError) as error:
+            errors.append(error)
+    if not check.is_update:
+        store = GoldenStore(place.parent)
+        gone = vanished_programs(store, lambda program: PurePosixPath(place_of(program).name), programs)
+        errors += [_vanished(program, place.with_name(golden.name), programs) for program, golden in gone.items()]
+    joined = joined_error(errors)
+    if joined is not None:
+        raise joined
+    return texts
+
+
+def _vanished(program: str, golden: Path, programs: Iterable[str]) -> AssertionError:
+    return AssertionError(
+        f"the program {program!r} is gone, which the golden {printable_line(str(golden))} holds\n"
+        f"  the subject has {', '.join(programs)}\n"
+        "  if that is right, remove this file"
+    )
 
 
 def _golden_at(place: Path, store: GoldenStore, obtained: GraphDocument, is_update: bool) -> GraphDocument | None:
@@ -170,10 +232,11 @@ def _golden_at(place: Path, store: GoldenStore, obtained: GraphDocument, is_upda
     raise GoldenMissingError(f"there is no golden {printable_line(str(place))}; {_REMEDY}\n\n{section}")
 
 
-def _place_of(path: Path, name: str | None) -> Path:
-    """Return the golden of a name, or its variant for the torch that runs if there is one."""
-    if name is not None:
-        path = path.with_name(f"{path.stem}.{encoded_name(name)}{path.suffix}")
+def _place_of(path: Path, *names: str | None) -> Path:
+    """Return the golden of a name and of a program, or its variant for the torch that runs if there is one."""
+    for name in names:
+        if name is not None:
+            path = path.with_name(f"{path.stem}.{encoded_name(name)}{path.suffix}")
     variant = variant_path(path, str(torch.__version__))
     return variant if variant.exists() else path
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OF_FXCORE = os.path.join(os.path.dirname(os.path.dirname(_OURS)), "fxcore") + os.sep
 # What Python says of a call of ours that is wrong by itself.
-_WRONG_CALL = re.compile(
-    r"got an unexpected keyword argument|missing \d+ required|takes \d+ positional|multiple values"
-)
+_WRONG_CALL = r"got an unexpected keyword argument|missing \d+ required|takes \d+ positional|multiple values"
 LONGEST_SUMMARY = 119
 
 
@@ -82,7 +80,7 @@ def _is_own(error: BaseException, innermost: TracebackType) -> bool:
     if not str(error) or not _is_hidden(innermost):
         return False
     raises = dis.opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
-    return raises or (isinstance(error, TypeError) and _WRONG_CALL.search(str(error)) is not None)
+    return raises or (isinstance(error, TypeError) and re.search(_WRONG_CALL, str(error)) is not None)
 
 
 def summarize_failure(report: pytest.TestReport, error: BaseException, outcomes: Sequence[Outcome]) -> None:

@@ -247,6 +247,47 @@ def test_a_variant_for_the_running_torch_takes_the_goldens_place(tmp_path):
     assert_graph_matches_golden(Net(), path)
 
 
+def programs(**functions):
+    return {name: Net(function) for name, function in functions.items()}
+
+
+def test_each_of_several_programs_has_a_golden_beside_the_path(tmp_path, capsys):
+    path = tmp_path / "net.yaml"
+
+    assert_graph_matches_golden(programs(encode=torch.relu, decode=torch.sigmoid), path, name="small", update=True)
+
+    assert [line.split("/")[-1] for line in capsys.readouterr().out.splitlines()] == [
+        "net.small.decode.yaml",
+        "net.small.encode.yaml",
+    ]
+    assert_graph_matches_golden(programs(encode=torch.relu, decode=torch.sigmoid), path, name="small")
+    with pytest.raises(AssertionError, match=r"(?s)net\.small\.decode\.yaml does not match.*torch\.tanh"):
+        assert_graph_matches_golden(programs(encode=torch.relu, decode=torch.tanh), path, name="small")
+
+
+def test_a_program_that_vanished_fails_and_one_more_is_missing(tmp_path):
+    path = tmp_path / "net.yaml"
+    assert_graph_matches_golden(programs(encode=torch.relu, decode=torch.sigmoid), path, update=True)
+
+    with pytest.raises(AssertionError) as gone:
+        assert_graph_matches_golden(programs(encode=torch.relu), path)
+    with pytest.raises(GoldenMissingError, match=r"there is no golden .*net\.more\.yaml"):
+        assert_graph_matches_golden(programs(encode=torch.relu, decode=torch.sigmoid, more=torch.tanh), path)
+
+    assert str(gone.value).splitlines() == [
+        f"the program 'decode' is gone, which the golden {tmp_path / 'net.decode.yaml'} holds",
+        "  the subject has encode",
+        "  if that is right, remove this file",
+    ]
+
+
+def test_an_update_of_several_programs_writes_all_or_none(tmp_path):
+    with pytest.raises(SubjectError):
+        assert_graph_matches_golden({"decode": Net(), "encode": 3}, tmp_path / "net.yaml", update=True)
+
+    assert not any(tmp_path.iterdir())
+
+
 def test_options_of_the_fixture_are_those_of_the_function(tmp_path):
     from pytest_fxgraph import FxGolden
 

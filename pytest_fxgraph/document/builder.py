@@ -122,7 +122,8 @@ class _DocumentBuilder:
         self._graphs, self._place = graphs, place
         graphs[place] = self._graph, graph_module
         self._nodes = list(self._graph.nodes)
-        node_type = type(self._nodes[0]) if self._nodes else None
+        self._ops, self._names = [node.op for node in self._nodes], [node.name for node in self._nodes]
+        self._node_type = node_type = type(self._nodes[0]) if self._nodes else None
         self._texts = ArgumentTexts(node_type, options.constants, options.own_name)
         self._attributes = Attributes(graph_module)
         self._called = self._called_modules()
@@ -144,8 +145,8 @@ class _DocumentBuilder:
         """Write the document without code."""
         called = self._called.values()
         state = StateRecords(self._attributes, self._options.constants, self._texts.text)
-        for node in self._nodes:
-            if node.op == "get_attr":
+        for node, op in zip(self._nodes, self._ops, strict=True):
+            if op == "get_attr":
                 self._attribute(node.target)
                 state.add_attribute(node.target, bool(node.meta.get("is_constant", False)))
         for each in called:
@@ -163,16 +164,19 @@ class _DocumentBuilder:
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
-        effects = self._effects.of(self._nodes, targets)
+        effects = self._effects.of(self._nodes, self._ops, targets)
         sources, asked = self._options.sources, self._options.meta
         origins = Origins(sources)
-        scope_of, source_of = origins.scope, origins.source
-        for node, target, arg, kwarg, effect in zip(self._nodes, targets, args, kwargs, effects, strict=True):
-            value = None if unread_frame(node) is not None else value_of(node.meta)
-            scope = scope_of(node)
+        scope_of, scope_of_frame, source_of = origins.scope, origins.scope_of_frame, origins.source
+        for node, op, target, arg, kwarg, effect in zip(
+            self._nodes, self._ops, targets, args, kwargs, effects, strict=True
+        ):
+            frame = unread_frame(node)
+            value = value_of(node.meta) if frame is None else None
+            scope = scope_of(node) if frame is None else scope_of_frame(frame, op, target)
             source = source_of(node) if sources else None
             meta = self._metadata(node) if asked else ()
-            yield NodeRecord(node.name, node.op, target, arg, kwarg, value, effect, scope, source, meta)
+            yield NodeRecord(node.name, op, target, arg, kwarg, value, effect, scope, source, meta)
 
     def _metadata(self, node: Any) -> tuple[tuple[str, str], ...]:
         """Write the metadata that was asked for and that a node has; it may name nodes up to this one."""
@@ -196,31 +200,42 @@ class _DocumentBuilder:
 
     def _calls(self) -> tuple[list[str], list[tuple[str, ...]], list[tuple[tuple[str, str], ...]]]:
         """Write targets and arguments node by node, so that only earlier nodes can be referred to."""
-        targets, args, kwargs = [], [], []
-        texts, references = self._texts, self._texts.references
-        text, name_of, names = texts.text, texts.names.name, set()
-        for node in self._nodes:
+        targets: list[str] = []
+        args: list[tuple[str, ...]] = []
+        kwargs: list[tuple[tuple[str, str], ...]] = []
+        text, references, node_type = self._texts.text, self._texts.references, self._node_type
+        for node, name in zip(self._nodes, self._names, strict=True):
             target, values, by_keyword = node.target, node.args, node.kwargs
-            if type(target) is functools.partial:
-                raise DocumentError(
-                    f"cannot write down the target of node {node.name!r}: a functools.partial has no name by which "
-                    f"code could call it; {_NAMELESS_REMEDY}"
-                )
             try:
-                targets.append(target if type(target) is str else name_of(target))
-                args.append((text(values[0]),) if len(values) == 1 else tuple([text(value) for value in values]))
+                targets.append(target if type(target) is str else self._function_name(target))
+                if len(values) == 1 and type(values[0]) is node_type and values[0] in references:
+                    args.append((references[values[0]],))  # most calls: one value goes in
+                else:
+                    args.append(tuple([text(value) for value in values]))
                 kwargs.append(tuple([(key, text(value)) for key, value in by_keyword.items()]) if by_keyword else ())
             except (DocumentError, RecursionError) as error:
                 raise self._explained(node, error) from None
-            name = node.name
-            if name in names or not _NAME.match(name):
+            references[node] = f"%{name}"
+        self._check_names()
+        return targets, args, kwargs
+
+    def _function_name(self, target: Any) -> str:
+        if type(target) is functools.partial:
+            raise DocumentError("a functools.partial has no name by which code could call it")
+        return self._texts.names.name(target)
+
+    def _check_names(self) -> None:
+        """Raise DocumentError for the first name that two nodes have, or that no reference can hold."""
+        if len(set(self._names)) == len(self._names) and all(map(_NAME.match, self._names)):
+            return
+        seen: set[str] = set()
+        for name in self._names:
+            if name in seen or not _NAME.match(name):
                 raise DocumentError(
-                    f"cannot write down node {name!r}: {'another node has' if name in names else 'nodes cannot have'} "
+                    f"cannot write down node {name!r}: {'another node has' if name in seen else 'nodes cannot have'} "
                     "this name; let the graph choose names, or set unique identifiers"
                 )
-            names.add(name)
-            references[node] = f"%{name}"
-        return targets, args, kwargs
+            seen.add(name)
 
     def _explained(self, node: Any, error: Exception) -> DocumentError:
         """Find the part of a node that has no stable text, and say so."""
@@ -243,8 +258,7 @@ class _DocumentBuilder:
     def _called_modules(self) -> dict[str, CalledModule]:
         """Find the modules that run as part of this graph: called, or handed to an operator that calls them."""
         called: dict[str, CalledModule] = {}
-        for node in self._nodes:
-            op = node.op
+        for node, op in zip(self._nodes, self._ops, strict=True):
             if op != "call_module" and op != "get_attr":
                 continue
             path = node.target

@@ -114,20 +114,35 @@ def _module_lines(module: ModuleRecord) -> list[str]:
 
 
 def _state_line(state: StateRecord) -> str:
-    line = f"- {{path: {_quoted(state.path)}, kind: {_quoted(state.kind)}, value: {_quoted(state.value)}"
-    if state.requires_grad:
-        line += ", requires_grad: true"
-    if not state.persistent:
-        line += ", persistent: false"
-    if state.same_as is not None:
-        line += f", same_as: {_quoted(state.same_as)}"
-    if state.content is not None:
-        line += f", content: {_quoted(state.content)}"
-    if state.storage is not None:
-        line += f", storage: {_quoted(state.storage)}"
-    if state.name_from is not None:
-        line += f", name_from: {_quoted(state.name_from)}"
-    return line + "}"
+    rest = _state_fields(
+        state.kind,
+        state.value,
+        state.requires_grad,
+        state.persistent,
+        state.same_as,
+        state.content,
+        state.storage,
+        state.name_from,
+    )
+    return f"- {{path: {_quoted(state.path)}, {rest}}}"
+
+
+@functools.lru_cache(maxsize=4096)  # the tensors of a model are of few sorts: two thirds of the time
+def _state_fields(
+    kind: str,
+    value: str,
+    requires_grad: bool,
+    persistent: bool,
+    same_as: str | None,
+    content: str | None,
+    storage: str | None,
+    name_from: str | None,
+) -> str:
+    fields = [f"kind: {_quoted(kind)}", f"value: {_quoted(value)}"]
+    fields += ["requires_grad: true"] * requires_grad + ["persistent: false"] * (not persistent)
+    texts = {"same_as": same_as, "content": content, "storage": storage, "name_from": name_from}
+    fields += [f"{name}: {_quoted(text)}" for name, text in texts.items() if text is not None]
+    return ", ".join(fields)
 
 
 def _code_lines(code: str) -> list[str]:

@@ -35,6 +35,16 @@ def layout_text(sizes: Sequence[Any], strides: Sequence[Any]) -> str:
     return f" strides=({', '.join(shown)}{',' if count == 1 else ''})"
 
 
+def extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """Count the elements from a tensor's first to its last, which steps between them make more, or fewer.
+
+    0 where there are none, or where sizes or strides are not known.
+    """
+    if len(strides) != len(sizes) or not all(type(number) is int for number in (*sizes, *strides)) or 0 in sizes:
+        return 0
+    return 1 + sum([(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)])
+
+
 def _expression(size: Any) -> Any:
     """Return the expression of a symbolic size: unlike the size, it can be compared without consequences."""
     return getattr(size.node, "expr", size) if isinstance(size, torch.SymInt) else size

@@ -18,6 +18,7 @@ from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.errors import DocumentError
 
 TextOf = Callable[[Any], str]
+Config = tuple[tuple[str, str], ...]
 
 # What torch.nn.Module itself keeps in public attributes.
 _NOT_ATTRIBUTES = frozenset({"training", "call_super_init", "dump_patches"})
@@ -29,9 +30,7 @@ _DEEPEST_DATA = 20
 _WITHOUT_SHARING = 2  # version of the format; in later ones, equal values may have different forms
 
 
-def module_config(
-    module: torch.nn.Module, text: TextOf, traits: ModuleTraits | None = None
-) -> tuple[tuple[str, str], ...]:
+def module_config(module: torch.nn.Module, text: TextOf, traits: ModuleTraits | None = None) -> Config:
     """Describe a module: by its constructor for torch.nn, by its public attributes for the user's."""
     traits = traits or traits_of(type(module))
     known = _layer_config(module, traits) if traits.is_layer else None
@@ -42,31 +41,38 @@ def module_config(
     return tuple([(name, _text_or_type(value, text)) for name, value in values])
 
 
-def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> tuple[tuple[str, str], ...] | None:
+def _layer_config(module: torch.nn.Module, traits: ModuleTraits) -> Config | None:
     """Describe a layer of plain values as the last one with these values was; None for any other."""
-    attributes, parameters = module.__dict__, module._parameters
-    values = []
-    for name, unsaid, is_new, _ in traits.parameters:
-        if name == "bias":
-            if name not in parameters:
-                return None
-            values.append(unsaid if is_new else parameters[name] is not None)
-            continue
-        value = attributes.get(name, _MISSING)
-        kind = type(value)
-        if kind not in _PLAIN and not (kind is tuple and _INTEGER.issuperset(map(type, value))):
-            return None
-        values.append(value)
-    # As a key, the marshalled form tells 1, True, 1.0 and the bits of floats apart.
+    attributes = module.__dict__
+    try:
+        values: list[Any] = [attributes[name] for name in traits.kept_parameters]
+        if traits.takes_bias:
+            values.append(module._parameters["bias"] is not None)
+        # As a key, the marshalled form tells 1, True, 1.0 and the bits of floats apart.
+        packed = marshal.dumps(values, _WITHOUT_SHARING)
+    except (KeyError, ValueError):  # ValueError: a value that is no plain data
+        return None
     cls: Any = type(module)  # metaclass and all, a class is hashable
-    return _config_of_values(cls, marshal.dumps(values, _WITHOUT_SHARING))
+    return _config_of_values(cls, packed)
 
 
 @functools.lru_cache(maxsize=4096)
-def _config_of_values(cls: Any, packed: bytes) -> tuple[tuple[str, str], ...]:
-    text = ArgumentTexts(None).text
-    pairs = zip(traits_of(cls).parameters, marshal.loads(packed), strict=True)
-    return tuple([(parameter.name, text(value)) for parameter, value in pairs if not _goes_unsaid(value, parameter)])
+def _config_of_values(cls: Any, packed: bytes) -> Config | None:
+    traits, values = traits_of(cls), marshal.loads(packed)
+    if not all(type(value) in _PLAIN or _is_of_integers(value) for value in values):
+        return None
+    by_name = dict(zip((*traits.kept_parameters, "bias"), values, strict=False))
+    text, config = ArgumentTexts(None).text, []
+    for parameter in traits.parameters:
+        value = by_name[parameter.name]
+        is_new_bias = parameter.is_new and parameter.name == "bias"
+        if not is_new_bias and not _goes_unsaid(value, parameter):
+            config.append((parameter.name, text(value)))
+    return tuple(config)
+
+
+def _is_of_integers(value: Any) -> bool:
+    return type(value) is tuple and _INTEGER.issuperset(map(type, value))
 
 
 def _goes_unsaid(value: Any, parameter: Parameter) -> bool:

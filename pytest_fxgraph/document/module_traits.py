@@ -28,7 +28,7 @@ class Attributes:
         known = self._known
         if path not in known:
             parent, _, name = path.rpartition(".")
-            owner = self.at(parent)
+            owner = known[parent] if parent in known else self.at(parent)
             # Modules first: torch.nn.Module looks for its parameters and buffers before them, in Python.
             found = owner._modules.get(name) if isinstance(owner, torch.nn.Module) else None
             known[path] = getattr(owner, name) if found is None else found
@@ -65,11 +65,34 @@ class ModuleTraits:
         may_act = self.is_batch_norm or self.drops_p or self.drops_dropout or self.is_rrelu or self.is_embedding
         return self.is_layer and not (may_act or self.is_always_random or self.may_write_buffers)
 
+    @cached_property
+    def is_inert_in_eval(self) -> bool:
+        """Tell whether a layer of torch.nn does nothing but compute while it is not training."""
+        return self.is_layer and not (self.is_embedding or self.is_always_random)
+
+    @cached_property
+    def kept_parameters(self) -> tuple[str, ...]:
+        """The names of the constructor's parameters that a layer keeps as attributes: all but `bias`."""
+        return tuple([parameter.name for parameter in self.parameters if parameter.name != "bias"])
+
+    @cached_property
+    def takes_bias(self) -> bool:
+        """Tell whether the constructor has a parameter `bias`, of which a layer keeps the tensor or None."""
+        return any(parameter.name == "bias" for parameter in self.parameters)
+
 
 def traits_of(cls: type) -> ModuleTraits:
     """Return the traits of a class of modules."""
-    # A class of the user's is not kept: it may be one of many that a test makes, and stay alive for nothing.
-    return _traits_of_torch(cls) if cls.__module__.startswith("torch.") else _traits(cls)
+    known = _TRAITS_OF_LAYERS.get(cls)
+    if known is None:
+        # A class of the user's is not kept: it may be one of many that a test makes, and stay alive for nothing.
+        known = _traits_of_torch(cls) if cls.__module__.startswith("torch.") else _traits(cls)
+        if known.is_layer:
+            _TRAITS_OF_LAYERS[cls] = known
+    return known
+
+
+_TRAITS_OF_LAYERS: dict[type, ModuleTraits] = {}  # of torch.nn's own classes, which are asked for most
 
 
 @functools.lru_cache(maxsize=512)

@@ -39,9 +39,7 @@ class Origins:
         """Give the path of the module whose forward made a node; None for the outermost."""
         frame = unread_frame(node)
         if frame is not None:
-            is_own = node.op == "call_module" and frame.place[0] == node.target
-            frame = frame.outer if is_own else frame
-            return None if frame is None else self._plain(str(frame.place[0])) or None
+            return self.scope_of_frame(frame, node.op, node.target)
         stack = node.meta.get("nn_module_stack")
         if not stack:
             return None
@@ -53,6 +51,17 @@ class Origins:
             path = "" if outer is None else self._path(stack, outer)
         return path or None
 
+    def scope_of_frame(self, frame: ModuleCall, op: str, target: Any) -> str | None:
+        """Give the scope of a node that was made in a call of a module; a called module is in the call around its own.
+
+        Raises nothing, and reads no metadata.
+        """
+        if op == "call_module" and frame.place[0] == target:
+            if frame.outer is None:
+                return None
+            frame = frame.outer
+        return self._plain(frame.place[0]) or None
+
     def _path(self, stack: Any, key: Any) -> str:
         entry = stack[key]
         return self._plain(entry[0] if isinstance(entry, tuple) and entry and isinstance(entry[0], str) else str(key))
@@ -60,7 +69,7 @@ class Origins:
     def _plain(self, path: str) -> str:
         plain = self._paths.get(path)
         if plain is None:
-            plain = self._paths[path] = _EXPORT_ROOT.sub("", path)
+            plain = self._paths[path] = _EXPORT_ROOT.sub("", path) if "L" in path else path
         return plain
 
     def source(self, node: Any) -> str | None:

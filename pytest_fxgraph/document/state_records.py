@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-def
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.document.module_traits import Attributes, parts_of
 from pytest_fxgraph.document.target_names import class_name
-from pytest_fxgraph.document.tensor_texts import constant_text, tensor_text
+from pytest_fxgraph.document.tensor_texts import constant_text, text_and_bytes
 from pytest_fxgraph.errors import DocumentError
 
 # Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
@@ -32,8 +33,7 @@ class StateRecords:
         self._text = text
         self._records: dict[str, StateRecord] = {}
         self._first_paths: dict[int, str] = {}
-        self._tensors: list[torch.Tensor] = []  # of the records, once each
-        self._paths: list[str] = []  # of these tensors
+        self._spans: list[_Span] = []  # of tensors that are in memory, once each
 
     def add_attribute(self, path: str, is_constant: bool) -> None:
         """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own."""
@@ -56,33 +56,34 @@ class StateRecords:
         """Record the state of a called module and of the modules in it."""
         records = self._records
         for inner, owner in parts_of(path, module):
+            prefix = f"{inner}." if inner else ""
             for holder in (owner._parameters, owner._buffers):
                 for name, tensor in holder.items():
-                    inner_path = f"{inner}.{name}" if inner else name
-                    if tensor is not None and inner_path not in records:
-                        self._add(inner_path, owner, name, tensor, False)
+                    if tensor is not None and prefix + name not in records:
+                        self._add(prefix + name, owner, name, tensor, False)
 
     def records(self) -> tuple[StateRecord, ...]:
         """Return what was collected."""
-        for path, storage in _overlaps(self._paths, self._tensors):
+        for path, storage in _overlaps(self._spans):
             self._records[path] = replace(self._records[path], storage=storage)
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
-        if isinstance(tensor, UninitializedTensorMixin):
+        is_plain = type(tensor) in _PLAIN
+        if not is_plain and isinstance(tensor, UninitializedTensorMixin):
             raise DocumentError(
                 f"{path!r} of {class_name(type(owner))} is not initialized yet, so that it has no shape to write down: "
                 "run the model once, with inputs as it will get, before it is traced or checked"
             )
         kind = "constant" if is_constant or _is_made_by_tracing(name) else _kind(owner, name, tensor)
+        text, size = text_and_bytes(tensor)
         first = self._first_paths.setdefault(id(tensor), path)
-        if first is path:
-            self._tensors.append(tensor)
-            self._paths.append(path)
+        if first is path and is_plain and size and (start := _address(tensor)):
+            self._spans.append((start, start + size, path))
         self._records[path] = StateRecord(
             path,
             kind,
-            tensor_text(tensor),
+            text,
             tensor.requires_grad,
             kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
             None if first == path else first,
@@ -90,44 +91,42 @@ class StateRecords:
         )
 
 
-def _overlaps(paths: Sequence[str], tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, str]]:
+def _address(tensor: torch.Tensor) -> int:
+    """Return where a tensor's first element is; 0 of one without memory."""
+    try:
+        return tensor.data_ptr()
+    except RuntimeError:  # what torch.func wraps has no memory to ask for
+        return 0
+
+
+_Span = tuple[int, int, str]  # the first byte of a tensor, the one after the last, and its path
+
+
+def _overlaps(spans: Sequence[_Span]) -> Iterator[tuple[str, str]]:
     """Yield the paths of tensors that overlap others in memory, and where they lie.
 
     The place is told from the first byte that the overlapping tensors have together, under the name of the one among
     them that comes first in the alphabet, so that it depends on no order.
     """
-    spans: list[tuple[int, int, int]] = []  # first byte, the one after the last, index
-    for index, tensor in enumerate(tensors):
-        if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_meta or not tensor.nbytes:
-            continue
-        try:
-            start = tensor.data_ptr()
-            spans.append((start, start + (tensor.nbytes if tensor.is_contiguous() else _length(tensor)), index))
-        except RuntimeError:  # what torch.func wraps has no memory to ask for
-            continue
-    spans.sort()
-    group: list[tuple[int, int, int]] = []
+    starts, ends = sorted([start for start, _, _ in spans]), sorted([end for _, end, _ in spans])
+    if all(map(operator.le, ends, starts[1:])):  # none overlaps: nearly always
+        return
+    group: list[_Span] = []
     end = -1
-    for span in spans:
+    for span in sorted(spans):
         if span[0] >= end:
-            yield from _places(group, paths)
+            yield from _places(group)
             group = []
         group.append(span)
         end = max(end, span[1])
-    yield from _places(group, paths)
+    yield from _places(group)
 
 
-def _length(tensor: torch.Tensor) -> int:
-    """Count the bytes from a tensor's first to its last, which steps between elements make more, or fewer."""
-    last = sum([(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)])
-    return (last + 1) * tensor.itemsize
-
-
-def _places(group: Sequence[tuple[int, int, int]], paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _places(group: Sequence[_Span]) -> Iterator[tuple[str, str]]:
     if len(group) > 1:
-        name = min(paths[index] for _, _, index in group)
-        for start, _, index in group:
-            yield paths[index], f"{name} from byte {start - group[0][0]}"
+        name = min(path for _, _, path in group)
+        for start, _, path in group:
+            yield path, f"{name} from byte {start - group[0][0]}"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from pytest_fxgraph.document.layouts import layout_text, strides_of_metadata
+from pytest_fxgraph.document.layouts import extent, layout_text, strides_of_metadata
 from pytest_fxgraph.document.literals import complex_text, float_text, int_text, string_text
 
 # Where a node's value is described: make_fx and export, whose passes keep it up to date, shape propagation, Dynamo.
@@ -28,23 +28,32 @@ def tensor_text(tensor: Any) -> str:
 
     For anything that has them, such as TensorMetadata.
     """
+    return text_and_bytes(tensor)[0]
+
+
+def text_and_bytes(tensor: Any) -> tuple[str, int]:
+    """Write a tensor as `tensor_text` does, and count the bytes from its first element to its last.
+
+    The count is 0 where there are no elements, and where sizes or strides are not known.
+    """
     sizes = tensor.shape
     try:
         strides = tensor.stride() if tensor.layout is torch.strided else ()
     except (TypeError, AttributeError, RuntimeError, NotImplementedError):
         strides = strides_of_metadata(tensor)
     try:
-        return _known_text(tensor.dtype, sizes, strides)
+        return _known_text_and_bytes(tensor.dtype, sizes, strides)
     except TypeError:  # symbolic sizes are no keys
-        return _text(tensor.dtype, sizes, strides)
+        return _text(tensor.dtype, sizes, strides), 0
+
+
+@functools.lru_cache(maxsize=4096)  # a model has few shapes, and a test suite hardly more
+def _known_text_and_bytes(dtype: torch.dtype, sizes: Any, strides: Any) -> tuple[str, int]:
+    return _text(dtype, sizes, strides), extent(sizes, strides) * dtype.itemsize
 
 
 def _text(dtype: torch.dtype, sizes: Any, strides: Any) -> str:
     return f"{dtype_name(dtype)}[{', '.join(map(str, sizes))}]{layout_text(sizes, strides)}"
-
-
-# A model has few shapes, and a test suite hardly more.
-_known_text = functools.lru_cache(maxsize=4096)(_text)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,20 +20,21 @@ _ATTRIBUTE = "fxgraph_outcomes"
 _LACKED = "fxgraph_lacked_goldens_only"
 
 
-@dataclass
 class GoldenAttempt:
     """The goldens of one attempt of one test; a rerun starts with a fresh one."""
 
-    asked: bool = False  # the test has the fixture fx_golden
-    compared: bool = False
-    unnamed: int = 0  # comparisons without a name so far
-    outcomes: list[Outcome] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)  # by golden: what is to be written if the test passes
-    traced_texts: dict[str, str] = field(default_factory=dict)  # by golden: what it gets if compared at `exact`
-    sections: list[tuple[str, str]] = field(default_factory=list)  # for the next report
-    failed_checks: list[str] = field(default_factory=list)
-    first_failed_check: types.TracebackType | None = None
-    check_error: AssertionError | None = None  # what was raised for failed checks
+    # No dataclass, which every run of pytest would wait for.
+    def __init__(self) -> None:
+        self.asked = False  # the test has the fixture fx_golden
+        self.compared = False
+        self.unnamed = 0  # comparisons without a name so far
+        self.outcomes: list[Outcome] = []
+        self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
+        self.traced_texts: dict[str, str] = {}  # by golden: what it gets if compared at `exact`
+        self.sections: list[tuple[str, str]] = []  # for the next report
+        self.failed_checks: list[str] = []
+        self.first_failed_check: types.TracebackType | None = None
+        self.check_error: AssertionError | None = None  # what was raised for failed checks
 
     def fail_later(self, message: str, caller: types.FrameType) -> None:
         """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""

@@ -11,27 +11,26 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.golden.location import RECEIVED, SUFFIX
 
 RECEIVED_SUFFIX = f".{RECEIVED}{SUFFIX}"
 
+# Patterns are compiled when they are first used: the plugin imports this in every run, also of those without goldens.
 # As decoding accepts it: a BOM, comments and blank lines may come before the line that names the format.
-_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d+[ \t]*\r?\n")
-_NODES = re.compile(rb"^nodes:", re.MULTILINE)
+_BEGINNING = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d+[ \t]*\r?\n"
 _LONGEST_BEGINNING = 65536  # bytes
 
 _HEADER = "# received by pytest --fx-received, compared with "
 _NO_GOLDEN = "no golden"
-_FIRST_LINE = re.compile(rf"{re.escape(_HEADER)}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z")
+_FIRST_LINE = rf"{_HEADER}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z"
 
 # `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
-_VARIANT = re.compile(r"@torch-\d+\.\d+\Z")
-_MINOR = re.compile(r"\d+\.\d+")
+_VARIANT = r"@torch-\d+\.\d+\Z"
+_MINOR = r"\d+\.\d+"
 
 P = TypeVar("P", bound=PurePath)
 
@@ -57,8 +56,8 @@ def begins_like_a_golden(path: Path) -> bool:
             beginning = file.read(_LONGEST_BEGINNING)
     except OSError:
         return False
-    named = _BEGINNING.match(beginning)
-    return named is not None and _NODES.search(beginning, named.end()) is not None
+    named = re.match(_BEGINNING, beginning)
+    return named is not None and re.search(rb"(?m)^nodes:", beginning[named.end() :]) is not None
 
 
 def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
@@ -70,8 +69,7 @@ def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
     return str(folder) if Path(rootpath, folder).is_file() else f"{folder}.py"
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(NamedTuple):
     """The text that a golden would get, and the digest of the golden it was compared with, if there was one."""
 
     text: str
@@ -110,7 +108,7 @@ def read_received(text: str, origin: str) -> Received:
     Raises GoldenFormatError, naming `origin`, if its first line does not say what it was compared with.
     """
     first, _, rest = text.partition("\n")
-    header = _FIRST_LINE.match(first)
+    header = re.match(_FIRST_LINE, first)
     if header is None:
         raise GoldenFormatError(
             f"cannot read {origin}: its first line does not say which golden it was compared with; "
@@ -126,11 +124,11 @@ def variant_path(base: P, torch_version: str) -> P:
 
 def variant_suffix(torch_version: str) -> str:
     """Return how the stem of a variant ends for a version of torch: "@torch-2.13"."""
-    minor = _MINOR.match(torch_version)
+    minor = re.match(_MINOR, torch_version)
     return f"@torch-{minor[0] if minor is not None else torch_version}"
 
 
 def base_path(path: P) -> P:
     """Return the golden that a variant, or what was received, belongs to; a golden belongs to itself."""
     golden = golden_of_received(path) if is_received(path) else path
-    return golden.with_name(_VARIANT.sub("", golden.name.removesuffix(SUFFIX)) + SUFFIX)
+    return golden.with_name(re.sub(_VARIANT, "", golden.name.removesuffix(SUFFIX)) + SUFFIX)

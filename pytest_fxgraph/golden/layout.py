@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -21,12 +20,13 @@ _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 _MARKS_OF_ENVIRONMENTS = frozenset({"pyvenv.cfg", "conda-meta"})
 
 
-@dataclass(frozen=True)
 class GoldenLayout:
     """The goldens of the tests below `rootpath`, for one value of the setting `fx_golden_dir`."""
 
-    rootpath: Path
-    setting: str
+    # No dataclass, which every run of pytest would wait for.
+    def __init__(self, rootpath: Path, setting: str) -> None:
+        self.rootpath = rootpath
+        self.setting = setting
 
     @property
     def is_beside(self) -> bool:

@@ -46,7 +46,7 @@ def vanished_programs(
     places = {place_of(name) for name in names}
     folder = next(iter(places)).parent
     found = {}
-    for path in sorted(store.path(folder).glob(f"*{SUFFIX}")):
+    for path in sorted((store.path(folder) if folder.parts else store.root).glob(f"*{SUFFIX}")):
         place = folder / path.name
         if place in places or path.name.endswith(RECEIVED_SUFFIX):
             continue

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+# Patterns are compiled when they are first used: the plugin imports this in every run.
 # Escape sequences move the cursor, recolour the screen or worse; marks of direction make a text read as another.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 # GitHub Actions obeys lines that begin with `::`, and what follows `##[` anywhere.
-_COMMANDS = re.compile(r"^(?P<indent>[ \t]*):(?=:)|#(?=#\[)", re.MULTILINE)
+_COMMANDS = r"(?m)^(?P<indent>[ \t]*):(?=:)|#(?=#\[)"
 
 
 def printable(text: str) -> str:
@@ -15,8 +16,8 @@ def printable(text: str) -> str:
 
     What a build's log would take for a command is escaped, too: `::error` at the beginning of a line.
     """
-    safe = _UNPRINTABLE.sub(_escape, text)
-    return _COMMANDS.sub(_escape_command, safe) if "::" in safe or "##[" in safe else safe
+    safe = re.sub(_UNPRINTABLE, _escape, text)
+    return re.sub(_COMMANDS, _escape_command, safe) if "::" in safe or "##[" in safe else safe
 
 
 def printable_line(text: str) -> str:

@@ -26,14 +26,20 @@ def failed(count: int) -> GoldenAttempt:
     return attempt
 
 
+def asking(*, compared: bool = False) -> GoldenAttempt:
+    attempt = GoldenAttempt()
+    attempt.asked, attempt.compared = True, compared
+    return attempt
+
+
 def test_a_test_that_asked_and_compared_nothing_fails():
-    attempt = GoldenAttempt(asked=True)
+    attempt = asking()
 
     with pytest.raises(AssertionError, match="the test asked for fx_golden and compared nothing with it; write"):
         attempt.close()
 
 
-@pytest.mark.parametrize("attempt", [GoldenAttempt(), GoldenAttempt(asked=True, compared=True)])
+@pytest.mark.parametrize("attempt", [GoldenAttempt(), asking(compared=True)])
 def test_a_test_that_compared_or_never_asked_passes(attempt):
     attempt.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.captured_subjects import LEADING, WAYS, captured_subjects, leading_subjects
 from fixtures.harmless import OF_GRAPHS, document_of, nodes_renamed, nodes_reordered, pickled
+from fixtures.lowered import in_the_edge_dialect
 from fixtures.mutant_trials import survivors, trials
 from fixtures.mutants import copy_of
 from fixtures.mutants_table import MUTATIONS
@@ -55,6 +56,15 @@ def test_a_sample_of_the_mutants_of_a_captured_graph_is_caught(name):
 @pytest.mark.parametrize("name", LEADING)
 def test_harmless_edits_of_a_captured_graph_are_not_reported(name):
     assert reported(name, leading_subjects()[name]) == []
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_a_dialect_has_the_mutants_and_the_harmless_edits_of_the_operators_it_stands_for(name):
+    gm = in_the_edge_dialect(leading_subjects()[name])
+
+    assert any(node.target.startswith("edge.aten.") for node in build_document(gm).nodes)
+    check_mutants(name, gm, 2)
+    assert reported(name, gm) == []
 
 
 @pytest.mark.parametrize("name", LEADING)

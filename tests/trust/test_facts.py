@@ -165,6 +165,33 @@ def test_a_golden_that_does_not_tell_a_fact_matches_whatever_it_is(case):
         assert not compare_documents(golden, replace(obtained, nodes=obtained.nodes[:-1])).is_empty
 
 
+def tagged(**tags):
+    """Give a graph whose nodes have metadata that the test asks for by name."""
+    gm = symbolic_trace(lambda x: torch.relu(x) + 1)
+    for node in gm.graph.nodes:
+        if node.name in tags:
+            node.meta["tag"] = tags[node.name]
+    return build_document(gm, meta=("tag",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"relu": ("b", 1), "add": None},
+        {"relu": ("a", 1.0), "add": None},
+        {"relu": ("a", 1)},
+        {"relu": None, "add": ("a", 1)},
+        {"relu": ("a", 1), "add": None, "x": 0},
+    ],
+)
+def test_changed_metadata_is_caught_where_it_was_asked_for(change):
+    golden = tagged(relu=("a", 1), add=None)
+
+    assert all(compare_documents(golden, tagged(relu=("a", 1), add=None), level=level).is_empty for level in LEVELS)
+    assert not compare_documents(golden, tagged(**change)).is_empty
+    assert not compare_documents(golden, tagged(**change), level="exact").is_empty
+
+
 # How facts are written where they are not the ordinary case.
 WRITTEN = {
     "layouts": r" channels_last| strides=\([^)]*\)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from fixtures.catalog import real_models, small_models
@@ -18,6 +20,9 @@ from pytest_fxgraph.document.builder import build_document
 SMALL = {entry.name: entry for entry in small_models()}
 OWN = mutant_models()
 PLACES_IN_A_REAL_MODEL = 12
+# What `constants="close"` is for; of modules, floats are nudged by one ulp, too.
+ROUNDING = {"float_nudged_by_one_ulp", "constant_nudged_by_one_ulp"}
+ROUNDING_OF_MODULES = {"hyper_parameter_changed", "number_of_a_users_module_changed"}
 
 
 def subject(name):
@@ -65,6 +70,21 @@ def test_loosening_operand_order_and_spelling_loses_no_other_mutant(name):
             assert not compare_documents(golden, mutant, normalize=True).is_empty, f"{mutation} at {place}"
             if mutation is not operands_exchanged and mutation.name != "nested_graph_changed":
                 assert not compare_documents(golden, mutant, commutative=True).is_empty, f"{mutation} at {place}"
+
+
+@pytest.mark.parametrize("name", [*OWN, *SMALL])
+def test_close_constants_let_rounding_pass_and_no_other_mutant(name):
+    gm = subject(name)
+    golden = build_document(gm)
+
+    for mutation in MUTATIONS:
+        for place in range(min(mutation.count(gm), 2)):
+            mutant = build_document(mutation.mutant(gm, place))
+            if compare_documents(golden, mutant, constants="close").is_empty and mutation.name not in ROUNDING:
+                (change,) = compare_documents(golden, mutant).changes
+                assert mutation.name in ROUNDING_OF_MODULES
+                assert float(change.obtained) == math.nextafter(float(change.expected), math.inf)
+                assert not change.expected.lstrip("-").isdigit()
 
 
 def test_there_are_many_mutations_and_each_has_a_place_somewhere():

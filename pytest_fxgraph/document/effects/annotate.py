@@ -62,9 +62,12 @@ class EffectTexts:
         self._called = called
         self._known: dict[tuple[str, str], OperatorEffects] = {}
 
-    def of(self, nodes: Sequence[Any], targets: Sequence[str]) -> list[tuple[str, ...]]:
-        """Give the effects of each node, whose targets are named already."""
-        all_effects = [self._effects(node, target) for node, target in zip(nodes, targets, strict=True)]
+    def of(self, nodes: Sequence[Any], ops: Sequence[str], targets: Sequence[str]) -> list[tuple[str, ...]]:
+        """Give the effects of each node, whose opcodes and named targets are known already."""
+        all_effects = [
+            PLAIN if op in _WITHOUT_EFFECTS else self._effects(node, op, target)
+            for node, op, target in zip(nodes, ops, targets, strict=True)
+        ]
         kinds: list[tuple[str, ...]] = []
         written: dict[int, list[Any]] = {}
         for position, (node, effects) in enumerate(zip(nodes, all_effects, strict=True)):
@@ -74,18 +77,12 @@ class EffectTexts:
             kinds.append(_kinds(node, effects))
             if places := self._written(node, effects):
                 written[position] = places
-        if (
-            not written
-            and not any("state" in each for each in kinds)
-            and not any(each.changes_global_state for each in all_effects)
-        ):
+        changes_state = any("state" in kind for kind in set(kinds))
+        if not (written or changes_state or any(each.changes_global_state for each in all_effects)):
             return kinds
-        return _StorageEffects(nodes, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
+        return _StorageEffects(nodes, ops, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
 
-    def _effects(self, node: Any, target: str) -> OperatorEffects:
-        op = node.op
-        if op in _WITHOUT_EFFECTS:
-            return PLAIN
+    def _effects(self, node: Any, op: str, target: str) -> OperatorEffects:
         key = (op, target)
         effects = self._known.get(key)
         if effects is None:
@@ -93,12 +90,10 @@ class EffectTexts:
         return effects
 
     def _new_effects(self, op: str, target: Any, name: str) -> OperatorEffects:
-        if op == "call_function":
-            return function_effects(target, name)
-        if op == "call_method":
-            return method_effects(name)
-        called = self._called[name]
-        return module_effects(called.module, called.traits) if called.graph is None else _effects_of_graph(called.graph)
+        if op == "call_module":
+            _, module, traits, graph = self._called[name]
+            return module_effects(module, traits) if graph is None else _effects_of_graph(graph)
+        return function_effects(target, name) if op == "call_function" else method_effects(name)
 
     def _written(self, node: Any, effects: OperatorEffects) -> list[Any]:
         """List the nodes whose storage a call writes."""
@@ -127,11 +122,13 @@ class _StorageEffects:
     def __init__(
         self,
         nodes: Sequence[Any],
+        ops: Sequence[str],
         all_effects: Sequence[OperatorEffects],
         nodes_in: Callable[[Any], list[Any]],
         attribute: Finder,
     ) -> None:
         self._nodes = nodes
+        self._ops = ops
         self._all_effects = all_effects
         self._nodes_in = nodes_in
         self._attribute = attribute
@@ -142,8 +139,8 @@ class _StorageEffects:
 
     def added_to(self, kinds: list[tuple[str, ...]], written: dict[int, list[Any]]) -> list[tuple[str, ...]]:
         """Give the effects with the reads and writes of everything that is written somewhere."""
-        for position, (node, effects) in enumerate(zip(self._nodes, self._all_effects, strict=True)):
-            self._join(position, node, effects)
+        for position, (node, op, effects) in enumerate(zip(self._nodes, self._ops, self._all_effects, strict=True)):
+            self._join(position, node, op, effects)
         self._roots = roots = [self._storage.first(position) for position in range(len(self._nodes))]
         module_reads = self._module_reads()
         writes = {position: {roots[self._position[node]] for node in nodes} for position, nodes in written.items()}
@@ -151,10 +148,11 @@ class _StorageEffects:
             if "state" in kinds[position]:
                 writes.setdefault(position, set()).update(read)
         touched = set().union(*writes.values())
+        written_root = {node: root for node, root in zip(self._nodes, roots, strict=True) if root in touched}
         result = []
         global_state: int | None = None  # the first node that changes it
         for position, kind in enumerate(kinds):
-            reads = self._reads(position, touched)
+            reads = self._reads(position, written_root)
             if position in module_reads:
                 reads |= module_reads[position] & touched
             if global_state is None and self._all_effects[position].changes_global_state:
@@ -164,9 +162,9 @@ class _StorageEffects:
             result.append(kind + self._texts(position, wrote, reads, global_state) if is_told else kind)
         return result
 
-    def _join(self, position: int, node: Any, effects: OperatorEffects) -> None:
-        op, args = node.op, node.args
-        if effects.aliases == "none" and not node.kwargs and len(args) == 1 and not isinstance(args[0], _SEQUENCES):
+    def _join(self, position: int, node: Any, op: str, effects: OperatorEffects) -> None:
+        args = node.args
+        if effects.aliases == "none" and len(args) == 1 and not isinstance(args[0], _SEQUENCES) and not node.kwargs:
             return  # the ordinary case of what follows
         if op == "get_attr":
             for key in _storages([self._attribute(node.target)]):
@@ -197,7 +195,7 @@ class _StorageEffects:
         """Give for calls of modules the get_attr nodes that read what they hold, by the first of each storage."""
         found: dict[int, set[int]] = {}
         for position, node in enumerate(self._nodes if self._holders else ()):
-            if node.op == "call_module":
+            if self._ops[position] == "call_module":
                 module = self._attribute(node.target)
                 keys = _storages([*module.parameters(), *module.buffers()])
                 held = {self._roots[self._holders[key]] for key in keys if key in self._holders}
@@ -205,22 +203,21 @@ class _StorageEffects:
                     found[position] = held
         return found
 
-    def _reads(self, position: int, touched: set[int]) -> set[int]:
-        """Give the written storages that a node reads, or that its result shares."""
-        node, roots, own = self._nodes[position], self._roots, self._position
-        if node.op == "placeholder":
+    def _reads(self, position: int, written: Mapping[Any, int]) -> set[int]:
+        """Give the written storages that a node reads, or that its result shares; `written` maps nodes to those."""
+        if self._ops[position] == "placeholder":
             return set()
-        reads = {root for each in node.all_input_nodes if (root := roots[own[each]]) in touched}
-        first = roots[position]
-        if first != position and first in touched:
-            reads.add(first)
+        node = self._nodes[position]
+        reads = {written[each] for each in node.all_input_nodes if each in written}
+        if written.get(node, position) != position:
+            reads.add(written[node])
         return reads
 
     def _texts(self, position: int, writes: Set[int], reads: Set[int], global_state: int | None) -> tuple[str, ...]:
         names = self._nodes
         texts = [f"write %{names[first].name}" for first in sorted(writes)]
         texts += [f"read %{names[first].name}" for first in sorted(reads - writes)]
-        if global_state is not None and self._nodes[position].op not in _ENDS:
+        if global_state is not None and self._ops[position] not in _ENDS:
             verb = "write" if self._all_effects[position].changes_global_state else "read"
             texts.append(f"{verb} %{names[global_state].name}")
         return tuple(texts)

@@ -153,7 +153,7 @@ def holds(condition: Condition | None, args: Any, kwargs: Any) -> bool:
 def module_effects(module: torch.nn.Module, traits: ModuleTraits | None = None) -> OperatorEffects:
     """Return the effects of a called module, the modules inside it included."""
     traits = traits or traits_of(type(module))
-    if traits.is_inert and not module._modules:
+    if not module._modules and (traits.is_inert or (traits.is_inert_in_eval and not module.training)):
         is_inplace = module.__dict__.get("inplace") is True
         return _effects_of_module(False, False, is_inplace, traits.is_non_aliasing and not is_inplace)
     if module._modules:
