@@ -13,8 +13,12 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
-from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference, without_rounding_of_large_values
-from pytest_fxgraph.equivalence.gradients import compare_gradients
+from pytest_fxgraph.equivalence.fp64_reference import (
+    compared_tensors,
+    filter_by_reference,
+    without_rounding_of_large_values,
+)
+from pytest_fxgraph.equivalence.gradients import compare_gradients, rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, VacuousCheckError, mismatch_error
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
@@ -105,12 +109,8 @@ class EquivalenceCheck:
             raise mismatch_error(failed, context, notes) from obtained.error
         if code_is_stale(graph_call.call):
             raise mismatch_error([_STALE], context)
-        outputs = expected.output, obtained.output
-        if mismatches and self.fp64_reference:
-            mismatches = filter_by_reference(mismatches, model, settings, *outputs)
-        elif mismatches:
-            rule = self.comparison.rule
-            mismatches = without_rounding_of_large_values(mismatches, model, settings, *outputs, rule)
+        if mismatches:
+            mismatches = self._without_rounding(mismatches, model, settings, expected, obtained)
         if mismatches:
             found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
@@ -119,6 +119,20 @@ class EquivalenceCheck:
         if not _could_fail(expected, settings.arguments, self.comparison):
             _reject_drawn_example()
             raise VacuousCheckError(_vacuous_message(expected, self.comparison, context))
+
+    def _without_rounding(
+        self, mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: RunResult, obtained: RunResult
+    ) -> list[Mismatch]:
+        """Drop what a run of the model in double precision says is rounding."""
+        tensors = [compared_tensors(run.output, run.gradients) for run in (expected, obtained)]
+        if self.fp64_reference:
+            return filter_by_reference(mismatches, model, settings, *tensors)
+        inputs = {path for path, _ in settings.arguments.tensors()}
+        of_gradients = rules_of_gradients(expected.gradients or {}, self.comparison.rule, inputs)
+        rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
+        return without_rounding_of_large_values(
+            mismatches, model, settings, *tensors, lambda where: rules.get(where, self.comparison.rule)
+        )
 
     def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
         """Run eager, then the graph, and compare.

@@ -4,43 +4,68 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from pytest_fxgraph.equivalence.error_statistics import agreement, measure
-from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
+from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
+from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import dense
 from pytest_fxgraph.equivalence.run import RunSettings
+from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.rng import seed_all
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
 _ALLOWED_RATIO = 2.0
+# Among elements that were chosen because they differ. Of two errors that differ much, the one with the larger spread is
+# mostly the larger: far out in the tail, by the square of the ratio of their spreads.
+_ALLOWED_RATIO_OF_CHOSEN = 5.0
 _ENOUGH_ELEMENTS = 8
 
 
-def filter_by_reference(
-    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: Any, obtained: Any
-) -> list[Mismatch]:
-    """Drop output values that are as near to double precision in the graph as in eager; add distances to the others.
+# By the paths that mismatches name: "output['logits']", "gradient of conv.weight".
+ComparedTensors = Mapping[str, torch.Tensor]
+_GRADIENT = "gradient of "
 
-    `expected` and `obtained` are the outputs of eager and graph.
+
+def compared_tensors(output: Any, gradients: Gradients | None) -> dict[str, torch.Tensor]:
+    """Return the tensors of one run that a run in double precision can judge."""
+    found = dict(tensors_in(output, "output"))
+    found |= {f"{_GRADIENT}{name}": value for name, value in (gradients or {}).items() if value is not None}
+    return found
+
+
+def filter_by_reference(
+    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: ComparedTensors, obtained: ComparedTensors
+) -> list[Mismatch]:
+    """Drop values that are as near to double precision in the graph as in eager; add distances to the others.
+
+    Raises EagerError if the model does not run in double precision.
     """
-    if not any(mismatch.kind == "value" and mismatch.statistics for mismatch in mismatches):
+    judged = [mismatch for mismatch in mismatches if _is_of_values(mismatch, expected, obtained)]
+    if not judged:
         return mismatches
-    reference = dict(tensors_in(_run_in_double(model, settings), "output"))
-    in_eager, in_graph = dict(tensors_in(expected, "output")), dict(tensors_in(obtained, "output"))
+    try:
+        reference = _reference(judged, model, settings, expected)
+    except Exception as error:
+        raise EagerError(
+            f"cannot judge values that differ by a run of the model in double precision, which raised "
+            f"{type(error).__name__}: {error}; drop fp64_reference=True, or let the model follow the dtype of its inputs"
+        ) from error
     kept: list[Mismatch] = []
     for mismatch in mismatches:
-        exact = reference.get(mismatch.where)
-        if mismatch.kind != "value" or mismatch.statistics is None or exact is None:
+        exact = reference.get(mismatch.where) if mismatch in judged else None
+        if exact is None:
             kept.append(mismatch)
             continue
-        of_eager, of_graph = (_distance(outputs[mismatch.where], exact) for outputs in (in_eager, in_graph))
+        of_eager, of_graph = (_distance(tensors[mismatch.where], exact) for tensors in (expected, obtained))
         if not of_graph <= _ALLOWED_RATIO * of_eager:  # NaN in one of them is no agreement
             description = (
                 f"{mismatch.description} (off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
@@ -50,34 +75,43 @@ def filter_by_reference(
 
 
 def without_rounding_of_large_values(
-    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: Any, obtained: Any, rule: ToleranceRule
+    mismatches: list[Mismatch],
+    model: Any,
+    settings: RunSettings,
+    expected: ComparedTensors,
+    obtained: ComparedTensors,
+    rules: Callable[[str], ToleranceRule],
 ) -> list[Mismatch]:
-    """Drop output values whose error is small beside the largest value, if a run in double precision agrees.
+    """Drop values whose error is small beside the largest value, if a run in double precision agrees.
 
     A sum of values of 1e4 is rounded by far more than the default atol, also where it ends near zero; but an error of
     that size in an element that never met the large ones is no rounding. Where the model does not run in double
     precision, the largest value alone decides.
     """
-    in_eager, in_graph = dict(tensors_in(expected, "output")), dict(tensors_in(obtained, "output"))
     doubtful = []
     for mismatch in mismatches:
-        if mismatch.kind == "value" and mismatch.statistics is not None and mismatch.where in in_eager:
-            values, others = dense(in_eager[mismatch.where]), dense(in_graph[mismatch.where])
-            tolerance = rule.grown(values)
+        if _is_of_values(mismatch, expected, obtained):
+            values, others = dense(expected[mismatch.where]), dense(obtained[mismatch.where])
+            tolerance = rules(mismatch.where).grown(values)
             if tolerance is not None and measure(values, others, tolerance) is None:
                 doubtful.append(mismatch)
     if not doubtful:
         return mismatches
     try:
-        reference = dict(tensors_in(_run_in_double(model, settings), "output"))
+        reference = _reference(doubtful, model, settings, expected)
     except Exception:  # whatever a model raises that does not run in double precision
         reference = {}
     explained = {
-        mismatch.where
-        for mismatch in doubtful
-        if _is_rounding(in_eager[mismatch.where], in_graph[mismatch.where], reference.get(mismatch.where), rule)
+        where
+        for where in (mismatch.where for mismatch in doubtful)
+        if _is_rounding(expected[where], obtained[where], reference.get(where), rules(where))
     }
     return [mismatch for mismatch in mismatches if mismatch not in doubtful or mismatch.where not in explained]
+
+
+def _is_of_values(mismatch: Mismatch, expected: ComparedTensors, obtained: ComparedTensors) -> bool:
+    is_of_values = mismatch.kind in ("value", "gradient") and mismatch.statistics is not None
+    return is_of_values and mismatch.where in expected and mismatch.where in obtained
 
 
 def _is_rounding(
@@ -91,16 +125,28 @@ def _is_rounding(
     if int(outside.sum()) < _ENOUGH_ELEMENTS:  # chance decides which of the two is nearer in so few
         return _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
     of_graph, of_eager = (_distance(values[outside], reference[outside]) for values in (obtained, expected))
-    return of_graph <= _ALLOWED_RATIO * of_eager
+    return of_graph <= _ALLOWED_RATIO_OF_CHOSEN * of_eager
 
 
-def _run_in_double(model: Any, settings: RunSettings) -> Any:
-    """Run a copy of the model with all floats in double precision."""
+def _reference(
+    judged: list[Mismatch], model: Any, settings: RunSettings, expected: ComparedTensors
+) -> dict[str, torch.Tensor]:
+    """Run a copy of the model with all floats in double precision; with its backward if a gradient is judged."""
+    grads = any(mismatch.kind == "gradient" for mismatch in judged)
     widened = copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
-    arguments = _widened(settings.arguments)
+    copied = copy_arguments(_widened(settings.arguments), with_gradients=grads)
     seed_all(settings.seed)
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        return widened(*arguments.args, **arguments.kwargs)
+    gradients = None
+    # Gradients are asked for in inference mode, too, as the check itself asks for them.
+    with torch.inference_mode(torch.is_inference_mode_enabled() and not grads), torch.set_grad_enabled(grads):
+        with torch.autocast("cpu", enabled=False):
+            output = widened(*copied.arguments.args, **copied.arguments.kwargs)
+        if grads:
+            now = ModuleState(widened)
+            parameters = differentiable_parameters(now, StateNames(now))
+            dtypes = {path: tensor.dtype for path, tensor in expected.items()}
+            gradients = gradients_of(output, parameters, copied, settings.seed, dtypes)
+    return {path: tensor.detach() for path, tensor in compared_tensors(output, gradients).items()}
 
 
 def _widened(arguments: Arguments) -> Arguments:

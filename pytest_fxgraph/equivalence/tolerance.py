@@ -49,7 +49,8 @@ class ToleranceRule:
 
     rtol: float | None = None
     atol: float | None = None
-    scale: float | None = None  # what a default atol is multiplied by, instead of the tensor's largest magnitude
+    # The largest magnitude of all gradients of a kind, where this is the rule for one of them.
+    of_gradients: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
@@ -61,8 +62,11 @@ class ToleranceRule:
 
         `dtype` decides instead of the tensor's own, where these are the values of a quantized tensor.
         """
-        scale = self.scale
-        if scale is None and self.atol is None:
+        if self.atol is not None:
+            scale = 1.0
+        elif self.of_gradients is not None:
+            scale = min(1.0, 100 * self.of_gradients)
+        else:
             scale = min(1.0, largest_magnitude([expected]))
         return self._scaled(dtype or expected.dtype, scale)
 
@@ -72,7 +76,7 @@ class ToleranceRule:
 
     def grown(self, expected: torch.Tensor) -> Tolerance | None:
         """Return the tolerance at which rounding may explain an error in large values; None if it does not differ."""
-        largest = largest_magnitude([expected])
+        largest = largest_magnitude([expected]) if self.of_gradients is None else self.of_gradients
         if self.atol is not None or largest <= 1 or not math.isfinite(largest):
             return None
         return self._scaled(expected.dtype, largest)
@@ -83,12 +87,12 @@ class ToleranceRule:
         Some are rounding alone, as that of a bias before batch norm, so that their own magnitude says nothing: the
         largest of all counts. Below 0.01 the default atol is a thousandth of it (in float32).
         """
-        return replace(self, scale=min(1.0, 100 * largest_magnitude(gradients)))
+        return replace(self, of_gradients=largest_magnitude(gradients))
 
-    def _scaled(self, dtype: torch.dtype, scale: float | None) -> Tolerance:
+    def _scaled(self, dtype: torch.dtype, scale: float) -> Tolerance:
         rtol, atol = _DEFAULTS.get(dtype, (0.0, 0.0))
         rtol = rtol if self.rtol is None else self.rtol
-        return Tolerance(rtol, atol * (scale or 0.0) if self.atol is None else self.atol)
+        return Tolerance(rtol, atol * scale if self.atol is None else self.atol)
 
 
 def largest_magnitude(tensors: Iterable[torch.Tensor]) -> float:
