@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -43,21 +42,21 @@ _MOST_WITH_GRADIENTS = 30_000_000
 
 # What a pass that confuses two activations writes.
 _REPLACEMENTS: dict[Any, Callable[[torch.Tensor], torch.Tensor]] = {
-    F.relu: lambda x: F.leaky_relu(x, 0.01),
-    torch.relu: lambda x: F.leaky_relu(x, 0.01),
-    torch.Tensor.relu: lambda x: F.leaky_relu(x, 0.01),
-    F.leaky_relu: F.relu,
-    F.relu6: F.relu,
-    F.hardtanh: F.relu,
-    F.silu: F.gelu,
-    F.gelu: F.silu,
-    F.elu: F.silu,
-    F.prelu: F.relu,
-    F.hardswish: F.silu,
-    F.hardsigmoid: torch.sigmoid,
-    torch.tanh: F.hardtanh,
-    torch.sigmoid: F.hardsigmoid,
-    torch.Tensor.sigmoid: F.hardsigmoid,
+    nn.functional.relu: lambda x: nn.functional.leaky_relu(x, 0.01),
+    torch.relu: lambda x: nn.functional.leaky_relu(x, 0.01),
+    torch.Tensor.relu: lambda x: nn.functional.leaky_relu(x, 0.01),
+    nn.functional.leaky_relu: nn.functional.relu,
+    nn.functional.relu6: nn.functional.relu,
+    nn.functional.hardtanh: nn.functional.relu,
+    nn.functional.silu: nn.functional.gelu,
+    nn.functional.gelu: nn.functional.silu,
+    nn.functional.elu: nn.functional.silu,
+    nn.functional.prelu: nn.functional.relu,
+    nn.functional.hardswish: nn.functional.silu,
+    nn.functional.hardsigmoid: torch.sigmoid,
+    torch.tanh: nn.functional.hardtanh,
+    torch.sigmoid: nn.functional.hardsigmoid,
+    torch.Tensor.sigmoid: nn.functional.hardsigmoid,
 }
 
 
@@ -171,9 +170,9 @@ class _Judge:
             found += compare_gradients(mine.gradients, obtained.gradients, _COMPARISON, inputs)
             of_gradients = rules_of_gradients(mine.gradients, _RULE, inputs)
             rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
-        tensors = [compared_tensors(run.output, run.gradients) for run in (mine, obtained)]
+        tensors, others = (compared_tensors(run.output, run.gradients) for run in (mine, obtained))
         found = without_rounding_of_large_values(
-            found, self._model, self._settings, *tensors, lambda where: rules.get(where, _RULE)
+            found, self._model, self._settings, tensors, others, lambda where: rules.get(where, _RULE)
         )
         of_outputs = sum(each.kind == "value" for each in found)
         return of_outputs, len(found) - of_outputs
@@ -218,7 +217,7 @@ def _right_variants(
 
     def channels_last() -> _Run:
         images = tuple(
-            value.to(memory_format=torch.channels_last) if isinstance(value, torch.Tensor) and value.dim() == 4 else value
+            value.contiguous(memory_format=torch.channels_last) if getattr(value, "ndim", 0) == 4 else value
             for value in inputs
         )
         return _run(copy.deepcopy(model).to(memory_format=torch.channels_last), images, grads=grads)

@@ -6,22 +6,24 @@ argument > closest marker > command line > ini > default
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from pytest_fxgraph.choices import CODE_FORMS, CONSTANT_FORMS, LEVELS
-from pytest_fxgraph.errors import LevelError
+from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, LEVELS, NumberByPath, checks_named
+from pytest_fxgraph.errors import ChoiceError, LevelError
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".json",)
 
 MARKER = (
-    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., seed=...): "
-    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
+    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
+    "checks=..., fp64_reference=..., seed=...): how the graph fixtures of pytest-fxgraph compare in this test; "
+    "an argument of the fixture takes precedence."
 )
 
 
@@ -51,6 +53,8 @@ class Setting:
         """Return the value as the code uses it; raise pytest.UsageError for another form, naming where it was set."""
         try:
             return self.parse(value)
+        except ChoiceError as error:
+            raise pytest.UsageError(f"{place}: {error}") from None
         except ValueError:
             raise pytest.UsageError(f"{place}: expected {self.form}, got {value!r}") from None
 
@@ -82,6 +86,44 @@ def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
     return parse
 
 
+def _between(low: float, high: float) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        number = _not_negative(float)(value)
+        if not low < number < high:
+            raise ValueError
+        return number
+
+    return parse
+
+
+def _number_by_path(value: object) -> NumberByPath:
+    """Read a number, a dict of them by path, or the same as text: `output[0]=1e-3, *.logits=1e-2`."""
+    number = _not_negative(float)
+    if isinstance(value, str) and "=" in value:
+        entries = [entry.rpartition("=") for entry in re.split(r"[,\n]", value) if entry.strip()]
+        value = {glob.strip(): text.strip() for glob, _, text in entries}
+    if not isinstance(value, Mapping):
+        return number(value)
+    if not value or not all(isinstance(glob, str) and glob for glob in value):
+        raise ValueError
+    return {glob: number(each) for glob, each in value.items()}
+
+
+def _checks(value: object) -> tuple[str, ...]:
+    """Read names of checks, one or several, or several in a text."""
+    if isinstance(value, str):
+        value = [name.strip() for name in re.split(r"[,\n]", value) if name.strip()]
+    if not isinstance(value, Iterable):
+        raise ValueError
+    chosen = checks_named(value)
+    return tuple(check for check in CHECKS if check in chosen)
+
+
+def _yes_or_no_in_text(value: object) -> bool:
+    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    return _yes_or_no(words.get(value.lower()) if isinstance(value, str) else value)
+
+
 def _folder(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError
@@ -99,18 +141,52 @@ LEVEL = Setting(
 RTOL = Setting(
     "rtol",
     None,
-    "a number that is not negative, such as 1e-5",
-    _not_negative(float),
+    "a number that is not negative, such as 1e-5, or such numbers by path",
+    _number_by_path,
     "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
 )
 ATOL = Setting(
     "atol",
     None,
-    "a number that is not negative, such as 1e-8",
-    _not_negative(float),
+    "a number that is not negative, such as 1e-8, or such numbers by path",
+    _number_by_path,
     "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
+)
+SQNR = Setting(
+    "sqnr",
+    None,
+    "a number of decibels above 0, such as 40",
+    _between(0, math.inf),
+    "signal to noise that outputs have to reach, instead of a tolerance for each element (default: none)",
+    "DECIBELS",
+)
+COSINE = Setting(
+    "cosine",
+    None,
+    "a number between 0 and 1, such as 0.999",
+    _between(0, 1),
+    "cosine that outputs have to reach, instead of a tolerance for each element (default: none)",
+    "NUMBER",
+)
+CHECKED = Setting(
+    "checks",
+    None,
+    "names of " + ", ".join(CHECKS),
+    _checks,
+    "what fx_equivalence and fx_transform compare beside structure and shape, of "
+    + ", ".join(CHECKS)
+    + " (default: all)",
+    "NAMES",
+)
+FP64_REFERENCE = Setting(
+    "fp64_reference",
+    False,
+    "True or False, as text yes or no",
+    _yes_or_no_in_text,
+    "let a run in double precision judge values that differ: yes or no (default: no)",
+    "{yes,no}",
 )
 SEED = Setting(
     "seed",
@@ -157,7 +233,10 @@ CODE = Setting(
     "{" + ",".join(CODE_FORMS) + "}",
 )
 
-_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE)
+# What holds for the fixtures that compare eager with a graph, by the names of their arguments.
+NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE)
+_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE,
+             SQNR, COSINE, CHECKED, FP64_REFERENCE)  # fmt: skip
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 

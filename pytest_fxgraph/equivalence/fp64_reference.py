@@ -19,7 +19,7 @@ from pytest_fxgraph.equivalence.outputs import dense
 from pytest_fxgraph.equivalence.run import RunSettings
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state_changes import StateNames
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
 from pytest_fxgraph.rng import seed_all
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
@@ -32,13 +32,12 @@ _ENOUGH_ELEMENTS = 8
 
 # By the paths that mismatches name: "output['logits']", "gradient of conv.weight".
 ComparedTensors = Mapping[str, torch.Tensor]
-_GRADIENT = "gradient of "
 
 
 def compared_tensors(output: Any, gradients: Gradients | None) -> dict[str, torch.Tensor]:
     """Return the tensors of one run that a run in double precision can judge."""
-    found = dict(tensors_in(output, "output"))
-    found |= {f"{_GRADIENT}{name}": value for name, value in (gradients or {}).items() if value is not None}
+    found = dict(tensors_in(output, OUTPUT))
+    found |= {f"gradient of {name}": value for name, value in (gradients or {}).items() if value is not None}
     return found
 
 
@@ -56,8 +55,8 @@ def filter_by_reference(
         reference = _reference(judged, model, settings, expected)
     except Exception as error:
         raise EagerError(
-            f"cannot judge values that differ by a run of the model in double precision, which raised "
-            f"{type(error).__name__}: {error}; drop fp64_reference=True, or let the model follow the dtype of its inputs"
+            "cannot judge values that differ by a run of the model in double precision, which raised "
+            f"{type(error).__name__}: {error}; drop fp64_reference=True, or have the model follow its input's dtype"
         ) from error
     kept: list[Mismatch] = []
     for mismatch in mismatches:

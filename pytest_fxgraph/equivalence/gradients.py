@@ -64,7 +64,7 @@ def compare_gradients(
     expected: Gradients, obtained: Gradients, comparison: OutputComparison, inputs: Collection[str] = ()
 ) -> Iterator[Mismatch]:
     """Yield a mismatch for each gradient that is missing in one run, or differs. `inputs` names those of inputs."""
-    rules = rules_of_gradients(expected, comparison.rule, inputs)
+    comparison, rules = comparison.of_values(), rules_of_gradients(expected, comparison.rule, inputs)
     for name, gradient in expected.items():
         where = f"gradient of {name}"
         if name not in obtained:
@@ -87,13 +87,13 @@ def compare_gradients(
 def rules_of_gradients(
     expected: Gradients, rule: ToleranceRule, inputs: Collection[str] = ()
 ) -> dict[str, ToleranceRule]:
-    """Return the tolerance rule of each gradient; those of inputs, named by `inputs`, and of parameters have one each."""
+    """Return the rule of each gradient, by its path and the magnitude of its kind: those of `inputs`, or the others."""
     kinds: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for name, gradient in expected.items():
         if gradient is not None:
             kinds[name in inputs].append(gradient)
     of_kind = {is_input: rule.for_gradients(gradients) for is_input, gradients in kinds.items()}
-    return {name: of_kind[name in inputs] for name in expected}
+    return {name: of_kind[name in inputs].for_path(f"gradient of {name}") for name in expected}
 
 
 def cotangent(path: str, output: torch.Tensor, seed: int, dtype: torch.dtype) -> torch.Tensor:
