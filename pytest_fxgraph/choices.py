@@ -44,9 +44,10 @@ def checks_named(names: str | Iterable[str]) -> frozenset[Check]:
         if name not in CHECKS:
             import difflib  # read by who made a mistake alone: the plugin starts with every run of pytest
 
-            near = difflib.get_close_matches(str(name), CHECKS, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(str(name), CHECKS, n=1, cutoff=0.65)
             suggestion = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ChoiceError(f"there is no check {name!r}{suggestion}; there are {', '.join(map(repr, CHECKS))}")
+            raise ChoiceError(f"there is no check {name!r}{suggestion}; there are {', '.join(map(repr, CHECKS))}; "
+                              "structure, types and shapes are always compared")  # fmt: skip
     if not wanted:
         raise ChoiceError(f"checks=() compares nothing; name at least one of {', '.join(map(repr, CHECKS))}")
     return frozenset(check for check in CHECKS if check in wanted)

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.mismatch import EagerError
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:
@@ -51,3 +52,54 @@ def test_the_model_stays_in_its_own_precision():
         FxEquivalence()(model, torch.ones(2, 4), graph=graph, fp64_reference=True)
 
     assert model.weight.dtype is torch.float32
+
+
+class Steep(nn.Module):
+    """Has gradients of thousands, which rounding of another order of sums moves by more than 1e-5."""
+
+    def __init__(self, part: float = 0.0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(256, 256, generator=generator) * 10)
+        self.part = part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ self.weight * 1e-3) * 1e3 + self.part * (x - x.detach()) * 1e-3
+
+
+class SteepInChannelsLast(Steep):
+    """Computes the same with another order of its sums."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = self.weight.shape[0] // 2
+        product = x[:, half:] @ self.weight[half:] + x[:, :half] @ self.weight[:half]
+        return torch.tanh(product * 1e-3) * 1e3 + self.part * (x - x.detach()) * 1e-3
+
+
+def test_large_gradients_may_differ_by_rounding_alone():
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+
+    check_equivalent(Steep(), SteepInChannelsLast(), x, grads=True)
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, grads=True)
+
+
+def test_a_run_in_double_precision_judges_gradients_where_that_is_asked_for():
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+    exact = {"rtol": 0.0, "atol": 0.0, "grads": True, "fp64_reference": True}
+
+    check_equivalent(Steep(), SteepInChannelsLast(), x, **exact)
+    with pytest.raises(AssertionError, match=r"gradient of input 0 .*off from float64 by .* in the graph, .* in eager"):
+        check_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, **exact)
+
+
+def test_a_model_that_does_not_run_in_double_precision_is_told_where_that_was_asked_for():
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.ones(2, 2)
+
+    graph = fxcore.symbolic_trace(lambda x: x @ torch.full((2, 2), 1.1))
+
+    with pytest.raises(
+        EagerError, match=r"a run of the model in double precision, which raised RuntimeError.*drop fp64_"
+    ):
+        FxEquivalence()(eager, torch.ones(2, 2), graph=graph, fp64_reference=True)
