@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from benchmarks.result import Table, machine
 from benchmarks.tolerance_models import Subject, subjects
 from fxcore.experimental.optimization import fuse
-from pytest_fxgraph.equivalence.fp64_reference import compared_tensors, without_rounding_of_large_values
+from pytest_fxgraph.equivalence.fp64_reference import compared_tensors, without_rounding
 from pytest_fxgraph.equivalence.gradients import Gradients, compare_gradients, gradients_of, rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
@@ -38,7 +38,7 @@ from pytest_fxgraph.equivalence.tolerance import ToleranceRule, largest_magnitud
 _RULE = ToleranceRule()
 _COMPARISON = OutputComparison(_RULE)
 # Beyond it, gradients in double precision take more memory than a small machine has.
-_MOST_WITH_GRADIENTS = 30_000_000
+_MOST_WITH_GRADIENTS = 12_000_000
 
 # What a pass that confuses two activations writes.
 _REPLACEMENTS: dict[Any, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -171,7 +171,7 @@ class _Judge:
             of_gradients = rules_of_gradients(mine.gradients, _RULE, inputs)
             rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
         tensors, others = (compared_tensors(run.output, run.gradients) for run in (mine, obtained))
-        found = without_rounding_of_large_values(
+        found = without_rounding(
             found, self._model, self._settings, tensors, others, lambda where: rules.get(where, _RULE)
         )
         of_outputs = sum(each.kind == "value" for each in found)

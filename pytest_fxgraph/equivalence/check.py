@@ -17,7 +17,7 @@ from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
 from pytest_fxgraph.equivalence.fp64_reference import (
     compared_tensors,
     filter_by_reference,
-    without_rounding_of_large_values,
+    without_rounding,
 )
 from pytest_fxgraph.equivalence.gradients import compare_gradients, rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
@@ -155,7 +155,7 @@ class EquivalenceCheck:
         def rule_of(where: str) -> ToleranceRule:
             return rules[where] if where in rules else self.comparison.rule.for_path(where)
 
-        return without_rounding_of_large_values(mismatches, model, settings, in_eager, in_graph, rule_of)
+        return without_rounding(mismatches, model, settings, in_eager, in_graph, rule_of)
 
     def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
         """Run eager, then the graph, and compare.

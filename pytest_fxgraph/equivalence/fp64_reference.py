@@ -64,8 +64,8 @@ def filter_by_reference(
         if exact is None:
             kept.append(mismatch)
             continue
-        of_eager, of_graph = (_distance(tensors[mismatch.where], exact) for tensors in (expected, obtained))
-        if not of_graph <= _ALLOWED_RATIO * of_eager:  # NaN in one of them is no agreement
+        if not _is_as_near(expected[mismatch.where], obtained[mismatch.where], exact):
+            of_eager, of_graph = (_distance(tensors[mismatch.where], exact) for tensors in (expected, obtained))
             description = (
                 f"{mismatch.description} (off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
             )
@@ -73,7 +73,7 @@ def filter_by_reference(
     return kept
 
 
-def without_rounding_of_large_values(
+def without_rounding(
     mismatches: list[Mismatch],
     model: Any,
     settings: RunSettings,
@@ -81,31 +81,37 @@ def without_rounding_of_large_values(
     obtained: ComparedTensors,
     rules: Callable[[str], ToleranceRule],
 ) -> list[Mismatch]:
-    """Drop values whose error is small beside the largest value, if a run in double precision agrees.
+    """Drop values of which a run in double precision says that the graph is not farther from it than eager is.
 
-    A sum of values of 1e4 is rounded by far more than the default atol, also where it ends near zero; but an error of
-    that size in an element that never met the large ones is no rounding. Where the model does not run in double
-    precision, the largest value alone decides.
+    It is asked where the error is small beside the largest value: a sum of values of 1e4 is rounded by far more than
+    the default atol, also where it ends near zero; but an error of that size in an element that never met the large
+    ones is no rounding. Where the model does not run in double precision, the largest value alone decides. And it is
+    asked for gradients: rounding that moves the input of a relu over zero changes them by much.
     """
-    doubtful = []
+    large: dict[str, Mismatch] = {}
+    gradients: dict[str, Mismatch] = {}
     for mismatch in mismatches:
         if _is_of_values(mismatch, expected, obtained):
-            values, others = dense(expected[mismatch.where]), dense(obtained[mismatch.where])
-            tolerance = rules(mismatch.where).grown(values)
-            if tolerance is not None and measure(values, others, tolerance) is None:
-                doubtful.append(mismatch)
-    if not doubtful:
+            rule, values = rules(mismatch.where), dense(expected[mismatch.where])
+            tolerance = rule.grown(values)
+            if tolerance is not None and measure(values, dense(obtained[mismatch.where]), tolerance) is None:
+                large[mismatch.where] = mismatch
+            elif mismatch.kind == "gradient" and rule.is_default:
+                gradients[mismatch.where] = mismatch
+    if not large and not gradients:
         return mismatches
     try:
-        reference = _reference(doubtful, model, settings, expected)
+        reference = _reference([*large.values(), *gradients.values()], model, settings, expected)
     except Exception:  # whatever a model raises that does not run in double precision
         reference = {}
-    explained = {
-        where
-        for where in (mismatch.where for mismatch in doubtful)
-        if _is_rounding(expected[where], obtained[where], reference.get(where), rules(where))
-    }
-    return [mismatch for mismatch in mismatches if mismatch not in doubtful or mismatch.where not in explained]
+
+    def is_explained(mismatch: Mismatch) -> bool:
+        where = mismatch.where
+        if large.get(where) is mismatch:
+            return _is_rounding(expected[where], obtained[where], reference.get(where), rules(where))
+        return gradients.get(where) is mismatch and _is_as_near(expected[where], obtained[where], reference.get(where))
+
+    return [mismatch for mismatch in mismatches if not is_explained(mismatch)]
 
 
 def _is_of_values(mismatch: Mismatch, expected: ComparedTensors, obtained: ComparedTensors) -> bool:
@@ -122,9 +128,14 @@ def _is_rounding(
     expected, obtained, reference = (dense(each) for each in (expected, obtained, reference))
     outside = ~agreement(expected, obtained, rule.for_tensor(expected))
     if int(outside.sum()) < _ENOUGH_ELEMENTS:  # chance decides which of the two is nearer in so few
-        return _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
+        return _is_as_near(expected, obtained, reference)
     of_graph, of_eager = (_distance(values[outside], reference[outside]) for values in (obtained, expected))
     return of_graph <= _ALLOWED_RATIO_OF_CHOSEN * of_eager
+
+
+def _is_as_near(expected: torch.Tensor, obtained: torch.Tensor, reference: torch.Tensor | None) -> bool:
+    """Tell whether a tensor of the graph is as near to double precision as eager's; False where that is unknown."""
+    return reference is not None and _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
 
 
 def _reference(
@@ -163,7 +174,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(values: torch.Tensor, reference: torch.Tensor) -> float:
-    """Return the root mean square error; infinite where shapes or kinds cannot be compared."""
+    """Return the root mean square error, NaN if one value is NaN; infinite where shapes or kinds cannot be compared."""
     if values.shape != reference.shape or values.is_complex() != reference.is_complex():
         return float("inf")
     wide = values.detach().to(reference.dtype)

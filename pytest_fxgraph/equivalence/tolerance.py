@@ -161,9 +161,14 @@ class ToleranceRule:
         """Return the tolerance for a Python number, which is compared as one of float64."""
         return self._scaled(torch.float64, min(1.0, abs(expected)))
 
+    @property
+    def is_default(self) -> bool:
+        """Tell whether what is absolutely small counts as the caller left it: by dtype and magnitude."""
+        return self.atol is None and self.sqnr is None and self.cosine is None
+
     def grown(self, expected: torch.Tensor) -> Tolerance | None:
         """Return the tolerance at which rounding may explain an error in large values; None if it does not differ."""
-        if self.atol is not None or self.sqnr is not None or self.cosine is not None:
+        if not self.is_default:
             return None
         largest = largest_magnitude([expected]) if self.of_gradients is None else self.of_gradients
         if largest <= 1 or not math.isfinite(largest):

@@ -103,3 +103,20 @@ def test_a_model_that_does_not_run_in_double_precision_is_told_where_that_was_as
         EagerError, match=r"a run of the model in double precision, which raised RuntimeError.*drop fp64_"
     ):
         FxEquivalence()(eager, torch.ones(2, 2), graph=graph, fp64_reference=True)
+
+
+def test_a_gradient_may_differ_by_much_where_eager_itself_is_that_far_from_double_precision():
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x + 1e-9 > x, x * 2 - x, x * 1 + (x - x.detach()) - (x - x.detach()) * 0.5)
+
+    def moved_over_the_threshold(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 - x
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 - x + (x - x.detach()) * 2
+
+    check_equivalent(eager, moved_over_the_threshold, torch.ones(4), grads=True)
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(eager, wrong, torch.ones(4), grads=True)
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(moved_over_the_threshold, eager, torch.ones(4), grads=True)
