@@ -119,9 +119,11 @@ def _checks(value: object) -> tuple[str, ...]:
     return tuple(check for check in CHECKS if check in chosen)
 
 
-def _yes_or_no_in_text(value: object) -> bool:
-    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    return _yes_or_no(words.get(value.lower()) if isinstance(value, str) else value)
+def _true_or_false(value: object) -> bool:
+    words = {"true": True, "false": False}
+    if not isinstance(value, bool) and not (isinstance(value, str) and value.lower() in words):
+        raise ValueError
+    return value if isinstance(value, bool) else words[str(value).lower()]
 
 
 def _folder(value: object) -> str:
@@ -183,10 +185,10 @@ CHECKED = Setting(
 FP64_REFERENCE = Setting(
     "fp64_reference",
     False,
-    "True or False, as text yes or no",
-    _yes_or_no_in_text,
-    "let a run in double precision judge values that differ: yes or no (default: no)",
-    "{yes,no}",
+    "true or false",
+    _true_or_false,
+    "whether a run of the model in double precision judges values that differ (default: false)",
+    "{true,false}",
 )
 SEED = Setting(
     "seed",

@@ -147,8 +147,8 @@ def test_unused_goldens_are_looked_for_where_somebody_wants_to_know(options, is_
         (settings.CHECKED, ["rng", "values"], ("values", "rng")),
         (settings.SQNR, "40", 40.0),
         (settings.COSINE, 0.5, 0.5),
-        (settings.FP64_REFERENCE, "Yes", True),
-        (settings.FP64_REFERENCE, "0", False),
+        (settings.FP64_REFERENCE, "True", True),
+        (settings.FP64_REFERENCE, "false", False),
         (settings.FP64_REFERENCE, True, True),
     ],
 )

@@ -103,7 +103,7 @@ def test_fx_ops_answers_for_any_subject(project):
         (["--fx-rtol=output=0.1"], "", "", ""),
         ([], "fx_sqnr = 50", "", ""),
         ([], "fx_checks =\n    aliasing\n    second call", "", ""),
-        ([], "fx_fp64_reference = no\nfx_rtol = out*=0.1", "", ""),
+        ([], "fx_fp64_reference = false\nfx_rtol = out*=0.1", "", ""),
         ([], "", "@pytest.mark.fx(sqnr=50, cosine=0.99)", ""),
         ([], "", '@pytest.mark.fx(checks="dtype")', ""),
         ([], "", '@pytest.mark.fx(rtol={"output": 0.1})', ""),
@@ -127,7 +127,7 @@ def test_profiles_reach_the_comparison_from_every_place(project, options, ini, m
             ["--fx-rtol=output[[]1]=0.1"],
             "E*ChoiceError: there is a tolerance for 'output[[]1]', and nothing is compared at*",
         ),
-        (["--fx-fp64-reference=yes"], "E*output has other values *(off from float64 by*"),
+        (["--fx-fp64-reference=true"], "E*output has other values *(off from float64 by*"),
     ],
 )
 def test_a_profile_that_is_missed_says_by_how_much(project, options, words):
