@@ -98,12 +98,14 @@ def randomize(model: nn.Module) -> None:
 class _Flat(nn.Module):
     """Returns the floating tensors in what a model returns, as a list."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, replaced: int | None = None) -> None:
         super().__init__()
         self.model = model
+        self.replaced = replaced  # the number of the activation that is another one
 
     def forward(self, *inputs: Any) -> list[torch.Tensor]:
-        return [value for _, value in tensors_in(self.model(*inputs), "") if value.is_floating_point()]
+        with _Activations(self.replaced):
+            return [value for _, value in tensors_in(self.model(*inputs), "") if value.is_floating_point()]
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class _Run:
 
 def _run(model: nn.Module, inputs: tuple[Any, ...], *, grads: bool) -> _Run:
     torch.manual_seed(0)
+    model = copy.deepcopy(model)  # some write into their buffers
     leaves = {
         f"input {place}": value.detach().clone().requires_grad_()
         for place, value in enumerate(inputs)
@@ -160,7 +163,7 @@ class _Judge:
         ]
         return max(errors, default=0.0)
 
-    def refused(self, obtained: _Run) -> tuple[int, int]:
+    def refused(self, obtained: _Run, variant: nn.Module | None = None) -> tuple[int, int]:
         """Return how many outputs and how many gradients count as different."""
         mine = self._expected
         found = [each for each in _COMPARISON.compare(mine.output, obtained.output, "output") if each.kind == "value"]
@@ -172,7 +175,7 @@ class _Judge:
             rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
         tensors, others = (compared_tensors(run.output, run.gradients) for run in (mine, obtained))
         found = without_rounding(
-            found, self._model, self._settings, tensors, others, lambda where: rules.get(where, _RULE)
+            found, self._model, variant, self._settings, tensors, others, lambda where: rules.get(where, _RULE)
         )
         of_outputs = sum(each.kind == "value" for each in found)
         return of_outputs, len(found) - of_outputs
@@ -191,18 +194,17 @@ def measure(build: Callable[[], nn.Module], inputs: tuple[Any, ...], *, is_rando
     wide = copy.deepcopy(model).double(), _in_double(inputs)
     in_double = _run(*wide, grads=grads)
     found: dict[str, Any] = {"M": largest_magnitude(expected.output), "gradients": grads, "right": {}, "wrong": []}
-    for name, variant in _right_variants(model, inputs, expected, in_double, grads).items():
-        if variant is not None:
-            outputs, gradients = judge.refused(variant)
-            error = judge.error(variant.output)
+    for name, right in _right_variants(model, inputs, expected, in_double, grads).items():
+        if right is not None:
+            outputs, gradients = judge.refused(right, model)
+            error = judge.error(right.output)
             found["right"][name] = {"error": error, "refused": outputs, "refused_gradients": gradients}
     count = len(activations.names)
     for place in sorted({0, count // 2, count - 1} if count else ()):
-        with _Activations(place):
-            wrong = _run(model, inputs, grads=grads)
-        with _Activations(place):
-            effect = judge.error(_run(*wide, grads=False).output, in_double.output)
-        outputs, gradients = judge.refused(wrong)
+        variant = _Flat(model.model, place)
+        wrong = _run(variant, inputs, grads=grads)
+        effect = judge.error(_run(_Flat(wide[0].model, place), wide[1], grads=False).output, in_double.output)
+        outputs, gradients = judge.refused(wrong, variant)
         activation = f"{activations.names[place]} {place + 1} of {count}"
         found["wrong"].append(
             {"activation": activation, "effect": effect, "refused": outputs, "refused_gradients": gradients}

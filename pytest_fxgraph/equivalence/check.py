@@ -114,7 +114,7 @@ class EquivalenceCheck:
         if code_is_stale(graph_call.call):
             raise mismatch_error([_STALE], context)
         if mismatches:
-            mismatches = self._without_rounding(mismatches, model, settings, expected, obtained)
+            mismatches = self._without_rounding(mismatches, model, graph_call, settings, expected, obtained)
         if mismatches:
             found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
@@ -142,7 +142,13 @@ class EquivalenceCheck:
             )
 
     def _without_rounding(
-        self, mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: RunResult, obtained: RunResult
+        self,
+        mismatches: list[Mismatch],
+        model: Any,
+        graph_call: GraphCall,
+        settings: RunSettings,
+        expected: RunResult,
+        obtained: RunResult,
     ) -> list[Mismatch]:
         """Drop what a run of the model in double precision says is rounding."""
         in_eager, in_graph = (compared_tensors(run.output, run.gradients) for run in (expected, obtained))
@@ -155,7 +161,7 @@ class EquivalenceCheck:
         def rule_of(where: str) -> ToleranceRule:
             return rules[where] if where in rules else self.comparison.rule.for_path(where)
 
-        return without_rounding(mismatches, model, settings, in_eager, in_graph, rule_of)
+        return without_rounding(mismatches, model, graph_call.call, settings, in_eager, in_graph, rule_of)
 
     def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
         """Run eager, then the graph, and compare.

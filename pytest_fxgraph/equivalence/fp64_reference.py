@@ -28,6 +28,10 @@ _ALLOWED_RATIO = 2.0
 # mostly the larger: far out in the tail, by the square of the ratio of their spreads.
 _ALLOWED_RATIO_OF_CHOSEN = 5.0
 _ENOUGH_ELEMENTS = 8
+# Gradients of model and graph agree in double precision within this part of the largest of their kind: constants of a
+# graph may be rounded to float32. Then those in single precision may differ by the other part of their own size.
+_AGREES_IN_DOUBLE = 1e-7
+_MOVED_OVER_ZERO = 0.1
 
 
 # By the paths that mismatches name: "output['logits']", "gradient of conv.weight".
@@ -51,8 +55,11 @@ def filter_by_reference(
     judged = [mismatch for mismatch in mismatches if _is_of_values(mismatch, expected, obtained)]
     if not judged:
         return mismatches
+    grads = any(mismatch.kind == "gradient" for mismatch in judged)
     try:
-        reference = _reference(judged, model, settings, expected)
+        widened = copy.deepcopy(model) if isinstance(model, nn.Module) else model
+        names = StateNames(ModuleState(widened))
+        reference = _run_in_double(widened, names, settings, expected, grads=grads)
     except Exception as error:
         raise EagerError(
             "cannot judge values that differ by a run of the model in double precision, which raised "
@@ -76,6 +83,7 @@ def filter_by_reference(
 def without_rounding(
     mismatches: list[Mismatch],
     model: Any,
+    graph: Any,
     settings: RunSettings,
     expected: ComparedTensors,
     obtained: ComparedTensors,
@@ -86,7 +94,8 @@ def without_rounding(
     It is asked where the error is small beside the largest value: a sum of values of 1e4 is rounded by far more than
     the default atol, also where it ends near zero; but an error of that size in an element that never met the large
     ones is no rounding. Where the model does not run in double precision, the largest value alone decides. And it is
-    asked for gradients: rounding that moves the input of a relu over zero changes them by much.
+    asked for gradients: rounding that moves the input of a relu over zero changes them by much, in eager or in the
+    graph. Then they also agree if they do where model and graph both run in double precision.
     """
     large: dict[str, Mismatch] = {}
     gradients: dict[str, Mismatch] = {}
@@ -100,18 +109,43 @@ def without_rounding(
                 gradients[mismatch.where] = mismatch
     if not large and not gradients:
         return mismatches
-    try:
-        reference = _reference([*large.values(), *gradients.values()], model, settings, expected)
-    except Exception:  # whatever a model raises that does not run in double precision
-        reference = {}
+    reference, of_graph = _references(model, graph, settings, expected, has_gradients=bool(gradients))
 
     def is_explained(mismatch: Mismatch) -> bool:
         where = mismatch.where
         if large.get(where) is mismatch:
             return _is_rounding(expected[where], obtained[where], reference.get(where), rules(where))
-        return gradients.get(where) is mismatch and _is_as_near(expected[where], obtained[where], reference.get(where))
+        if gradients.get(where) is not mismatch or where not in reference:
+            return False
+        if _is_as_near(expected[where], obtained[where], reference[where]):
+            return True
+        magnitude = rules(where).of_gradients or 0.0
+        is_near = _distance(obtained[where], reference[where]) <= _MOVED_OVER_ZERO * _size(reference[where])
+        return is_near and where in of_graph and (
+            _distance(of_graph[where], reference[where]) <= _AGREES_IN_DOUBLE * magnitude
+        )  # fmt: skip
 
     return [mismatch for mismatch in mismatches if not is_explained(mismatch)]
+
+
+def _references(
+    model: Any, graph: Any, settings: RunSettings, expected: ComparedTensors, *, has_gradients: bool
+) -> tuple[ComparedTensors, ComparedTensors]:
+    """Run the model in double precision, and for gradients the graph, too; what does not run has no tensors."""
+    grads = has_gradients or settings.grads
+    try:
+        # At once: what they share stays shared, and gives parameters of the graph the names of the model's.
+        wide_model, wide_graph = copy.deepcopy((model, graph if has_gradients else None))
+        names = StateNames(ModuleState(wide_model))
+        reference = _run_in_double(wide_model, names, settings, expected, grads=grads)
+    except Exception:  # whatever a model raises that does not run in double precision
+        return {}, {}
+    if not isinstance(wide_graph, nn.Module):
+        return reference, {}
+    try:
+        return reference, _run_in_double(wide_graph, names, settings, expected, grads=True)
+    except Exception:  # the graph may have been made for one dtype
+        return reference, {}
 
 
 def _is_of_values(mismatch: Mismatch, expected: ComparedTensors, obtained: ComparedTensors) -> bool:
@@ -138,12 +172,11 @@ def _is_as_near(expected: torch.Tensor, obtained: torch.Tensor, reference: torch
     return reference is not None and _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
 
 
-def _reference(
-    judged: list[Mismatch], model: Any, settings: RunSettings, expected: ComparedTensors
+def _run_in_double(
+    module: Any, names: StateNames, settings: RunSettings, expected: ComparedTensors, *, grads: bool
 ) -> dict[str, torch.Tensor]:
-    """Run a copy of the model with all floats in double precision; with its backward if a gradient is judged."""
-    grads = any(mismatch.kind == "gradient" for mismatch in judged)
-    widened = copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
+    """Run a module, which becomes one of double precision, or a function; with its backward if gradients are judged."""
+    widened = module.double() if isinstance(module, nn.Module) else module
     copied = copy_arguments(_widened(settings.arguments), with_gradients=grads)
     seed_all(settings.seed)
     gradients = None
@@ -152,11 +185,14 @@ def _reference(
         with torch.autocast("cpu", enabled=False):
             output = widened(*copied.arguments.args, **copied.arguments.kwargs)
         if grads:
-            now = ModuleState(widened)
-            parameters = differentiable_parameters(now, StateNames(now))
+            parameters = differentiable_parameters(ModuleState(widened), names)
             dtypes = {path: tensor.dtype for path, tensor in expected.items()}
             gradients = gradients_of(output, parameters, copied, settings.seed, dtypes)
     return {path: tensor.detach() for path, tensor in compared_tensors(output, gradients).items()}
+
+
+def _size(tensor: torch.Tensor) -> float:
+    return float(tensor.abs().square().mean().sqrt())
 
 
 def _widened(arguments: Arguments) -> Arguments:

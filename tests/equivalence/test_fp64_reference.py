@@ -120,3 +120,35 @@ def test_a_gradient_may_differ_by_much_where_eager_itself_is_that_far_from_doubl
         check_equivalent(eager, wrong, torch.ones(4), grads=True)
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
         check_equivalent(moved_over_the_threshold, eager, torch.ones(4), grads=True)
+
+
+class Kinked(nn.Module):
+    """Adds a relu of next to nothing, which rounding turns into 0 in single precision if `is_lost`."""
+
+    def __init__(self, is_lost: bool, slope: float = 1.0, share: float = 0.05) -> None:
+        super().__init__()
+        self.is_lost, self.slope, self.share = is_lost, slope, share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = x.detach()
+        first, last = (1e-9, -kept) if self.is_lost else (-kept, 1e-9)
+        at_zero = torch.relu(x + first + last)
+        return x * self.slope - kept * (self.slope - 1) + at_zero * self.share
+
+
+def test_a_gradient_agrees_where_rounding_moves_a_relu_over_zero_in_the_graph_alone():
+    eager, moved = Kinked(is_lost=False), Kinked(is_lost=True)
+
+    check_equivalent(eager, moved, torch.ones(4), grads=True)
+    check_equivalent(moved, eager, torch.ones(4), grads=True)
+
+
+@pytest.mark.parametrize("wrong", [Kinked(is_lost=True, slope=1.01), Kinked(is_lost=True, share=0.04)])
+def test_a_gradient_that_differs_in_double_precision_too_is_refused(wrong):
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(Kinked(is_lost=False), wrong, torch.ones(4), grads=True)
+
+
+def test_a_gradient_that_differs_by_much_is_refused_though_it_is_right_in_double_precision():
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(Kinked(is_lost=False, share=0.5), Kinked(is_lost=True, share=0.5), torch.ones(4), grads=True)
