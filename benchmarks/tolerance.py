@@ -22,7 +22,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from benchmarks.result import Table, machine
-from benchmarks.tolerance_models import Subject, subjects
+from benchmarks.tolerance_models import Subject, family_of, subjects
 from fxcore.experimental.optimization import fuse
 from pytest_fxgraph.equivalence.fp64_reference import compared_tensors, without_rounding
 from pytest_fxgraph.equivalence.gradients import Gradients, compare_gradients, gradients_of, rules_of_gradients
@@ -255,7 +255,7 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
     table = Table("The default tolerance over models", COLUMNS)
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        groups.setdefault((row["family"], row["weights"]), []).append(row)
+        groups.setdefault((family_of(row["name"]), row["weights"]), []).append(row)
     for (family, weights), group in sorted(groups.items()):
         table.rows.append([f"{family}, {weights}", *_summary(group)])
     return table
@@ -274,7 +274,7 @@ def _summary(group: list[dict[str, Any]]) -> list[object]:
     magnitudes = [row["M"] for row in group]
     return [
         len(group),
-        f"{min(magnitudes):.1g} to {max(magnitudes):.1g}",
+        f"{min(magnitudes):.0e} to {max(magnitudes):.0e}",
         max((variant["error"] for variant in right), default=0.0),
         sum(bool(variant["refused"]) for variant in right),
         sum(bool(variant["refused_gradients"]) for variant in right),
@@ -313,7 +313,7 @@ def _append(out: Path, subject: Subject, weights: str) -> None:
         found = measure(subject.build, subject.inputs(), is_random=weights == "random")
     except Exception as error:  # one model that does not run must not end the rest
         found = {"error": f"{type(error).__name__}: {str(error)[:100]}"}
-    row = {"name": subject.name, "family": subject.family, "weights": weights, **found}
+    row = {"name": subject.name, "weights": weights, **found}
     with out.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 

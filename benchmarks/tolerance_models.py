@@ -27,7 +27,16 @@ _PYTORCHCV = re.findall(r"\w+", """
 
 # Models of fixed size, or too large for a small image; 96 x 96 for all others.
 _SIZES = {"maxvit": 224, "vit_h_14": 98, "inceptionv4": 139, "polynet": 139, "nasnet": 139, "mvit": 224}
-_FAMILY = re.compile(r"(efficientnet_v2|convnext|mobilenet_v\d|swin3d|regnet_[xy]|[a-z]+)")
+# The rows of the table, by how names of torchvision begin; the first that fits counts.
+_FAMILIES = {
+    "resnet50_fpn|mobilenet_v3_large_fpn|fcn|deeplab|lraspp|raft": "segmentation, flow, backbones of detection",
+    "r3d|mc3|r2plus1d|s3d|mvit|swin3d": "video",
+    "alexnet|vgg|squeezenet": "alexnet, vgg, squeezenet",
+    "resnet|resnext|wide_resnet|regnet|densenet": "resnet, resnext, regnet, densenet",
+    "mobilenet|mnasnet|efficientnet": "mobilenet, mnasnet, efficientnet",
+    "googlenet|inception|shufflenet": "googlenet, inception, shufflenet",
+    "": "convnext, swin, vit, maxvit",
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,6 @@ class Subject:
     """One model, how it is built, and what it is called with."""
 
     name: str  # "torchvision/resnet18"
-    family: str  # the row of the table that it counts for
     build: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Any, ...]]
 
@@ -43,8 +51,7 @@ class Subject:
 def subjects() -> Iterator[Subject]:
     """Yield all models, the zoo's first."""
     for entry in CATALOG.values():
-        family = "the zoo, real models" if entry.is_real else "the zoo, small models"
-        yield Subject(f"zoo/{entry.name}", family, entry.build, entry.example_inputs)
+        yield Subject(f"zoo/{entry.name}", entry.build, entry.example_inputs)
     yield from _of_torchvision()
     yield from _of_pytorchcv()
 
@@ -59,22 +66,26 @@ def _of_torchvision() -> Iterator[Subject]:
         # By their length, so that the largest of a family come late.
         for name in sorted(models.list_models(module=kind), key=lambda name: (_is_huge(name), name)):
             build, inputs = _builder(models, name), _inputs(kind, name)
-            yield Subject(f"torchvision/{name}", f"torchvision {_family(name)}", build, inputs)
+            yield Subject(f"torchvision/{name}", build, inputs)
     backbones = importlib.import_module("torchvision.models.detection.backbone_utils")
     for name in ("resnet50", "mobilenet_v3_large"):
         make = backbones.mobilenet_backbone if "mobile" in name else backbones.resnet_fpn_backbone
         options = {"backbone_name": name, "weights": None, **({"fpn": True} if "mobile" in name else {})}
-        yield Subject(f"torchvision/{name}_fpn", "torchvision backbones of detection",
-                      lambda make=make, options=options: make(**options), _image(96))  # fmt: skip
+        yield Subject(f"torchvision/{name}_fpn", lambda make=make, options=options: make(**options), _image(96))
 
 
 def _is_huge(name: str) -> bool:
     return name in ("vit_h_14", "regnet_y_128gf")
 
 
-def _family(name: str) -> str:
-    found = _FAMILY.match(name)
-    return found[0] if found else name
+def family_of(name: str) -> str:
+    """Return the row of the table that a model counts for."""
+    package, _, model = name.partition("/")
+    if package == "zoo":
+        return "the zoo, real models" if CATALOG[model].is_real else "the zoo, small models"
+    if package == "torchvision":
+        return next(family for start, family in _FAMILIES.items() if re.match(start, model))
+    return package
 
 
 def _builder(models: Any, name: str) -> Callable[[], nn.Module]:
@@ -104,7 +115,7 @@ def _of_pytorchcv() -> Iterator[Subject]:
         return
     for name in _PYTORCHCV:
         size = 32 if name.endswith("cifar10") else _size(name)
-        yield Subject(f"pytorchcv/{name}", "pytorchcv", lambda name=name: provider.get_model(name), _image(size))
+        yield Subject(f"pytorchcv/{name}", lambda name=name: provider.get_model(name), _image(size))
 
 
 def _size(name: str) -> int:
