@@ -26,7 +26,8 @@ _PYTORCHCV = re.findall(r"\w+", """
 """)  # fmt: skip
 
 # Models of fixed size, or too large for a small image; 96 x 96 for all others.
-_SIZES = {"maxvit": 224, "vit_h_14": 98, "inceptionv4": 139, "polynet": 139, "nasnet": 139, "mvit": 224}
+_SIZES = {"maxvit": 224, "vit_h_14": 98, "mvit": 224}
+_LARGE_IN_PYTORCHCV = ("inceptionv4", "polynet", "xception")
 # The rows of the table, by how names of torchvision begin; the first that fits counts.
 _FAMILIES = {
     "resnet50_fpn|mobilenet_v3_large_fpn|fcn|deeplab|lraspp|raft": "segmentation, flow, backbones of detection",
@@ -114,7 +115,8 @@ def _of_pytorchcv() -> Iterator[Subject]:
     except ImportError:
         return
     for name in _PYTORCHCV:
-        size = 32 if name.endswith("cifar10") else _size(name)
+        # They pool over windows of fixed size.
+        size = 32 if name.endswith("cifar10") else 299 if name in _LARGE_IN_PYTORCHCV else 224
         yield Subject(f"pytorchcv/{name}", lambda name=name: provider.get_model(name), _image(size))
 
 

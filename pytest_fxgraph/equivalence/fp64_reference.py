@@ -105,7 +105,7 @@ def without_rounding(
             tolerance = rule.grown(values)
             if tolerance is not None and measure(values, dense(obtained[mismatch.where]), tolerance) is None:
                 large[mismatch.where] = mismatch
-            elif mismatch.kind == "gradient" and rule.is_default:
+            if mismatch.kind == "gradient" and rule.is_default:
                 gradients[mismatch.where] = mismatch
     if not large and not gradients:
         return mismatches
@@ -113,8 +113,10 @@ def without_rounding(
 
     def is_explained(mismatch: Mismatch) -> bool:
         where = mismatch.where
-        if large.get(where) is mismatch:
-            return _is_rounding(expected[where], obtained[where], reference.get(where), rules(where))
+        if large.get(where) is mismatch and _is_rounding(
+            expected[where], obtained[where], reference.get(where), rules(where)
+        ):
+            return True
         if gradients.get(where) is not mismatch or where not in reference:
             return False
         if _is_as_near(expected[where], obtained[where], reference[where]):
