@@ -179,7 +179,7 @@ def _run_in_double(
 ) -> dict[str, torch.Tensor]:
     """Run a module, which becomes one of double precision, or a function; with its backward if gradients are judged."""
     widened = module.double() if isinstance(module, nn.Module) else module
-    copied = copy_arguments(_widened(settings.arguments), with_gradients=grads)
+    copied = copy_arguments(widened_arguments(settings.arguments), with_gradients=grads)
     seed_all(settings.seed)
     gradients = None
     # Gradients are asked for in inference mode, too, as the check itself asks for them.
@@ -197,7 +197,7 @@ def _size(tensor: torch.Tensor) -> float:
     return float(tensor.abs().square().mean().sqrt())
 
 
-def _widened(arguments: Arguments) -> Arguments:
+def widened_arguments(arguments: Arguments) -> Arguments:
     memo: dict[int, Any] = {id(tensor): _wide(tensor) for _, tensor in arguments.tensors()}
     args, kwargs = copy.deepcopy((arguments.args, arguments.kwargs), memo)
     return Arguments(args, kwargs)
