@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.assertions import ops as ops
     from pytest_fxgraph.assertions import rewrite as rewrite
     from pytest_fxgraph.capture.fixture import FxTrace as FxTrace
+    from pytest_fxgraph.choices import Check as Check
     from pytest_fxgraph.choices import ConstantForm as ConstantForm
     from pytest_fxgraph.choices import Level as Level
     from pytest_fxgraph.compare.difference import Change as Change
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.equivalence.mismatch import UncomparableError as UncomparableError
     from pytest_fxgraph.equivalence.mismatch import VacuousCheckError as VacuousCheckError
     from pytest_fxgraph.errors import CaptureError as CaptureError
+    from pytest_fxgraph.errors import ChoiceError as ChoiceError
     from pytest_fxgraph.errors import DocumentError as DocumentError
     from pytest_fxgraph.errors import GateError as GateError
     from pytest_fxgraph.errors import GoldenError as GoldenError
@@ -58,14 +60,14 @@ _NAMES = {
         *("check_transform", "diff_graphs", "ops", "rewrite"),
     ),
     "capture.fixture": ("FxTrace",),
-    "choices": ("ConstantForm", "Level"),
+    "choices": ("Check", "ConstantForm", "Level"),
     "compare.difference": ("Change", "Difference"),
     "equivalence.fixture": ("FxEquivalence",),
     "equivalence.mismatch": ("EagerError", "MismatchError", "UncomparableError", "VacuousCheckError"),
     "errors": (
-        *("CaptureError", "DocumentError", "GateError", "GoldenError", "GoldenFormatError", "GoldenMissingError"),
-        *("GoldenNameError", "GoldenVersionError", "GoldenWriteError", "InputsError", "LevelError", "ReportError"),
-        "SubjectError",
+        *("CaptureError", "ChoiceError", "DocumentError", "GateError", "GoldenError", "GoldenFormatError"),
+        *("GoldenMissingError", "GoldenNameError", "GoldenVersionError", "GoldenWriteError", "InputsError"),
+        *("LevelError", "ReportError", "SubjectError"),
     ),
     "golden.fixture": ("FxGolden",),
     "operator_patterns": ("TargetError",),

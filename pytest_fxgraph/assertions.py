@@ -14,7 +14,7 @@ import torch
 
 from pytest_fxgraph.capture.shapes import shapes_recorded
 from pytest_fxgraph.capture.subjects import to_graph_module, to_graph_with_operators
-from pytest_fxgraph.choices import CodeForm, ConstantForm, Level
+from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Level, NumberByPath
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
@@ -22,7 +22,7 @@ from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.equivalence.fixture import check_equivalent
+from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
 from pytest_fxgraph.golden.files import variant_path
 from pytest_fxgraph.golden.kept_names import document_after
@@ -255,19 +255,28 @@ def assert_equivalent(
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
+    rtol: NumberByPath | None = None,
+    atol: NumberByPath | None = None,
     grads: bool = False,
     seed: int = 0,
+    fp64_reference: bool = False,
+    sqnr: float | None = None,
+    cosine: float | None = None,
+    checks: Check | Iterable[Check] | None = None,
 ) -> None:
     """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 
-    `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol` the tolerance follows the
-    dtype. Both run in the mode, train or eval, that they are in, and are left as they were. Raises AssertionError if
-    they differ, with statistics and the first node that does, and InputsError for inputs of another form.
+    `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol`, which are numbers or numbers
+    by path, the tolerance follows the dtype; `sqnr`, `cosine`, `checks` and `fp64_reference` as in `fx_equivalence`.
+    Both run in the mode, train or eval, that they are in, and are left as they were. Raises AssertionError if they
+    differ, with statistics and the first node that does, InputsError for inputs of another form, and ChoiceError for a
+    wrong check.
     """
     __tracebackhide__ = True
-    check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads, seed=seed)
+    options = CheckOptions(
+        rtol, atol, grads, seed=seed, fp64_reference=fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
+    )
+    check_equivalent(model, graph, inputs, kwargs=kwargs, **vars(options))
 
 
 def assert_ops(

@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
+
+from pytest_fxgraph.errors import ChoiceError
 
 Level = Literal["exact", "structure", "ops", "signature"]
 ConstantForm = Literal["exact", "close", "shape"]
 CodeForm = Literal["always", "exact"]
 Mode = Literal["eval", "train"]
+# What a comparison of eager and graph looks at, beside the structure and the shapes of the outputs.
+Check = Literal[
+    "values",
+    "dtype",
+    "device",
+    "layout",
+    "strides",
+    "requires_grad",
+    "aliasing",
+    "mutation",
+    "state",
+    "second call",
+    "rng",
+    "global state",
+    "gradients",
+]
+# One number for all that is compared, or numbers by globs of paths: {"output[0]": 1e-3, "*.logits": 1e-2}.
+NumberByPath = float | Mapping[str, float]
 
 LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, those that this release has, the strictest first
 CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # how floats in arguments and constants are compared
 CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the generated code
+CHECKS: tuple[Check, ...] = get_args(Check)
 MODES: tuple[Mode, ...] = get_args(Mode)  # in which a model is run
+
+
+def checks_named(names: str | Iterable[str]) -> frozenset[Check]:
+    """Return the checks of one name or several; raises ChoiceError if one is unknown or none is given."""
+    wanted = (names,) if isinstance(names, str) else tuple(names)
+    for name in wanted:
+        if name not in CHECKS:
+            import difflib  # read by who made a mistake alone: the plugin starts with every run of pytest
+
+            near = difflib.get_close_matches(str(name), CHECKS, n=1, cutoff=0.65)
+            suggestion = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ChoiceError(f"there is no check {name!r}{suggestion}; there are {', '.join(map(repr, CHECKS))}; "
+                              "structure, types and shapes are always compared")  # fmt: skip
+    if not wanted:
+        raise ChoiceError(f"checks=() compares nothing; name at least one of {', '.join(map(repr, CHECKS))}")
+    return frozenset(check for check in CHECKS if check in wanted)

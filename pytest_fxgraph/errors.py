@@ -44,6 +44,10 @@ class LevelError(GateError, ValueError):
     """A level of comparison that does not exist."""
 
 
+class ChoiceError(GateError, ValueError):
+    """A check that does not exist was asked for, or a tolerance for a path at which nothing is compared."""
+
+
 class CaptureError(GateError, ValueError):
     """No graph could be made of a model: tracing failed, or its example inputs do not run through it."""
 

@@ -6,21 +6,22 @@ argument > closest marker > command line > ini > default
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_fxgraph.choices import CODE_FORMS, CONSTANT_FORMS, LEVELS
-from pytest_fxgraph.errors import LevelError
+from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, LEVELS, NumberByPath, checks_named
+from pytest_fxgraph.errors import ChoiceError, LevelError
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".json",)
 
 MARKER = (
-    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., seed=...): "
-    "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
+    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
+    "checks=..., fp64_reference=..., seed=...): how the graph fixtures of pytest-fxgraph compare in this test; "
+    "an argument of the fixture takes precedence."
 )
 
 
@@ -49,6 +50,8 @@ class Setting(NamedTuple):
         """Return the value as the code uses it; raise pytest.UsageError for another form, naming where it was set."""
         try:
             return self.parse(value)
+        except ChoiceError as error:
+            raise pytest.UsageError(f"{place}: {error}") from None
         except ValueError:
             raise pytest.UsageError(f"{place}: expected {self.form}, got {value!r}") from None
 
@@ -80,6 +83,46 @@ def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
     return parse
 
 
+def _between(low: float, high: float) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        number = _not_negative(float)(value)
+        if not low < number < high:
+            raise ValueError
+        return number
+
+    return parse
+
+
+def _number_by_path(value: object) -> NumberByPath:
+    """Read a number, a dict of them by path, or the same as text: `output[0]=1e-3, *.logits=1e-2`."""
+    number = _not_negative(float)
+    if isinstance(value, str) and "=" in value:
+        entries = [entry.rpartition("=") for entry in value.replace("\n", ",").split(",") if entry.strip()]
+        value = {glob.strip(): text.strip() for glob, _, text in entries}
+    if not isinstance(value, Mapping):
+        return number(value)
+    if not value or not all(isinstance(glob, str) and glob for glob in value):
+        raise ValueError
+    return {glob: number(each) for glob, each in value.items()}
+
+
+def _checks(value: object) -> tuple[str, ...]:
+    """Read names of checks, one or several, or several in a text."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.replace("\n", ",").split(",") if name.strip()]
+    if not isinstance(value, Iterable):
+        raise ValueError
+    chosen = checks_named(value)
+    return tuple(check for check in CHECKS if check in chosen)
+
+
+def _true_or_false(value: object) -> bool:
+    words = {"true": True, "false": False}
+    if not isinstance(value, bool) and not (isinstance(value, str) and value.lower() in words):
+        raise ValueError
+    return value if isinstance(value, bool) else words[str(value).lower()]
+
+
 def _folder(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError
@@ -97,18 +140,52 @@ LEVEL = Setting(
 RTOL = Setting(
     "rtol",
     None,
-    "a number that is not negative, such as 1e-5",
-    _not_negative(float),
+    "a number that is not negative, such as 1e-5, or such numbers by path",
+    _number_by_path,
     "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
 )
 ATOL = Setting(
     "atol",
     None,
-    "a number that is not negative, such as 1e-8",
-    _not_negative(float),
+    "a number that is not negative, such as 1e-8, or such numbers by path",
+    _number_by_path,
     "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
     "NUMBER",
+)
+SQNR = Setting(
+    "sqnr",
+    None,
+    "a number of decibels above 0, such as 40",
+    _between(0, math.inf),
+    "signal to noise that outputs have to reach, instead of a tolerance for each element (default: none)",
+    "DECIBELS",
+)
+COSINE = Setting(
+    "cosine",
+    None,
+    "a number between 0 and 1, such as 0.999",
+    _between(0, 1),
+    "cosine that outputs have to reach, instead of a tolerance for each element (default: none)",
+    "NUMBER",
+)
+CHECKED = Setting(
+    "checks",
+    None,
+    "names of " + ", ".join(CHECKS),
+    _checks,
+    "what fx_equivalence and fx_transform compare beside structure and shape, of "
+    + ", ".join(CHECKS)
+    + " (default: all)",
+    "NAMES",
+)
+FP64_REFERENCE = Setting(
+    "fp64_reference",
+    False,
+    "true or false",
+    _true_or_false,
+    "whether a run of the model in double precision judges values that differ (default: false)",
+    "{true,false}",
 )
 SEED = Setting(
     "seed",
@@ -155,7 +232,10 @@ CODE = Setting(
     "{" + ",".join(CODE_FORMS) + "}",
 )
 
-_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE)
+# What holds for the fixtures that compare eager with a graph, by the names of their arguments.
+NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE)
+_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE,
+             SQNR, COSINE, CHECKED, FP64_REFERENCE)  # fmt: skip
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 

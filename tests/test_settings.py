@@ -135,3 +135,52 @@ def test_an_update_can_be_narrowed(golden, only, new, changed):
 )
 def test_unused_goldens_are_looked_for_where_somebody_wants_to_know(options, is_wanted):
     assert settings.wants_collection_record(SimpleNamespace(getoption=options.get)) is is_wanted
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "value"),
+    [
+        (settings.RTOL, "output[0]=1e-3, *.logits = 1e-2", {"output[0]": 1e-3, "*.logits": 1e-2}),
+        (settings.ATOL, "\noutput['a=b']=1\n*=0\n", {"output['a=b']": 1.0, "*": 0.0}),
+        (settings.ATOL, {"output": 1}, {"output": 1.0}),
+        (settings.CHECKED, "values, second call\nrng", ("values", "second call", "rng")),
+        (settings.CHECKED, ["rng", "values"], ("values", "rng")),
+        (settings.SQNR, "40", 40.0),
+        (settings.COSINE, 0.5, 0.5),
+        (settings.FP64_REFERENCE, "True", True),
+        (settings.FP64_REFERENCE, "false", False),
+        (settings.FP64_REFERENCE, True, True),
+    ],
+)
+def test_numbers_by_path_and_checks_are_read_from_text_too(setting, given, value):
+    assert setting.read(given, "here") == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [
+        (settings.RTOL, {}),
+        (settings.RTOL, {"output": -1}),
+        (settings.RTOL, {"": 1}),
+        (settings.RTOL, {3: 1}),
+        (settings.RTOL, "output[0]=much"),
+        (settings.RTOL, "output[0]=1e-3, 1e-2"),
+        (settings.SQNR, 0),
+        (settings.SQNR, "loud"),
+        (settings.COSINE, 1),
+        (settings.COSINE, 0),
+        (settings.CHECKED, 3),
+        (settings.FP64_REFERENCE, "maybe"),
+        (settings.FP64_REFERENCE, 1),
+    ],
+)
+def test_a_wrong_profile_is_refused_with_its_place_and_form(setting, given):
+    with pytest.raises(pytest.UsageError) as caught:
+        setting.read(given, "ini key k")
+
+    assert str(caught.value) == f"ini key k: expected {setting.form}, got {given!r}"
+
+
+def test_a_wrong_check_is_refused_with_its_place_and_the_nearest():
+    with pytest.raises(pytest.UsageError, match=r"^--fx-checks: there is no check 'value' \(did you mean 'values'\?\)"):
+        settings.CHECKED.read("value, rng", "--fx-checks")

@@ -11,10 +11,15 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
-from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference, without_rounding_of_large_values
-from pytest_fxgraph.equivalence.gradients import compare_gradients
+from pytest_fxgraph.equivalence.fp64_reference import (
+    compared_tensors,
+    filter_by_reference,
+    without_rounding,
+)
+from pytest_fxgraph.equivalence.gradients import compare_gradients, rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, VacuousCheckError, mismatch_error
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
@@ -23,10 +28,12 @@ from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, SecondOutput, run_model
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule, largest_magnitude
+from pytest_fxgraph.equivalence.tolerance import OUTPUT, SECOND_CALL, ToleranceRule, largest_magnitude
+from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.global_state import Changes
 from pytest_fxgraph.rng import generators_kept
 
+_PATHS_TOLD = 12
 # What eager and graph did, and in what they differ; no mismatches where one of them failed.
 _Comparison = tuple["RunResult | RunFailure", "RunResult | RunFailure", list[Mismatch]]
 
@@ -94,6 +101,7 @@ class EquivalenceCheck:
         expected, obtained, mismatches = self._run_both(model, graph_call, settings)
         if isinstance(expected, RunFailure):
             raise EagerError(_eager_failure_message(expected, context)) from expected.error
+        self._check_globs(expected)
         if self.grads and expected.gradients is None:
             raise EagerError(
                 f"cannot compare gradients{context}: no output of the model itself requires grad, so there is "
@@ -105,12 +113,8 @@ class EquivalenceCheck:
             raise mismatch_error(failed, context, notes) from obtained.error
         if code_is_stale(graph_call.call):
             raise mismatch_error([_STALE], context)
-        outputs = expected.output, obtained.output
-        if mismatches and self.fp64_reference:
-            mismatches = filter_by_reference(mismatches, model, settings, *outputs)
-        elif mismatches:
-            rule = self.comparison.rule
-            mismatches = without_rounding_of_large_values(mismatches, model, settings, *outputs, rule)
+        if mismatches:
+            mismatches = self._without_rounding(mismatches, model, graph_call, settings, expected, obtained)
         if mismatches:
             found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
@@ -119,6 +123,45 @@ class EquivalenceCheck:
         if not _could_fail(expected, settings.arguments, self.comparison):
             _reject_drawn_example()
             raise VacuousCheckError(_vacuous_message(expected, self.comparison, context))
+
+    def _check_globs(self, expected: RunResult) -> None:
+        """Raise ChoiceError for a tolerance by path whose path is that of nothing."""
+        rule = self.comparison.rule
+        if not rule.rtol_by_path and not rule.atol_by_path:
+            return
+        paths = [where for where, _ in walk(expected.output, OUTPUT)]
+        paths += [f"gradient of {name}" for name in expected.gradients or {}]
+        paths += [where for where, _ in expected.arguments.tensors()]
+        paths += [state.label for state in expected.state.changed.values()]
+        unknown = rule.globs_without_match(paths)
+        if unknown:
+            more = f" and {len(paths) - _PATHS_TOLD} more" if len(paths) > _PATHS_TOLD else ""
+            raise ChoiceError(
+                f"there is a tolerance for {unknown[0]!r}, and nothing is compared at a path that matches it; "
+                f"there are {', '.join(paths[:_PATHS_TOLD])}{more}"
+            )
+
+    def _without_rounding(
+        self,
+        mismatches: list[Mismatch],
+        model: Any,
+        graph_call: GraphCall,
+        settings: RunSettings,
+        expected: RunResult,
+        obtained: RunResult,
+    ) -> list[Mismatch]:
+        """Drop what a run of the model in double precision says is rounding."""
+        in_eager, in_graph = (compared_tensors(run.output, run.gradients) for run in (expected, obtained))
+        if self.fp64_reference:
+            return filter_by_reference(mismatches, model, settings, in_eager, in_graph)
+        inputs = {path for path, _ in settings.arguments.tensors()}
+        of_gradients = rules_of_gradients(expected.gradients or {}, self.comparison.rule, inputs)
+        rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
+
+        def rule_of(where: str) -> ToleranceRule:
+            return rules[where] if where in rules else self.comparison.rule.for_path(where)
+
+        return without_rounding(mismatches, model, graph_call.call, settings, in_eager, in_graph, rule_of)
 
     def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
         """Run eager, then the graph, and compare.
@@ -155,23 +198,26 @@ class EquivalenceCheck:
         return expected, obtained, self._mismatches(expected, obtained, settings.arguments)
 
     def _mismatches(self, expected: RunResult, obtained: RunResult, before: Arguments) -> list[Mismatch]:
-        found = list(self.comparison.compare(expected.output, obtained.output, "output"))
-        found += _compare_arguments(expected.arguments, obtained.arguments, before, self.comparison)
-        found += _compare_requires_grad(expected.arguments, obtained.arguments)
-        found += compare_sharing(expected.sharing, obtained.sharing)
-        found += compare_state(expected.state, obtained.state, self.comparison)
-        own, others = expected.generators, obtained.generators
-        generators = [*expected.rng.differences(obtained.rng)]
-        generators += [name for name in {**own, **others} if own.get(name) != others.get(name)]
-        if generators:
-            found.append(Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager"))
-        found += _compare_global_changes(expected.global_changes, obtained.global_changes)
+        comparison, checks = self.comparison, self.comparison.checks
+        found = list(comparison.compare(expected.output, obtained.output, OUTPUT))
+        if "mutation" in checks:
+            found += _compare_arguments(expected.arguments, obtained.arguments, before, comparison.of_values())
+            found += _compare_requires_grad(expected.arguments, obtained.arguments)
+        if "aliasing" in checks:
+            found += compare_sharing(expected.sharing, obtained.sharing)
+        if "state" in checks:
+            found += compare_state(expected.state, obtained.state, comparison)
+        if "rng" in checks:
+            found += _compare_random_draws(expected, obtained)
+        if "global state" in checks:
+            found += _compare_global_changes(expected.global_changes, obtained.global_changes)
         if expected.gradients is not None:
             inputs = {path for path, _ in before.tensors()}
-            found += compare_gradients(expected.gradients, obtained.gradients or {}, self.comparison, inputs)
+            found += compare_gradients(expected.gradients, obtained.gradients or {}, comparison, inputs)
         # What already the first call shows is told as that.
-        if not found and expected.second_output is not None and obtained.second_output is not None:
-            found += _compare_second_outputs(expected.second_output, obtained.second_output, self.comparison)
+        second = expected.second_output, obtained.second_output
+        if not found and "second call" in checks and second[0] is not None and second[1] is not None:
+            found += _compare_second_outputs(second[0], second[1], comparison)
         return found
 
     def _write_reproduction(
@@ -187,11 +233,25 @@ class EquivalenceCheck:
         if self.reproduction is None:
             return ()
         headline = str(mismatch_error(mismatches, context)).partition("\n")[0]
-        rule = self.comparison.rule
+        options = self.comparison.rule.arguments()
+        checks = [check for check in CHECKS if check in self.comparison.checks]
+        options |= {
+            "checks": tuple(checks) if len(checks) < len(CHECKS) else None,
+            "fp64_reference": self.fp64_reference or None,
+        }
         note = self.reproduction.write(
-            headline, model, graph_call.graph, graph_call.call, settings, rule, expected, mismatches
+            headline, model, graph_call.graph, graph_call.call, settings, options, expected, mismatches
         )
         return () if note is None else (note,)
+
+
+def _compare_random_draws(expected: RunResult, obtained: RunResult) -> Iterator[Mismatch]:
+    """Yield a mismatch if the two runs left a random generator in different states."""
+    own, others = expected.generators, obtained.generators
+    generators = [*expected.rng.differences(obtained.rng)]
+    generators += [name for name in {**own, **others} if own.get(name) != others.get(name)]
+    if generators:
+        yield Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager")
 
 
 def _compare_second_outputs(
@@ -199,7 +259,7 @@ def _compare_second_outputs(
 ) -> Iterator[Mismatch]:
     """Yield the differences of a second call in a row, where state that only one of the two kept shows."""
     if expected.error is None and obtained.error is None:
-        yield from comparison.compare(expected.value, obtained.value, "output of a second call")
+        yield from comparison.of_values().compare(expected.value, obtained.value, SECOND_CALL)
     elif (expected.error is None) != (obtained.error is None):
         names = ("the graph", "eager") if expected.error is None else ("eager", "the graph")
         error = expected.error or obtained.error
@@ -272,14 +332,28 @@ def _describe_change(
 
 def _could_fail(expected: RunResult, before: Arguments, comparison: OutputComparison) -> bool:
     """Tell whether a graph that gives zeros throughout would be caught; True where no values of floats are compared."""
-    leaves = [(where, leaf) for where, leaf in walk(expected.output, "output") if not _has_no_values(leaf)]
+    if "values" not in comparison.checks:
+        return True  # who leaves them out asks for something else
+    leaves = [(where, leaf) for where, leaf in walk(expected.output, OUTPUT) if not _has_no_values(leaf)]
     if not leaves or not all(comparison.would_match_zeros(leaf, where) for where, leaf in leaves):
         return True
     given = dict(before.tensors())
-    others = [gradient for gradient in (expected.gradients or {}).values() if gradient is not None]
-    others += [state.tensor for state in expected.state.changed.values()]
-    others += [tensor for where, tensor in expected.arguments.tensors() if _differs(tensor, given.get(where))]
-    return not all(comparison.would_match_zeros(tensor, "") for tensor in others if not _has_no_values(tensor))
+    of_gradients = rules_of_gradients(expected.gradients or {}, comparison.rule, given)
+    for name, gradient in (expected.gradients or {}).items():
+        if gradient is not None:
+            of_one = dataclasses.replace(comparison, rule=of_gradients[name])
+            if not of_one.would_match_zeros(gradient, "", is_output=False):
+                return True
+    others: list[tuple[str, torch.Tensor]] = []
+    if "state" in comparison.checks:
+        others += [(state.label, state.tensor) for state in expected.state.changed.values()]
+    if "mutation" in comparison.checks:
+        others += [pair for pair in expected.arguments.tensors() if _differs(pair[1], given.get(pair[0]))]
+    return not all(
+        comparison.would_match_zeros(tensor, where, is_output=False)
+        for where, tensor in others
+        if not _has_no_values(tensor)
+    )
 
 
 def _has_no_values(leaf: object) -> bool:
@@ -299,13 +373,14 @@ def _reject_drawn_example() -> None:
 
 
 def _vacuous_message(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> str:
-    where, tensor = tensors_in(expected.output, "output")[0]
-    largest = largest_magnitude(tensor for _, tensor in tensors_in(expected.output, "output"))
+    where, tensor = tensors_in(expected.output, OUTPUT)[0]
+    largest = largest_magnitude(tensor for _, tensor in tensors_in(expected.output, OUTPUT))
+    tolerance = comparison.rule.for_path(where).for_tensor(tensor)
     return (
         f"comparing eager and {context.subject}{context} says nothing: a graph that gives zeros would pass, too. "
         f"No magnitude in the output exceeds {largest:.3g}, and {where} is compared with "
-        f"{comparison.rule.for_tensor(tensor)}. Initialise the model so that its output is not zero, scale its "
-        "weights or inputs, or give a smaller atol"
+        f"{tolerance}. Initialise the model so that its output is not zero, scale its weights or inputs"
+        f"{'' if tolerance.has_thresholds else ', or give a smaller atol'}"
     )
 
 

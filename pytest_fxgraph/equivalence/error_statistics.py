@@ -46,31 +46,48 @@ class ErrorStatistics:
         return self.mismatched / self.total if self.total else 0.0
 
     def describe(self) -> tuple[str, str]:
-        """Return two lines: how many elements differ beyond which tolerance, and by how much."""
+        """Return two lines: how many elements differ beyond which tolerance, or what was missed, and by how much."""
         return (
-            f"{self.mismatched} of {self.total} elements ({self.share:.1%}) differ beyond {self.tolerance} "
-            f"({self.dtype})",
+            self._verdict(),
             f"max abs error {self.largest_absolute}; max rel error {self.largest_relative}; "
             f"mean {self.mean_absolute:.4g}, SQNR {self.sqnr:.1f} dB, cosine {self.cosine:.6f}",
         )
 
+    def _verdict(self) -> str:
+        if not self.mismatched:
+            asked = self.tolerance
+            missed = []
+            if asked.sqnr is not None and not self.sqnr >= asked.sqnr:
+                missed.append(f"SQNR is {self.sqnr:.1f} dB, at least {asked.sqnr:g} dB was asked for")
+            if asked.cosine is not None and not self.cosine >= asked.cosine:
+                missed.append(f"cosine is {self.cosine:.6f}, at least {asked.cosine:g} was asked for")
+            return f"{'; '.join(missed)} ({self.total} elements, {self.dtype})"
+        share = f"{self.mismatched} of {self.total} elements ({self.share:.1%})"
+        if math.isinf(self.tolerance.atol):
+            return f"{share} are NaN or infinite in one run alone ({self.dtype})"
+        return f"{share} differ beyond {self.tolerance} ({self.dtype})"
+
 
 def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> ErrorStatistics | None:
-    """Compare two dense tensors of the same shape and dtype; return None if all elements agree, NaN with NaN.
+    """Compare two dense tensors of the same shape; return None if they agree, NaN with NaN.
 
-    The elements named as largest errors are among those outside of the tolerance.
+    The elements named as largest errors are among those outside of the tolerance, if there are any.
     """
     expected, obtained = expected.detach().cpu(), obtained.detach().cpu()
     agrees = agreement(expected, obtained, tolerance)
     mismatched = int(agrees.numel() - agrees.sum())
-    if not mismatched:
+    if not mismatched and not tolerance.has_thresholds:
         return None
-    wide_expected, wide_obtained = _widen(expected), _widen(obtained)
+    wide_expected, wide_obtained = _widen_both(expected, obtained)
     error = _absolute_error(wide_expected, wide_obtained)
+    sqnr, cosine = _sqnr(wide_expected, error), _cosine(wide_expected, wide_obtained)
+    if not mismatched and (sqnr == math.inf or _are_reached(tolerance, sqnr, cosine)):
+        return None
     # -1 for elements within the tolerance, so that a mismatched element is the largest.
-    outside = torch.where(agrees, torch.full_like(error, -1.0), error)
+    passed = agrees if mismatched else torch.zeros_like(agrees)
+    outside = torch.where(passed, torch.full_like(error, -1.0), error)
     relative = torch.where(error == 0, error, error / wide_expected.abs()).nan_to_num(nan=math.inf, posinf=math.inf)
-    relative_outside = torch.where(agrees, torch.full_like(error, -1.0), relative)
+    relative_outside = torch.where(passed, torch.full_like(error, -1.0), relative)
     finite = error[error.isfinite()]
     return ErrorStatistics(
         dtype=str(expected.dtype).removeprefix("torch."),
@@ -80,9 +97,15 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
         largest_absolute=_extreme(outside, expected, obtained),
         largest_relative=_extreme(relative_outside, expected, obtained),
         mean_absolute=float(finite.mean()) if finite.numel() else math.inf,
-        sqnr=_sqnr(wide_expected, error),
-        cosine=_cosine(wide_expected, wide_obtained),
+        sqnr=sqnr,
+        cosine=cosine,
     )
+
+
+def _are_reached(tolerance: Tolerance, sqnr: float, cosine: float) -> bool:
+    """Tell whether figures of whole tensors are as good as was asked for; a cosine that is NaN is not."""
+    reaches_sqnr = tolerance.sqnr is None or sqnr >= tolerance.sqnr
+    return reaches_sqnr and (tolerance.cosine is None or cosine >= tolerance.cosine)
 
 
 def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
@@ -92,7 +115,8 @@ def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Toleran
         if expected.is_floating_point() or expected.is_complex():
             equal = equal | (_widen(expected).isnan() & _widen(obtained).isnan())
         return equal
-    return torch.isclose(_widen(obtained), _widen(expected), rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
+    wide_expected, wide_obtained = _widen_both(expected, obtained)
+    return torch.isclose(wide_obtained, wide_expected, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
 
 
 def _comparable(values: torch.Tensor) -> torch.Tensor:
@@ -102,6 +126,12 @@ def _comparable(values: torch.Tensor) -> torch.Tensor:
 
 def _widen(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.complex128 if values.is_complex() else torch.float64)
+
+
+def _widen_both(expected: torch.Tensor, obtained: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Widen two tensors to one dtype, for a check may leave out that theirs are the same."""
+    wide = torch.complex128 if expected.is_complex() or obtained.is_complex() else torch.float64
+    return expected.to(wide), obtained.to(wide)
 
 
 def _absolute_error(expected: torch.Tensor, obtained: torch.Tensor) -> torch.Tensor:
@@ -119,17 +149,25 @@ def _extreme(errors: torch.Tensor, expected: torch.Tensor, obtained: torch.Tenso
 
 def _sqnr(expected: torch.Tensor, error: torch.Tensor) -> float:
     known = error.isfinite() & expected.isfinite()
-    signal, noise = float(expected[known].abs().square().sum()), float(error[known].square().sum())
+    signal, noise = _norm(expected[known]), _norm(error[known])
     if not noise:
         return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    return 20 * math.log10(signal / noise) if signal else -math.inf
 
 
 def _cosine(expected: torch.Tensor, obtained: torch.Tensor) -> float:
     known = expected.isfinite() & obtained.isfinite()
     expected, obtained = expected[known], obtained[known]
-    size = float(expected.abs().square().sum().sqrt() * obtained.abs().square().sum().sqrt())
-    return float((expected.conj() * obtained).sum().real) / size if size else math.nan
+    sizes = _norm(expected), _norm(obtained)
+    if not all(sizes):
+        return math.nan
+    return min(1.0, float(((expected / sizes[0]).conj() * (obtained / sizes[1])).sum().real))
+
+
+def _norm(values: torch.Tensor) -> float:
+    """Return the root of the sum of squares, also where a square is too large or too small for double precision."""
+    largest = float(values.abs().max()) if values.numel() else 0.0
+    return largest * float((values / largest).abs().square().sum().sqrt()) if largest else 0.0
 
 
 def _number(value: Scalar) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_model
-from pytest_fxgraph.choices import Mode
+from pytest_fxgraph.choices import CHECKS, Check, Mode, NumberByPath, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
@@ -20,7 +20,8 @@ from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes,
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
+from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 
@@ -31,12 +32,39 @@ Trace = Callable[[Any], fxcore.GraphModule]
 class CheckOptions:
     """What one call asks of a comparison; None follows what holds for the test."""
 
-    rtol: float | None = None
-    atol: float | None = None
+    rtol: NumberByPath | None = None
+    atol: NumberByPath | None = None
     grads: bool = False
     samples: int = 1
     seed: int | None = None
-    fp64_reference: bool = False
+    fp64_reference: bool | None = None
+    sqnr: float | None = None
+    cosine: float | None = None
+    checks: str | Iterable[str] | None = None
+
+    def rule(self, test: CheckOptions) -> ToleranceRule:
+        """Return the tolerances of a call, or what `test` has where the call says nothing.
+
+        Thresholds of the call take the place of the test's tolerances, and the other way round.
+        """
+        tolerances, thresholds = (self.rtol, self.atol), (self.sqnr, self.cosine)
+        if thresholds == (None, None) and tolerances == (None, None):
+            return ToleranceRule.of(test.rtol, test.atol, test.sqnr, test.cosine)
+        if thresholds == (None, None):
+            return ToleranceRule.of(nearest(self.rtol, test.rtol), nearest(self.atol, test.atol))
+        sqnr = test.sqnr if self.sqnr is None else self.sqnr
+        return ToleranceRule.of(*tolerances, sqnr, test.cosine if self.cosine is None else self.cosine)
+
+    def chosen_checks(self, test: CheckOptions) -> frozenset[Check]:
+        """Return the checks of a call, or else those of the test; raises ChoiceError for a wrong name, and for none.
+
+        With `grads`, gradients are always among them.
+        """
+        names = test.checks if self.checks is None else self.checks
+        chosen = frozenset(CHECKS) if names is None else checks_named(names)
+        if not self.grads and chosen <= {"gradients", "requires_grad"}:
+            raise ChoiceError(f"checks={tuple(sorted(chosen))!r} compares nothing without grads=True")
+        return chosen | {"gradients"} if self.grads else chosen
 
 
 class CheckDefaults:
@@ -45,31 +73,38 @@ class CheckDefaults:
     def __init__(
         self,
         *,
-        rtol: float | None = None,
-        atol: float | None = None,
+        rtol: NumberByPath | None = None,
+        atol: NumberByPath | None = None,
         seed: int | None = None,
+        sqnr: float | None = None,
+        cosine: float | None = None,
+        checks: str | Iterable[str] | None = None,
+        fp64_reference: bool = False,
         compare_outputs: ValueComparison | None = None,
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
         buffer_pool: BufferPool | None = None,
     ) -> None:
         """Set the defaults; a tolerance of None follows the dtype."""
-        self._rtol, self._atol, self._seed = rtol, atol, seed or 0
+        self._options = CheckOptions(
+            rtol, atol, seed=seed or 0, fp64_reference=fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
+        )
         self._compare_outputs = compare_outputs
         self._adapt = adapt
         self._reproduction = reproduction
         self._buffer_pool = buffer_pool or BufferPool()
 
-    def _new_check(self, arguments: Arguments, options: CheckOptions) -> EquivalenceCheck:
-        rtol = self._rtol if options.rtol is None else options.rtol
-        atol = self._atol if options.atol is None else options.atol
+    def new_check(self, arguments: Arguments, options: CheckOptions) -> EquivalenceCheck:
+        """Make the check of one call; raises ChoiceError or ValueError for a wrong option."""
+        test = self._options
+        fp64_reference = test.fp64_reference if options.fp64_reference is None else options.fp64_reference
         return EquivalenceCheck(
             arguments,
-            OutputComparison(ToleranceRule(rtol, atol), options.grads, self._compare_outputs),
+            OutputComparison(options.rule(test), options.grads, self._compare_outputs, options.chosen_checks(test)),
             samples=options.samples,
-            seed=self._seed if options.seed is None else options.seed,
+            seed=(test.seed if options.seed is None else options.seed) or 0,
             grads=options.grads,
-            fp64_reference=options.fp64_reference,
+            fp64_reference=bool(fp64_reference),
             reproduction=self._reproduction,
         )
 
@@ -89,24 +124,32 @@ class FxEquivalence(CheckDefaults):
         *,
         graph: Any = None,
         kwargs: Mapping[str, Any] | None = None,
-        rtol: float | None = None,
-        atol: float | None = None,
+        rtol: NumberByPath | None = None,
+        atol: NumberByPath | None = None,
         grads: bool = False,
         modes: Mode | Sequence[Mode] = ("eval",),
         samples: int = 1,
         seed: int | None = None,
-        fp64_reference: bool = False,
+        fp64_reference: bool | None = None,
+        sqnr: float | None = None,
+        cosine: float | None = None,
+        checks: Check | Iterable[Check] | None = None,
     ) -> fxcore.GraphModule:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
         Without `graph` the model is traced, once in each mode. `inputs` is a tuple of positional arguments or one
-        tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. Model, inputs and random generators
-        are restored. Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself
-        fails, InputsError (a TypeError) or ValueError for wrong options.
+        tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. `rtol` and `atol` are numbers, or
+        numbers by path; `sqnr` (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names
+        what is compared, of pytest_fxgraph.choices.CHECKS. Model, inputs and random generators are restored.
+
+        Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
+        (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.
         """
         __tracebackhide__ = True
-        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
-        check = self._new_check(arguments_of(inputs, kwargs), options)
+        options = CheckOptions(
+            rtol, atol, grads, samples, seed, fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
+        )
+        check = self.new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         given = to_graph_module(graph, self._adapt) if graph is not None else None
         checked: list[fxcore.GraphModule] = []
@@ -153,20 +196,17 @@ def check_equivalent(
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    grads: bool = False,
-    samples: int = 1,
-    seed: int = 0,
     subject: str = "graph",
     compare_outputs: ValueComparison | None = None,
+    **options: Any,
 ) -> None:
     """Compare a model with a graph, both in the mode they are in; `subject` is what messages call the graph.
 
-    Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails.
+    `options` are those of CheckOptions. Raises MismatchError (an AssertionError) if anything differs, EagerError if the
+    model itself fails.
     """
     __tracebackhide__ = True
-    comparison = OutputComparison(ToleranceRule(rtol, atol), grads, compare_outputs)
-    check = EquivalenceCheck(arguments_of(inputs, kwargs), comparison, samples, seed, grads, subject)
+    defaults = CheckDefaults(compare_outputs=compare_outputs)
+    check = replace(defaults.new_check(arguments_of(inputs, kwargs), CheckOptions(**options)), subject=subject)
     runnable = graph if isinstance(graph, (nn.Module, FunctionType, MethodType)) else to_graph_module(graph)
     check.run(model, GraphCall(runnable, runnable), None)

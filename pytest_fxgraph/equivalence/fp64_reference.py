@@ -4,44 +4,75 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from pytest_fxgraph.equivalence.error_statistics import agreement, measure
-from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.mismatch import Mismatch
+from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
+from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
+from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import dense
 from pytest_fxgraph.equivalence.run import RunSettings
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
 from pytest_fxgraph.rng import seed_all
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
 _ALLOWED_RATIO = 2.0
+# Among elements that were chosen because they differ. Of two errors that differ much, the one with the larger spread is
+# mostly the larger: far out in the tail, by the square of the ratio of their spreads.
+_ALLOWED_RATIO_OF_CHOSEN = 5.0
 _ENOUGH_ELEMENTS = 8
+# Gradients of model and graph agree in double precision within this part of the largest of their kind: constants of a
+# graph may be rounded to float32. Then those in single precision may differ by the other part of their own size.
+_AGREES_IN_DOUBLE = 1e-7
+_MOVED_OVER_ZERO = 0.1
+
+
+# By the paths that mismatches name: "output['logits']", "gradient of conv.weight".
+ComparedTensors = Mapping[str, torch.Tensor]
+
+
+def compared_tensors(output: Any, gradients: Gradients | None) -> dict[str, torch.Tensor]:
+    """Return the tensors of one run that a run in double precision can judge."""
+    found = dict(tensors_in(output, OUTPUT))
+    found |= {f"gradient of {name}": value for name, value in (gradients or {}).items() if value is not None}
+    return found
 
 
 def filter_by_reference(
-    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: Any, obtained: Any
+    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: ComparedTensors, obtained: ComparedTensors
 ) -> list[Mismatch]:
-    """Drop output values that are as near to double precision in the graph as in eager; add distances to the others.
+    """Drop values that are as near to double precision in the graph as in eager; add distances to the others.
 
-    `expected` and `obtained` are the outputs of eager and graph.
+    Raises EagerError if the model does not run in double precision.
     """
-    if not any(mismatch.kind == "value" and mismatch.statistics for mismatch in mismatches):
+    judged = [mismatch for mismatch in mismatches if _is_of_values(mismatch, expected, obtained)]
+    if not judged:
         return mismatches
-    reference = dict(tensors_in(_run_in_double(model, settings), "output"))
-    in_eager, in_graph = dict(tensors_in(expected, "output")), dict(tensors_in(obtained, "output"))
+    grads = any(mismatch.kind == "gradient" for mismatch in judged)
+    try:
+        widened = copy.deepcopy(model) if isinstance(model, nn.Module) else model
+        names = StateNames(ModuleState(widened))
+        reference = _run_in_double(widened, names, settings, expected, grads=grads)
+    except Exception as error:
+        raise EagerError(
+            "cannot judge values that differ by a run of the model in double precision, which raised "
+            f"{type(error).__name__}: {error}; drop fp64_reference=True, or have the model follow its input's dtype"
+        ) from error
     kept: list[Mismatch] = []
     for mismatch in mismatches:
-        exact = reference.get(mismatch.where)
-        if mismatch.kind != "value" or mismatch.statistics is None or exact is None:
+        exact = reference.get(mismatch.where) if mismatch in judged else None
+        if exact is None:
             kept.append(mismatch)
             continue
-        of_eager, of_graph = (_distance(outputs[mismatch.where], exact) for outputs in (in_eager, in_graph))
-        if not of_graph <= _ALLOWED_RATIO * of_eager:  # NaN in one of them is no agreement
+        if not _is_as_near(expected[mismatch.where], obtained[mismatch.where], exact):
+            of_eager, of_graph = (_distance(tensors[mismatch.where], exact) for tensors in (expected, obtained))
             description = (
                 f"{mismatch.description} (off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
             )
@@ -49,35 +80,79 @@ def filter_by_reference(
     return kept
 
 
-def without_rounding_of_large_values(
-    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: Any, obtained: Any, rule: ToleranceRule
+def without_rounding(
+    mismatches: list[Mismatch],
+    model: Any,
+    graph: Any,
+    settings: RunSettings,
+    expected: ComparedTensors,
+    obtained: ComparedTensors,
+    rules: Callable[[str], ToleranceRule],
 ) -> list[Mismatch]:
-    """Drop output values whose error is small beside the largest value, if a run in double precision agrees.
+    """Drop values of which a run in double precision says that the graph is not farther from it than eager is.
 
-    A sum of values of 1e4 is rounded by far more than the default atol, also where it ends near zero; but an error of
-    that size in an element that never met the large ones is no rounding. Where the model does not run in double
-    precision, the largest value alone decides.
+    It is asked where the error is small beside the largest value: a sum of values of 1e4 is rounded by far more than
+    the default atol, also where it ends near zero; but an error of that size in an element that never met the large
+    ones is no rounding. Where the model does not run in double precision, the largest value alone decides. And it is
+    asked for gradients: rounding that moves the input of a relu over zero changes them by much, in eager or in the
+    graph. Then they also agree if they do where model and graph both run in double precision.
     """
-    in_eager, in_graph = dict(tensors_in(expected, "output")), dict(tensors_in(obtained, "output"))
-    doubtful = []
+    large: dict[str, Mismatch] = {}
+    gradients: dict[str, Mismatch] = {}
     for mismatch in mismatches:
-        if mismatch.kind == "value" and mismatch.statistics is not None and mismatch.where in in_eager:
-            values, others = dense(in_eager[mismatch.where]), dense(in_graph[mismatch.where])
+        if _is_of_values(mismatch, expected, obtained):
+            rule, values = rules(mismatch.where), dense(expected[mismatch.where])
             tolerance = rule.grown(values)
-            if tolerance is not None and measure(values, others, tolerance) is None:
-                doubtful.append(mismatch)
-    if not doubtful:
+            if tolerance is not None and measure(values, dense(obtained[mismatch.where]), tolerance) is None:
+                large[mismatch.where] = mismatch
+            if mismatch.kind == "gradient" and rule.is_default:
+                gradients[mismatch.where] = mismatch
+    if not large and not gradients:
         return mismatches
+    reference, of_graph = _references(model, graph, settings, expected, has_gradients=bool(gradients))
+
+    def is_explained(mismatch: Mismatch) -> bool:
+        where = mismatch.where
+        if large.get(where) is mismatch and _is_rounding(
+            expected[where], obtained[where], reference.get(where), rules(where)
+        ):
+            return True
+        if gradients.get(where) is not mismatch or where not in reference:
+            return False
+        if _is_as_near(expected[where], obtained[where], reference[where]):
+            return True
+        magnitude = rules(where).of_gradients or 0.0
+        is_near = _distance(obtained[where], reference[where]) <= _MOVED_OVER_ZERO * _size(reference[where])
+        return is_near and where in of_graph and (
+            _distance(of_graph[where], reference[where]) <= _AGREES_IN_DOUBLE * magnitude
+        )  # fmt: skip
+
+    return [mismatch for mismatch in mismatches if not is_explained(mismatch)]
+
+
+def _references(
+    model: Any, graph: Any, settings: RunSettings, expected: ComparedTensors, *, has_gradients: bool
+) -> tuple[ComparedTensors, ComparedTensors]:
+    """Run the model in double precision, and for gradients the graph, too; what does not run has no tensors."""
+    grads = has_gradients or settings.grads
     try:
-        reference = dict(tensors_in(_run_in_double(model, settings), "output"))
+        # At once: what they share stays shared, and gives parameters of the graph the names of the model's.
+        wide_model, wide_graph = copy.deepcopy((model, graph if has_gradients else None))
+        names = StateNames(ModuleState(wide_model))
+        reference = _run_in_double(wide_model, names, settings, expected, grads=grads)
     except Exception:  # whatever a model raises that does not run in double precision
-        reference = {}
-    explained = {
-        mismatch.where
-        for mismatch in doubtful
-        if _is_rounding(in_eager[mismatch.where], in_graph[mismatch.where], reference.get(mismatch.where), rule)
-    }
-    return [mismatch for mismatch in mismatches if mismatch not in doubtful or mismatch.where not in explained]
+        return {}, {}
+    if not isinstance(wide_graph, nn.Module):
+        return reference, {}
+    try:
+        return reference, _run_in_double(wide_graph, names, settings, expected, grads=True)
+    except Exception:  # the graph may have been made for one dtype
+        return reference, {}
+
+
+def _is_of_values(mismatch: Mismatch, expected: ComparedTensors, obtained: ComparedTensors) -> bool:
+    is_of_values = mismatch.kind in ("value", "gradient") and mismatch.statistics is not None
+    return is_of_values and mismatch.where in expected and mismatch.where in obtained
 
 
 def _is_rounding(
@@ -89,21 +164,40 @@ def _is_rounding(
     expected, obtained, reference = (dense(each) for each in (expected, obtained, reference))
     outside = ~agreement(expected, obtained, rule.for_tensor(expected))
     if int(outside.sum()) < _ENOUGH_ELEMENTS:  # chance decides which of the two is nearer in so few
-        return _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
+        return _is_as_near(expected, obtained, reference)
     of_graph, of_eager = (_distance(values[outside], reference[outside]) for values in (obtained, expected))
-    return of_graph <= _ALLOWED_RATIO * of_eager
+    return of_graph <= _ALLOWED_RATIO_OF_CHOSEN * of_eager
 
 
-def _run_in_double(model: Any, settings: RunSettings) -> Any:
-    """Run a copy of the model with all floats in double precision."""
-    widened = copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
-    arguments = _widened(settings.arguments)
+def _is_as_near(expected: torch.Tensor, obtained: torch.Tensor, reference: torch.Tensor | None) -> bool:
+    """Tell whether a tensor of the graph is as near to double precision as eager's; False where that is unknown."""
+    return reference is not None and _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
+
+
+def _run_in_double(
+    module: Any, names: StateNames, settings: RunSettings, expected: ComparedTensors, *, grads: bool
+) -> dict[str, torch.Tensor]:
+    """Run a module, which becomes one of double precision, or a function; with its backward if gradients are judged."""
+    widened = module.double() if isinstance(module, nn.Module) else module
+    copied = copy_arguments(widened_arguments(settings.arguments), with_gradients=grads)
     seed_all(settings.seed)
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        return widened(*arguments.args, **arguments.kwargs)
+    gradients = None
+    # Gradients are asked for in inference mode, too, as the check itself asks for them.
+    with torch.inference_mode(torch.is_inference_mode_enabled() and not grads), torch.set_grad_enabled(grads):
+        with torch.autocast("cpu", enabled=False):
+            output = widened(*copied.arguments.args, **copied.arguments.kwargs)
+        if grads:
+            parameters = differentiable_parameters(ModuleState(widened), names)
+            dtypes = {path: tensor.dtype for path, tensor in expected.items()}
+            gradients = gradients_of(output, parameters, copied, settings.seed, dtypes)
+    return {path: tensor.detach() for path, tensor in compared_tensors(output, gradients).items()}
 
 
-def _widened(arguments: Arguments) -> Arguments:
+def _size(tensor: torch.Tensor) -> float:
+    return float(tensor.abs().square().mean().sqrt())
+
+
+def widened_arguments(arguments: Arguments) -> Arguments:
     memo: dict[int, Any] = {id(tensor): _wide(tensor) for _, tensor in arguments.tensors()}
     args, kwargs = copy.deepcopy((arguments.args, arguments.kwargs), memo)
     return Arguments(args, kwargs)
@@ -118,7 +212,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(values: torch.Tensor, reference: torch.Tensor) -> float:
-    """Return the root mean square error; infinite where shapes or kinds cannot be compared."""
+    """Return the root mean square error, NaN if one value is NaN; infinite where shapes or kinds cannot be compared."""
     if values.shape != reference.shape or values.is_complex() != reference.is_complex():
         return float("inf")
     wide = values.detach().to(reference.dtype)

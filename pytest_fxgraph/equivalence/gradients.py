@@ -15,6 +15,7 @@ from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
 # By name of a parameter or path of an input: "conv.weight", "input 0".
 Gradients = Mapping[str, "torch.Tensor | None"]
@@ -30,18 +31,27 @@ def differentiable_parameters(now: ModuleState, names: StateNames) -> dict[str, 
 
 
 def gradients_of(
-    output: object, parameters: Mapping[str, torch.Tensor], copied: ArgumentCopy, seed: int
+    output: object,
+    parameters: Mapping[str, torch.Tensor],
+    copied: ArgumentCopy,
+    seed: int,
+    dtypes: Mapping[str, torch.dtype] | None = None,
 ) -> Gradients | None:
     """Return the gradients of a random weighted sum of all outputs; None if no output requires grad.
 
-    They are taken for `parameters` and for the leaves of `copied`; one is None where nothing depends on it.
+    They are taken for `parameters` and for the leaves of `copied`; one is None where nothing depends on it. `dtypes`
+    are those, by path, to which the weights are rounded first: of the run that this one is a reference for.
     """
     sources = {path: tensor for path, tensor in tensors_in(output, "output") if tensor.requires_grad}
     if not sources:
         return None
     leaves: dict[str, torch.Tensor] = {path: leaf for path, (leaf, _) in copied.leaves.items()}
     wanted = {**parameters, **leaves}
-    cotangents = [cotangent(path, tensor, seed) for path, tensor in sources.items()]
+    rounded = dtypes or {}
+    cotangents = [
+        cotangent(path, tensor, seed, rounded.get(path, tensor.dtype)).to(tensor.dtype)
+        for path, tensor in sources.items()
+    ]
     found = torch.autograd.grad(list(sources.values()), list(wanted.values()), cotangents, allow_unused=True)
     by_name = dict(zip(wanted, found, strict=True))
     for path, (_, view) in copied.leaves.items():
@@ -54,14 +64,7 @@ def compare_gradients(
     expected: Gradients, obtained: Gradients, comparison: OutputComparison, inputs: Collection[str] = ()
 ) -> Iterator[Mismatch]:
     """Yield a mismatch for each gradient that is missing in one run, or differs. `inputs` names those of inputs."""
-    kinds: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-    for name, gradient in expected.items():
-        if gradient is not None:
-            kinds[name in inputs].append(gradient)
-    comparisons = {
-        is_input: dataclasses.replace(comparison, rule=comparison.rule.for_gradients(gradients))
-        for is_input, gradients in kinds.items()
-    }
+    comparison, rules = comparison.of_values(), rules_of_gradients(expected, comparison.rule, inputs)
     for name, gradient in expected.items():
         where = f"gradient of {name}"
         if name not in obtained:
@@ -75,17 +78,29 @@ def compare_gradients(
             has, lacks = ("the graph", "eager") if gradient is None else ("eager", "the graph")
             yield Mismatch("gradient", where, f"exists in {has} and not in {lacks}")
             continue
-        for mismatch in comparisons[name in inputs].compare_tensors(gradient, counterpart, where):
+        of_one = dataclasses.replace(comparison, rule=rules[name])
+        for mismatch in of_one.compare_tensors(gradient, counterpart, where):
             if mismatch.kind != "stride":  # autograd may choose the strides of a gradient
                 yield Mismatch("gradient", where, mismatch.description, mismatch.statistics)
 
 
-def cotangent(path: str, output: torch.Tensor, seed: int) -> torch.Tensor:
-    """Draw the weights of one output, of its shape, dtype and device.
+def rules_of_gradients(
+    expected: Gradients, rule: ToleranceRule, inputs: Collection[str] = ()
+) -> dict[str, ToleranceRule]:
+    """Return the rule of each gradient, by its path and the magnitude of its kind: those of `inputs`, or the others."""
+    kinds: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    for name, gradient in expected.items():
+        if gradient is not None:
+            kinds[name in inputs].append(gradient)
+    of_kind = {is_input: rule.for_gradients(gradients) for is_input, gradients in kinds.items()}
+    return {name: of_kind[name in inputs].for_path(f"gradient of {name}") for name in expected}
+
+
+def cotangent(path: str, output: torch.Tensor, seed: int, dtype: torch.dtype) -> torch.Tensor:
+    """Draw the weights of one output, of its shape and device.
 
     Each path has its own generator, so that an output without gradient does not change the weights of the others.
     """
     generator = torch.Generator().manual_seed(seed ^ zlib.crc32(path.encode()))
-    dtype = torch.complex128 if output.is_complex() else torch.float64
-    drawn = torch.randn(output.shape, dtype=dtype, generator=generator)
-    return drawn.to(dtype=output.dtype, device=output.device)
+    wide = torch.complex128 if output.is_complex() else torch.float64
+    return torch.randn(output.shape, dtype=wide, generator=generator).to(dtype=dtype, device=output.device)

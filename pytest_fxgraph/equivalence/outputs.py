@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.choices import CHECKS, Check
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch, UncomparableError
 from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of
@@ -26,6 +27,11 @@ class OutputComparison:
     rule: ToleranceRule
     requires_grad: bool = False  # compare it too: only where the caller asked for gradients
     custom_comparison: ValueComparison | None = None  # the user's; asked first for each value, container or leaf
+    checks: frozenset[Check] = frozenset(CHECKS)  # structure, types and shapes are compared whatever they are
+
+    def of_values(self) -> OutputComparison:
+        """Return the comparison for what is compared for its values, whether those of outputs are or not."""
+        return self if "values" in self.checks else dataclasses.replace(self, checks=self.checks | {"values"})
 
     def compare(
         self, expected: object, obtained: object, path: str, entered: frozenset[int] = frozenset()
@@ -33,7 +39,7 @@ class OutputComparison:
         """Yield every difference of two nested values; paths begin with `path`, and `entered` is what holds them."""
         answer = self.custom_comparison(expected, obtained, path) if self.custom_comparison else None
         if answer is not None:
-            if answer:
+            if answer and "values" in self.checks:
                 yield Mismatch("value", path, answer)
             return
         if isinstance(expected, torch.Tensor) and isinstance(obtained, torch.Tensor):
@@ -75,12 +81,12 @@ class OutputComparison:
             yield from self.compare_tensors(values, others, path)
         elif isinstance(expected, torch.nn.Module) and expected is not obtained:
             yield from self.compare(dict(expected.state_dict()), dict(obtained.state_dict()), f"{path}.state_dict()")
-        elif not self._leaves_agree(expected, obtained, path):
+        elif "values" in self.checks and not self._leaves_agree(expected, obtained, path):
             yield Mismatch("value", path, f"is {_shortened(expected)} in eager, {_shortened(obtained)} in the graph")
 
     def _leaves_agree(self, expected: Any, obtained: Any, path: str) -> bool:
         if isinstance(expected, (float, complex)):
-            return _numbers_agree(expected, obtained, self.rule.for_number(expected))
+            return _numbers_agree(expected, obtained, self.rule.for_path(path).for_number(expected))
         if expected is obtained:
             return True
         if isinstance(expected, SINGLES):
@@ -98,15 +104,15 @@ class OutputComparison:
 
     def compare_tensors(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
         """Yield the differences of two tensors: type, layout, shape, dtype, device, strides, then comparable values."""
-        facts = list(_differing_facts(expected, obtained, path))
+        facts = list(_differing_facts(expected, obtained, path, self.checks))
         yield from facts
-        if self.requires_grad and expected.requires_grad != obtained.requires_grad:
+        if self.requires_grad and "requires_grad" in self.checks and expected.requires_grad != obtained.requires_grad:
             yield Mismatch(
                 "requires_grad",
                 path,
                 f"has requires_grad={expected.requires_grad} in eager, {obtained.requires_grad} in the graph",
             )
-        if all(fact.kind == "stride" for fact in facts):
+        if "values" in self.checks and all(fact.kind == "stride" for fact in facts):
             yield from self._compare_values(expected, obtained, path)
 
     def _compare_values(self, expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
@@ -116,23 +122,24 @@ class OutputComparison:
             for index, parts in enumerate(zip(expected.unbind(), obtained.unbind(), strict=True)):
                 yield from self.compare_tensors(*parts, f"{path}[{index}]")
             return
-        statistics = _measure_tensors(expected, obtained, self.rule)
+        statistics = _measure_tensors(expected, obtained, self.rule.for_path(path))
         if statistics is not None:
             yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
 
-    def would_match_zeros(self, expected: object, path: str) -> bool:
+    def would_match_zeros(self, expected: object, path: str, *, is_output: bool = True) -> bool:
         """Tell whether zeros would pass for an expected leaf; False for all but floats, which are compared exactly."""
         if not isinstance(expected, torch.Tensor):
             return False
-        if self.custom_comparison is not None and path and self.custom_comparison(expected, expected, path) is not None:
+        custom = self.custom_comparison if is_output else None
+        if custom is not None and custom(expected, expected, path) is not None:
             return False  # the user's function has a rule of its own
         if expected.is_nested:
-            return all(self.would_match_zeros(part, "") for part in expected.unbind())
+            return all(self.would_match_zeros(part, path, is_output=False) for part in expected.unbind())
         if not (expected.is_floating_point() or expected.is_complex() or expected.is_quantized):
             return False
         values = dense(expected)
-        zeros = torch.zeros_like(values)
-        return _are_equal(values, zeros) or measure(values, zeros, self.rule.for_tensor(values, expected.dtype)) is None
+        zeros, tolerance = torch.zeros_like(values), self.rule.for_path(path).for_tensor(values, expected.dtype)
+        return _are_equal(values, zeros) or measure(values, zeros, tolerance) is None
 
 
 def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> ErrorStatistics | None:
@@ -182,14 +189,19 @@ def _container_type(value: object) -> type:
     return type(value)
 
 
-def _differing_facts(expected: torch.Tensor, obtained: torch.Tensor, path: str) -> Iterator[Mismatch]:
+def _differing_facts(
+    expected: torch.Tensor, obtained: torch.Tensor, path: str, checks: frozenset[Check]
+) -> Iterator[Mismatch]:
     for kind, name, read in _FACTS:
         fact, other = read(expected), read(obtained)
-        if fact != other:
+        # Of what lies on the meta device there is nothing else to compare.
+        if fact != other and (kind not in CHECKS or kind in checks or expected.is_meta or obtained.is_meta):
             yield Mismatch(kind, path, f"has {name} {fact} in eager, {other} in the graph")
             if kind in ("structure", "layout", "shape"):
                 return
     # Strides of strided tensors only, and not of dimensions with a single element, where they mean nothing.
+    if "strides" not in checks or expected.layout != obtained.layout:
+        return
     is_strided = expected.layout is torch.strided and expected.numel() and not expected.is_nested
     if is_strided and _strides(expected) != _strides(obtained):
         yield Mismatch("stride", path, f"has stride {expected.stride()} in eager, {obtained.stride()} in the graph")

@@ -7,7 +7,7 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import fxcore
 from fxcore.codegen.globals import CUSTOM_BUILTINS
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.run import InterpreterCall, RecordedRun, RunResult, RunSettings
-from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
 _SCRIPT = '''"""{headline}
 
@@ -74,14 +73,15 @@ class ReproductionFolder:
         graph: Any,
         call: Any,
         settings: RunSettings,
-        rule: ToleranceRule,
+        options: Mapping[str, Any],
         expected: RunResult,
         mismatches: list[Mismatch],
     ) -> str | None:
         """Write one mismatch, and return a line that says where, or why that failed.
 
-        `call` is what ran the graph: itself, or an InterpreterCall. `expected` is what a run of the model left; it is
-        saved if the model cannot be pickled. Returns None if a script would not show the mismatch.
+        `call` is what ran the graph: itself, or an InterpreterCall. `options` are those of assert_equivalent, None for
+        its default. `expected` is what a run of the model left; it is saved if the model cannot be pickled. Returns
+        None if a script would not show the mismatch.
         """
         if not isinstance(graph, fxcore.GraphModule) or all(each.kind == "code" for each in mismatches):
             return None
@@ -102,7 +102,7 @@ class ReproductionFolder:
                 held="the model, what the graph reads, and the inputs" if has_model else _RECORDED,
                 imports="\n".join([*(f"sys.path.insert(0, {folder!r})" for folder in folders), *imports]),
                 code=code.strip() + "\n",
-                check=_check(settings, rule),
+                check=_check(settings, options),
             )
             (place / "repro.py").write_text(script, encoding="utf-8", newline="\n")
         except (OSError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
@@ -164,9 +164,9 @@ def _imports(code: str, names: dict[str, Any]) -> Iterator[str]:
             yield f"{name} = None  # {own_name} cannot be imported: put it here"
 
 
-def _check(settings: RunSettings, rule: ToleranceRule) -> str:
+def _check(settings: RunSettings, options: Mapping[str, Any]) -> str:
     """Return the call that compares, below a with statement for the modes in which the test ran, if there are any."""
-    options = {"rtol": rule.rtol, "atol": rule.atol, "grads": settings.grads or None, "seed": settings.seed or None}
+    options = {**options, "grads": settings.grads or None, "seed": settings.seed or None}
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     call = f'assert_equivalent(state["model"], graph, state["args"], kwargs=state["kwargs"]{given})'
     modes = []

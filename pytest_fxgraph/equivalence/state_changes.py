@@ -57,6 +57,7 @@ def state_after(before: ModuleState, after_call: ModuleState, changed_ids: set[i
 
 def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:
     """Yield a mismatch for each state tensor that only one run changed, or that both changed differently."""
+    comparison = comparison.of_values()
     for name, state in expected.changed.items():
         counterpart = obtained.changed.get(name)
         if counterpart is not None:

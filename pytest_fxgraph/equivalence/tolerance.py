@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+
+from pytest_fxgraph.choices import NumberByPath
+
+# Where the paths of what a model returns begin.
+OUTPUT = "output"
+SECOND_CALL = "output of a second call"
 
 # rtol and atol as documented for torch.testing.assert_close; dtypes that are missing must be equal exactly.
 _DEFAULTS: dict[torch.dtype, tuple[float, float]] = {
@@ -21,20 +29,40 @@ _AS_FLOAT32 = (torch.complex64, torch.quint8, torch.quint2x4, torch.quint4x2, to
 _DEFAULTS |= dict.fromkeys(_AS_FLOAT32, _DEFAULTS[torch.float32])
 
 
+# A gradient of less than this part of the largest of its kind is rounding alone, as that of a bias before batch norm.
+_ROUNDING_OF_GRADIENTS = 1e-3
+
+
 @dataclass(frozen=True)
 class Tolerance:
-    """Two values agree where |obtained - expected| <= atol + rtol * |expected|."""
+    """Two values agree where |obtained - expected| <= atol + rtol * |expected|.
+
+    Two tensors agree where all their elements do, and where SQNR and cosine, if given, are reached. With an infinite
+    `atol` an element only has to be finite where the expected one is, and otherwise the same.
+    """
 
     rtol: float
     atol: float
+    sqnr: float | None = None  # signal to quantization noise: decibels, at least
+    cosine: float | None = None  # at least
 
     @property
     def is_exact(self) -> bool:
         """Tell whether only equal values agree."""
         return self.rtol == 0 and self.atol == 0
 
+    @property
+    def has_thresholds(self) -> bool:
+        """Tell whether a figure of the whole tensor counts, too."""
+        return self.sqnr is not None or self.cosine is not None
+
     def __str__(self) -> str:
-        return "exact equality" if self.is_exact else f"rtol={self.rtol:g}, atol={self.atol:.3g}"
+        if self.is_exact:
+            return "exact equality"
+        parts = [f"rtol={self.rtol:g}, atol={self.atol:.3g}"] if math.isfinite(self.atol) else []
+        parts += [f"an SQNR of at least {self.sqnr:g} dB"] if self.sqnr is not None else []
+        parts += [f"a cosine of at least {self.cosine:g}"] if self.cosine is not None else []
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -43,37 +71,107 @@ class ToleranceRule:
 
     Without `rtol` the dtype decides, as in torch.testing. Without `atol` its default is multiplied by the largest
     finite magnitude of the expected tensor where that is below 1, so that an output of 1e-9 is compared as closely as
-    one of 1; a tensor that is all zeros must be all zeros. An `atol` that the caller gave is taken as it is. Raises
-    ValueError for a tolerance below 0.
+    one of 1; a tensor that is all zeros must be all zeros. An `atol` that the caller gave is taken as it is. With
+    `sqnr` or `cosine`, floating tensors have to reach these, and element by element only what the caller gave counts.
+    Raises ValueError for a tolerance below 0, and for thresholds that zeros would reach.
     """
 
     rtol: float | None = None
     atol: float | None = None
-    scale: float | None = None  # what a default atol is multiplied by, instead of the tensor's largest magnitude
+    sqnr: float | None = None
+    cosine: float | None = None
+    # Of some paths, by globs in which only * has a meaning; the first that matches counts.
+    rtol_by_path: tuple[tuple[str, float], ...] = ()
+    atol_by_path: tuple[tuple[str, float], ...] = ()
+    # The largest magnitude of all gradients of a kind, where this is the rule for one of them.
+    of_gradients: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+        numbers = [("rtol", self.rtol), ("atol", self.atol)]
+        numbers += [(f"rtol of {glob!r}", value) for glob, value in self.rtol_by_path]
+        numbers += [(f"atol of {glob!r}", value) for glob, value in self.atol_by_path]
+        for name, value in numbers:
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        if self.sqnr is not None and not 0 < self.sqnr < math.inf:
+            raise ValueError(f"sqnr must be a number of decibels above 0, which zeros reach, got {self.sqnr!r}")
+        if self.cosine is not None and not 0 < self.cosine < 1:
+            raise ValueError(f"cosine must be a number between 0 and 1, got {self.cosine!r}")
+
+    @classmethod
+    def of(
+        cls,
+        rtol: NumberByPath | None = None,
+        atol: NumberByPath | None = None,
+        sqnr: float | None = None,
+        cosine: float | None = None,
+    ) -> ToleranceRule:
+        """Make the rule of what a caller wrote, numbers or numbers by path."""
+        (rtol, rtol_by_path), (atol, atol_by_path) = _parted(rtol), _parted(atol)
+        return cls(rtol, atol, sqnr, cosine, rtol_by_path, atol_by_path)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what `of` would be called with for this rule, as text that is read again by Python."""
+        return {
+            "rtol": _joined(self.rtol, self.rtol_by_path),
+            "atol": _joined(self.atol, self.atol_by_path),
+            "sqnr": self.sqnr,
+            "cosine": self.cosine,
+        }
+
+    def for_path(self, path: str) -> ToleranceRule:
+        """Return the rule for what is compared at a path."""
+        if not self.rtol_by_path and not self.atol_by_path:
+            return self
+        rtol = next((value for glob, value in self.rtol_by_path if _matches(glob, path)), self.rtol)
+        atol = next((value for glob, value in self.atol_by_path if _matches(glob, path)), self.atol)
+        return replace(self, rtol=rtol, atol=atol, rtol_by_path=(), atol_by_path=())
+
+    def globs_without_match(self, paths: Collection[str]) -> list[str]:
+        """List the globs that match none of some paths."""
+        globs = dict.fromkeys(glob for glob, _ in (*self.rtol_by_path, *self.atol_by_path))
+        return [glob for glob in globs if not any(_matches(glob, path) for path in paths)]
 
     def for_tensor(self, expected: torch.Tensor, dtype: torch.dtype | None = None) -> Tolerance:
         """Return the tolerance for an expected tensor; integers and bools are exact unless the caller set one.
 
         `dtype` decides instead of the tensor's own, where these are the values of a quantized tensor.
         """
-        scale = self.scale
-        if scale is None and self.atol is None:
+        dtype = dtype or expected.dtype
+        if (self.sqnr is not None or self.cosine is not None) and dtype in _DEFAULTS:
+            return self._thresholds(expected, dtype)
+        if self.atol is not None:
+            scale = 1.0
+        elif self.of_gradients is not None:
+            scale = min(1.0, 100 * self.of_gradients)
+        else:
             scale = min(1.0, largest_magnitude([expected]))
-        return self._scaled(dtype or expected.dtype, scale)
+        return self._scaled(dtype, scale)
+
+    def _thresholds(self, expected: torch.Tensor, dtype: torch.dtype) -> Tolerance:
+        if self.of_gradients is not None:
+            rounding = _ROUNDING_OF_GRADIENTS * self.of_gradients
+            if largest_magnitude([expected]) <= rounding:
+                return Tolerance(0.0, 2 * rounding)
+        if self.rtol is None and self.atol is None:
+            return Tolerance(0.0, math.inf, self.sqnr, self.cosine)
+        return Tolerance(self.rtol or 0.0, self.atol or 0.0, self.sqnr, self.cosine)
 
     def for_number(self, expected: complex) -> Tolerance:
         """Return the tolerance for a Python number, which is compared as one of float64."""
         return self._scaled(torch.float64, min(1.0, abs(expected)))
 
+    @property
+    def is_default(self) -> bool:
+        """Tell whether what is absolutely small counts as the caller left it: by dtype and magnitude."""
+        return self.atol is None and self.sqnr is None and self.cosine is None
+
     def grown(self, expected: torch.Tensor) -> Tolerance | None:
         """Return the tolerance at which rounding may explain an error in large values; None if it does not differ."""
-        largest = largest_magnitude([expected])
-        if self.atol is not None or largest <= 1 or not math.isfinite(largest):
+        if not self.is_default:
+            return None
+        largest = largest_magnitude([expected]) if self.of_gradients is None else self.of_gradients
+        if largest <= 1 or not math.isfinite(largest):
             return None
         return self._scaled(expected.dtype, largest)
 
@@ -83,12 +181,38 @@ class ToleranceRule:
         Some are rounding alone, as that of a bias before batch norm, so that their own magnitude says nothing: the
         largest of all counts. Below 0.01 the default atol is a thousandth of it (in float32).
         """
-        return replace(self, scale=min(1.0, 100 * largest_magnitude(gradients)))
+        return replace(self, of_gradients=largest_magnitude(gradients))
 
-    def _scaled(self, dtype: torch.dtype, scale: float | None) -> Tolerance:
+    def _scaled(self, dtype: torch.dtype, scale: float) -> Tolerance:
         rtol, atol = _DEFAULTS.get(dtype, (0.0, 0.0))
         rtol = rtol if self.rtol is None else self.rtol
-        return Tolerance(rtol, atol * (scale or 0.0) if self.atol is None else self.atol)
+        return Tolerance(rtol, atol * scale if self.atol is None else self.atol)
+
+
+def nearest(argument: NumberByPath | None, default: NumberByPath | None) -> NumberByPath | None:
+    """Return which tolerance holds for a call in a test with a default; paths that the call leaves out follow that."""
+    if argument is None:
+        return default
+    if not isinstance(argument, Mapping) or default is None:
+        return argument
+    rest = default if isinstance(default, Mapping) else {"*": default}
+    return {**argument, **{glob: value for glob, value in rest.items() if glob not in argument}}
+
+
+def _parted(value: NumberByPath | None) -> tuple[float | None, tuple[tuple[str, float], ...]]:
+    return (None, tuple(value.items())) if isinstance(value, Mapping) else (value, ())
+
+
+def _joined(value: float | None, by_path: tuple[tuple[str, float], ...]) -> NumberByPath | None:
+    if not by_path:
+        return value
+    return {**dict(by_path), **({} if value is None else {"*": value})}
+
+
+def _matches(glob: str, path: str) -> bool:
+    # The brackets of a path stand for themselves. A second call returns at the same paths as the first.
+    path = path.replace(SECOND_CALL, OUTPUT, 1) if path.startswith(SECOND_CALL) else path
+    return re.fullmatch(".*".join(map(re.escape, glob.split("*"))), path) is not None
 
 
 def largest_magnitude(tensors: Iterable[torch.Tensor]) -> float:

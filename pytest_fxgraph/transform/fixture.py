@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import model_of, to_graph_module
 from pytest_fxgraph.capture.tracing import trace
-from pytest_fxgraph.choices import Mode
+from pytest_fxgraph.choices import Check, Mode, NumberByPath
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
@@ -119,8 +119,8 @@ class FxTransform(CheckDefaults):
         inputs: Any,
         *,
         kwargs: Mapping[str, Any] | None = None,
-        rtol: float | None = None,
-        atol: float | None = None,
+        rtol: NumberByPath | None = None,
+        atol: NumberByPath | None = None,
         grads: bool = False,
         modes: Mode | Sequence[Mode] = ("eval",),
         samples: int = 1,
@@ -128,8 +128,11 @@ class FxTransform(CheckDefaults):
         inplace: bool = False,
         idempotent: bool = False,
         concrete_args: dict[str, Any] | None = None,
-        fp64_reference: bool = False,
+        fp64_reference: bool | None = None,
         keeps_meta: tuple[str, ...] | bool = False,
+        sqnr: float | None = None,
+        cosine: float | None = None,
+        checks: Check | Iterable[Check] | None = None,
     ) -> TransformResult:
         """Check a transform, or a list of them one after the other, and return the graphs before and after.
 
@@ -142,8 +145,10 @@ class FxTransform(CheckDefaults):
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
-        check = self._new_check(arguments_of(inputs, kwargs), options)
+        options = CheckOptions(
+            rtol, atol, grads, samples, seed, fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
+        )
+        check = self.new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
         results: list[TransformResult] = []

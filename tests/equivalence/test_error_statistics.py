@@ -100,3 +100,76 @@ def test_an_error_within_the_tolerance_is_not_named_as_the_place_of_the_mismatch
 
     assert found is not None
     assert found.largest_absolute.index == (1,)
+
+
+def sqnr_of(decibels: float) -> Tolerance:
+    return Tolerance(0.0, math.inf, sqnr=decibels)
+
+
+def cosine_of(least: float) -> Tolerance:
+    return Tolerance(0.0, math.inf, cosine=least)
+
+
+def test_signal_to_noise_is_that_of_the_whole_tensor():
+    expected = torch.tensor([3.0, 4.0, 0.0])
+    obtained = torch.tensor([3.0, 4.0, 0.05])  # a noise of 0.05 beside a signal of 5: 40 dB
+
+    assert measure(expected, obtained, sqnr_of(39.9)) is None
+    found = measure(expected, obtained, sqnr_of(40.1))
+    assert found is not None
+    assert found.describe()[0] == "SQNR is 40.0 dB, at least 40.1 dB was asked for (3 elements, float32)"
+    assert "max abs error 0.05 at [2] (eager 0, graph 0.05)" in found.describe()[1]
+
+
+def test_a_cosine_sees_the_direction_and_not_the_size():
+    expected = torch.tensor([1.0, 2.0])
+
+    assert measure(expected, expected * 100, cosine_of(0.999)) is None
+    found = measure(expected, torch.tensor([2.0, 1.0]), cosine_of(0.9))
+    assert found is not None
+    assert found.describe()[0] == "cosine is 0.800000, at least 0.9 was asked for (2 elements, float32)"
+
+
+def test_all_thresholds_that_were_missed_are_told():
+    found = measure(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0]), Tolerance(0.0, math.inf, 20, 0.9))
+
+    assert found is not None
+    assert found.describe()[0].startswith(
+        "SQNR is 4.0 dB, at least 20 dB was asked for; cosine is 0.800000, at least 0.9"
+    )
+
+
+@pytest.mark.parametrize("tolerance", [sqnr_of(1e-9), cosine_of(1e-9)])
+def test_zeros_reach_no_threshold_and_nothing_but_zeros_passes_for_zeros(tolerance):
+    zeros, values = torch.zeros(2), torch.tensor([0.0, 1e-30])
+
+    assert measure(values, zeros, tolerance) is not None
+    assert measure(zeros, values, tolerance) is not None
+    assert measure(zeros, -zeros, tolerance) is None
+
+
+@pytest.mark.parametrize("tolerance", [sqnr_of(1e-9), cosine_of(1e-9)])
+def test_with_thresholds_nan_and_infinity_must_be_where_they_are_in_eager(tolerance):
+    values = torch.tensor([math.nan, math.inf, -math.inf, 1.0])
+
+    assert measure(values, torch.tensor([math.nan, math.inf, -math.inf, 1.01]), tolerance) is None
+    assert measure(values[:3], values[:3].clone(), tolerance) is None
+    found = measure(values, torch.tensor([math.nan, math.inf, math.inf, 1.0]), tolerance)
+    assert found is not None
+    assert found.describe()[0] == "1 of 4 elements (25.0%) are NaN or infinite in one run alone (float32)"
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_figures_are_right_where_a_square_leaves_double_precision(size):
+    expected, obtained = torch.tensor([[3.0, 4.0], [4.0, 3.0]], dtype=torch.float64) * size
+
+    found = measure(expected, obtained, EXACT)
+
+    assert found is not None
+    assert found.cosine == pytest.approx(0.96)
+    assert found.sqnr == pytest.approx(20 * math.log10(5 / math.sqrt(2)))
+
+
+def test_tensors_of_two_dtypes_can_be_measured():
+    assert measure(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]).bfloat16(), CLOSE) is None
+    assert measure(torch.tensor([1.0]), torch.tensor([2.0 + 1j]), CLOSE) is not None

@@ -12,8 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
+from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError
+from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.errors import ChoiceError
 
 
 class Block(nn.Module):
@@ -278,3 +280,159 @@ def test_a_mode_of_the_models_own_is_respected():
             return self.bn(x)
 
     FxEquivalence()(Frozen(), torch.rand(4, 3), modes=("train",))
+
+
+def quantized(x: torch.Tensor) -> torch.Tensor:
+    """Round as a pass does that quantizes to 8 bits: right, and far beyond every tolerance for each element."""
+    return (x * 32).round() / 32
+
+
+def test_a_pass_that_rounds_on_purpose_passes_at_the_signal_to_noise_that_it_promises():
+    x = torch.linspace(-2, 2, 4001)
+    graph = fxcore.symbolic_trace(quantized)
+
+    FxEquivalence()(lambda x: x * 1, x, graph=graph, sqnr=40, cosine=0.9999)
+    with pytest.raises(
+        MismatchError, match=r"has other values in the graph than in eager\n  SQNR is 42\.\d dB, at least 60"
+    ):
+        FxEquivalence()(lambda x: x * 1, x, graph=graph, sqnr=60)
+    with pytest.raises(MismatchError, match=r"4.. of 4001 elements|differ beyond rtol"):
+        FxEquivalence()(lambda x: x * 1, x, graph=graph)
+
+
+def test_integers_beside_thresholds_are_exact_and_a_scaled_output_passes_a_cosine_alone():
+    def eager(x):
+        return x * 1, x.argmax()
+
+    FxEquivalence()(eager, torch.arange(4.0), graph=fxcore.symbolic_trace(lambda x: (x * 3, x.argmax())), cosine=0.999)
+    with pytest.raises(MismatchError, match=r"output\[1\] has other values"):
+        FxEquivalence()(
+            eager, torch.arange(4.0), graph=fxcore.symbolic_trace(lambda x: (x * 1, x.argmin())), cosine=0.999
+        )
+
+
+@pytest.mark.parametrize("options", [{"sqnr": 20}, {"cosine": 0.9}])
+def test_thresholds_on_an_output_of_zeros_say_nothing(options):
+    with pytest.raises(
+        VacuousCheckError, match=r"is compared with an? (SQNR|cosine) of at least [\d.]+( dB)?\. Init.*inputs$"
+    ):
+        FxEquivalence()(lambda x: x * 0, torch.ones(3), **options)
+
+
+def test_gradients_have_to_reach_the_thresholds_unless_they_are_rounding_alone():
+    class Model(nn.Module):
+        def __init__(self, scale):
+            super().__init__()
+            self.weight = nn.Parameter(torch.linspace(1, 2, 8))
+            self.bias = nn.Parameter(torch.ones(8))
+            self.scale = scale
+
+        def forward(self, x):
+            y = x * (self.weight + (self.scale - 1) * (self.weight - self.weight.detach())) + self.bias
+            return y + 1e-7 * self.scale * self.bias - self.bias  # what reaches the bias is next to nothing
+
+    x = torch.linspace(1, 3, 8)
+    check_equivalent(Model(1.0), Model(1.01), x, grads=True, sqnr=30)
+    with pytest.raises(MismatchError, match=r"gradient of weight .*\n  SQNR is 14\.0 dB, at least 30 dB"):
+        check_equivalent(Model(1.0), Model(1.2), x, grads=True, sqnr=30)
+
+
+def test_each_output_has_a_tolerance_of_its_own():
+    def eager(x):
+        return {"logits": x * 1, "loss": x.sum()}
+
+    def rounded(x):
+        return {"logits": x * 1.001, "loss": x.sum() * 1.001}
+
+    graph = fxcore.symbolic_trace(rounded)
+
+    FxEquivalence()(eager, torch.ones(3), graph=graph, rtol={"*logits*": 1e-2, "output['loss']": 1e-2})
+    with pytest.raises(MismatchError, match=r"output\['loss'\] has other values"):
+        FxEquivalence()(eager, torch.ones(3), graph=graph, rtol={"*logits*": 1e-2})
+    FxEquivalence(rtol=1e-2)(eager, torch.ones(3), graph=graph, rtol={"*logits*": 2e-2})
+
+
+def test_a_tolerance_for_a_path_that_does_not_exist_is_refused_with_those_that_do():
+    words = r"there is a tolerance for 'output\[2\]'.* matches it; there are output\[0\], output\[1\], input 0"
+    with pytest.raises(ChoiceError, match=words):
+        FxEquivalence()(lambda x: (x + 1, x - 1), torch.ones(2), atol={"output[2]": 0.1, "*": 0.1})
+
+
+def test_thresholds_of_a_call_take_the_place_of_the_tests_tolerances_and_the_other_way_round():
+    x, graph = torch.linspace(-2, 2, 4001), fxcore.symbolic_trace(quantized)
+
+    FxEquivalence(rtol=0.0, atol=0.0)(lambda x: x * 1, x, graph=graph, sqnr=40)
+    FxEquivalence(sqnr=60)(lambda x: x * 1, x, graph=graph, atol=0.1)
+    with pytest.raises(MismatchError, match="differ beyond"):
+        FxEquivalence(sqnr=40)(lambda x: x * 1, x, graph=graph, atol=0.001)
+    with pytest.raises(MismatchError, match="differ beyond"):
+        FxEquivalence()(lambda x: x * 1, x, graph=graph, sqnr=40, atol=0.001)
+
+
+def noisy(self, x):
+    return x * 1 + 0 * torch.rand(2)
+
+
+@pytest.mark.parametrize(
+    ("check", "eager", "graph"),
+    [
+        ("values", lambda self, x: x * 2, lambda self, x: x * 3),
+        ("dtype", lambda self, x: x * 2, lambda self, x: (x * 2).double()),
+        ("strides", lambda self, x: x.expand(2, 2) + 1, lambda self, x: (x.expand(2, 2) + 1).t().contiguous().t() * 1),
+        ("aliasing", lambda self, x: x.view(2), lambda self, x: x.clone()),
+        ("mutation", lambda self, x: x * 2, lambda self, x: x.mul_(2) * 1),
+        ("state", lambda self, x: x * 2, lambda self, x: (self.total.add_(1), x * 2)[1]),
+        ("rng", lambda self, x: x * 1, noisy),
+        ("global state", lambda self, x: x * 1, lambda self, x: (torch.set_grad_enabled(False), x * 1)[1]),
+    ],
+)
+def test_each_check_can_be_left_out_and_chosen(check, eager, graph):
+    # The state of one is that of the second call, too.
+    others = set(CHECKS) - {check} - ({"second call"} if check == "state" else set())
+
+    assert difference(eager, graph, checks=check)
+    check_equivalent(
+        Written(eager, total=torch.zeros(2)),
+        Written(graph, total=torch.zeros(2)),
+        torch.tensor([1.0, 2.0]),
+        checks=others - ({"values"} if check == "strides" else set()),
+    )
+
+
+def test_a_second_call_can_be_left_out():
+    def counting(self, x):
+        self.lin.calls = getattr(self.lin, "calls", 0) + 1
+        return x * self.lin.calls
+
+    assert "second call" in difference(counting, lambda self, x: x * 1)
+    model, other = Written(counting), Written(lambda self, x: x * 1)
+    check_equivalent(model, other, torch.ones(2), checks=set(CHECKS) - {"second call"})
+
+
+def test_gradients_are_compared_with_grads_whatever_the_checks_are():
+    def detached(self, x):
+        return self.lin(x).detach() + self.lin.weight.sum() * 0
+
+    assert "gradient" in difference(lambda self, x: self.lin(x), detached, grads=True, checks="values")
+
+
+@pytest.mark.parametrize(
+    ("checks", "words"),
+    [
+        (("value",), "did you mean 'values'"),
+        ("gradients", r"checks=\('gradients',\) compares nothing without grads=True"),
+        ((), "compares nothing; name at least one"),
+    ],
+)
+def test_checks_that_say_nothing_are_refused(checks, words):
+    with pytest.raises(ChoiceError, match=words):
+        FxEquivalence()(lambda x: x * 1, torch.ones(2), checks=checks)
+
+
+def test_only_what_is_compared_keeps_a_check_from_being_vacuous():
+    model = Written(lambda self, x: (self.total.add_(1), x * 0)[1], total=torch.zeros(2))
+
+    check_equivalent(model, copy.deepcopy(model), torch.ones(2))
+    with pytest.raises(VacuousCheckError):
+        check_equivalent(model, copy.deepcopy(model), torch.ones(2), checks="values")
+    check_equivalent(model, copy.deepcopy(model), torch.ones(2), checks=("strides", "dtype"))

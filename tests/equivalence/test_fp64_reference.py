@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.mismatch import EagerError
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:
@@ -51,3 +52,103 @@ def test_the_model_stays_in_its_own_precision():
         FxEquivalence()(model, torch.ones(2, 4), graph=graph, fp64_reference=True)
 
     assert model.weight.dtype is torch.float32
+
+
+class Steep(nn.Module):
+    """Has gradients of thousands, which rounding of another order of sums moves by more than 1e-5."""
+
+    def __init__(self, part: float = 0.0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(256, 256, generator=generator) * 10)
+        self.part = part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ self.weight * 1e-3) * 1e3 + self.part * (x - x.detach()) * 1e-3
+
+
+class SteepInChannelsLast(Steep):
+    """Computes the same with another order of its sums."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = self.weight.shape[0] // 2
+        product = x[:, half:] @ self.weight[half:] + x[:, :half] @ self.weight[:half]
+        return torch.tanh(product * 1e-3) * 1e3 + self.part * (x - x.detach()) * 1e-3
+
+
+def test_large_gradients_may_differ_by_rounding_alone():
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+
+    check_equivalent(Steep(), SteepInChannelsLast(), x, grads=True)
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, grads=True)
+
+
+def test_a_run_in_double_precision_judges_gradients_where_that_is_asked_for():
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
+    exact = {"rtol": 0.0, "atol": 0.0, "grads": True, "fp64_reference": True}
+
+    check_equivalent(Steep(), SteepInChannelsLast(), x, **exact)
+    with pytest.raises(AssertionError, match=r"gradient of input 0 .*off from float64 by .* in the graph, .* in eager"):
+        check_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, **exact)
+
+
+def test_a_model_that_does_not_run_in_double_precision_is_told_where_that_was_asked_for():
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.ones(2, 2)
+
+    graph = fxcore.symbolic_trace(lambda x: x @ torch.full((2, 2), 1.1))
+
+    with pytest.raises(
+        EagerError, match=r"a run of the model in double precision, which raised RuntimeError.*drop fp64_"
+    ):
+        FxEquivalence()(eager, torch.ones(2, 2), graph=graph, fp64_reference=True)
+
+
+def test_a_gradient_may_differ_by_much_where_eager_itself_is_that_far_from_double_precision():
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x + 1e-9 > x, x * 2 - x, x * 1 + (x - x.detach()) - (x - x.detach()) * 0.5)
+
+    def moved_over_the_threshold(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 - x
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 - x + (x - x.detach()) * 2
+
+    check_equivalent(eager, moved_over_the_threshold, torch.ones(4), grads=True)
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(eager, wrong, torch.ones(4), grads=True)
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(moved_over_the_threshold, eager, torch.ones(4), grads=True)
+
+
+class Kinked(nn.Module):
+    """Adds a relu of next to nothing, which rounding turns into 0 in single precision if `is_lost`."""
+
+    def __init__(self, is_lost: bool, slope: float = 1.0, share: float = 0.05) -> None:
+        super().__init__()
+        self.is_lost, self.slope, self.share = is_lost, slope, share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = x.detach()
+        first, last = (1e-9, -kept) if self.is_lost else (-kept, 1e-9)
+        at_zero = torch.relu(x + first + last)
+        return x * self.slope - kept * (self.slope - 1) + at_zero * self.share
+
+
+def test_a_gradient_agrees_where_rounding_moves_a_relu_over_zero_in_the_graph_alone():
+    eager, moved = Kinked(is_lost=False), Kinked(is_lost=True)
+
+    check_equivalent(eager, moved, torch.ones(4), grads=True)
+    check_equivalent(moved, eager, torch.ones(4), grads=True)
+
+
+@pytest.mark.parametrize("wrong", [Kinked(is_lost=True, slope=1.01), Kinked(is_lost=True, share=0.04)])
+def test_a_gradient_that_differs_in_double_precision_too_is_refused(wrong):
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(Kinked(is_lost=False), wrong, torch.ones(4), grads=True)
+
+
+def test_a_gradient_that_differs_by_much_is_refused_though_it_is_right_in_double_precision():
+    with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
+        check_equivalent(Kinked(is_lost=False, share=0.5), Kinked(is_lost=True, share=0.5), torch.ones(4), grads=True)

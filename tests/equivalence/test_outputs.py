@@ -7,11 +7,13 @@ import dataclasses
 import enum
 import functools
 import math
+import re
 
 import numpy
 import pytest
 import torch
 
+from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.mismatch import UncomparableError
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
@@ -198,3 +200,69 @@ def test_a_list_that_a_graph_made_immutable_is_a_list():
     from fxcore.immutable_collections import immutable_list
 
     assert sentences([1, 2], immutable_list([1, 2])) == []
+
+
+class Kind(torch.Tensor):
+    """A tensor of a kind of its own."""
+
+
+def strided(values: torch.Tensor) -> torch.Tensor:
+    return values.t().contiguous().t()
+
+
+@pytest.mark.parametrize(
+    ("check", "other", "words"),
+    [
+        ("values", lambda x: x + 1, "output has other values"),
+        ("dtype", lambda x: x.double(), "output has dtype torch.float32 in eager, torch.float64 in the graph"),
+        ("layout", lambda x: x.to_sparse(), "output has layout torch.strided in eager, torch.sparse_coo in the graph"),
+        ("strides", strided, r"output has stride \(3, 1\) in eager, \(1, 2\) in the graph"),
+        ("requires_grad", lambda x: x.requires_grad_(), "output has requires_grad=False in eager, True in the graph"),
+    ],
+)
+def test_a_check_that_is_left_out_finds_nothing_and_alone_it_finds_its_own(check, other, words):
+    expected = torch.arange(6.0).reshape(2, 3)
+    options = {"requires_grad": True}
+
+    (alone,) = sentences(expected, other(expected.clone()), checks=frozenset({check}), **options)
+    assert re.match(words, alone)
+    assert sentences(expected, other(expected.clone()), checks=frozenset(CHECKS) - {check}, **options) == []
+
+
+@pytest.mark.parametrize("other", [lambda x: x[:1], lambda x: [x], lambda x: x.as_subclass(Kind)])
+def test_structure_type_and_shape_are_compared_whatever_the_checks_are(other):
+    expected = torch.arange(6.0).reshape(2, 3)
+
+    assert sentences(expected, other(expected), checks=frozenset({"aliasing"}))
+
+
+def test_without_the_dtype_values_of_two_dtypes_are_compared():
+    expected = torch.tensor([1.0, 2.0])
+
+    assert sentences(expected, expected.bfloat16(), checks=frozenset({"values"})) == []
+    assert sentences(expected, expected.bfloat16() + 1, checks=frozenset({"values"})) == [
+        "output has other values in the graph than in eager"
+    ]
+
+
+def test_a_tensor_without_values_is_no_match_for_one_with_values():
+    (told,) = sentences(torch.ones(2), torch.ones(2, device="meta"), checks=frozenset({"values"}))
+
+    assert told == "output has device cpu in eager, meta in the graph"
+
+
+def test_without_values_numbers_and_texts_may_differ():
+    assert sentences((1, 2.0, "a"), (2, 3.0, "b"), checks=frozenset({"strides"})) == []
+    assert sentences((1, 2.0), (2, 3.0, "b"), checks=frozenset({"strides"}))
+
+
+def test_each_path_has_its_own_tolerance():
+    expected, obtained = (
+        {"a": torch.ones(2), "b": torch.ones(2)},
+        {"a": torch.full((2,), 1.1), "b": torch.full((2,), 1.1)},
+    )
+    rule = ToleranceRule.of(rtol={"output['a']": 0.2})
+
+    found = OutputComparison(rule).compare(expected, obtained, "output")
+
+    assert [mismatch.where for mismatch in found] == ["output['b']"]

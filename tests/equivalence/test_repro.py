@@ -40,6 +40,14 @@ def test_the_script_has_the_tolerance_and_the_seed_of_the_sample(tmp_path):
     assert "rtol=0.5, atol=0.25, seed=7)" in script_of(tmp_path, rtol=0.5, atol=0.25, seed=7)
 
 
+def test_the_script_compares_as_the_test_did(tmp_path):
+    options = {"rtol": {"output": 0.5, "*": 0.25}, "sqnr": 80.0, "checks": ("values",), "fp64_reference": True}
+
+    text = script_of(tmp_path, **options)
+
+    assert "rtol={'output': 0.5, '*': 0.25}, sqnr=80.0, checks=('values',), fp64_reference=True)" in text
+
+
 def test_the_script_runs_both_in_the_modes_of_the_test(tmp_path):
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         text = script_of(tmp_path)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude
+from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude, nearest
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
 
@@ -104,3 +104,74 @@ def test_a_number_is_compared_as_closely_as_it_is_small():
 def test_a_tolerance_below_zero_is_refused(wrong):
     with pytest.raises(ValueError, match="rtol must be a number of at least 0"):
         ToleranceRule(rtol=wrong)
+
+
+def test_the_first_glob_that_matches_a_path_counts_and_other_paths_follow_the_dtype():
+    rule = ToleranceRule.of({"output[0]": 0.5, "*.logits": 0.25, "output*": 0.125}, {"output['a']": 0.75})
+
+    assert rule.for_path("output[0]").for_tensor(torch.ones(1)) == Tolerance(0.5, 1e-5)
+    assert rule.for_path("output.logits").for_tensor(torch.ones(1)) == Tolerance(0.25, 1e-5)
+    assert rule.for_path("output['a']").for_tensor(torch.ones(1)) == Tolerance(0.125, 0.75)
+    assert rule.for_path("gradient of w").for_tensor(torch.ones(1)) == Tolerance(1.3e-6, 1e-5)
+
+
+def test_in_a_glob_only_the_star_has_a_meaning():
+    rule = ToleranceRule.of(rtol={"output[01]": 0.5, "output?": 0.5})
+
+    assert rule.for_path("output0") == ToleranceRule()
+    assert rule.globs_without_match(["output[0]", "output[01]"]) == ["output?"]
+
+
+def test_a_second_call_returns_at_the_same_paths_as_the_first():
+    assert ToleranceRule.of(rtol={"output[0]": 0.5}).for_path("output of a second call[0]").rtol == 0.5
+
+
+def test_paths_that_a_call_leaves_out_follow_the_test():
+    assert nearest(None, 0.1) == 0.1
+    assert nearest(0.2, {"output": 0.1}) == 0.2
+    assert nearest({"output[0]": 0.2}, 0.1) == {"output[0]": 0.2, "*": 0.1}
+    assert nearest({"output[0]": 0.2}, {"output[0]": 0.1, "*": 0.3}) == {"output[0]": 0.2, "*": 0.3}
+
+
+def test_a_rule_can_be_written_down_and_made_again():
+    rules = ToleranceRule.of({"output[0]": 0.5}, 0.1, 20, 0.9), ToleranceRule.of(nearest({"output[0]": 0.2}, 0.1))
+
+    assert [ToleranceRule.of(**rule.arguments()) for rule in rules] == [*rules]
+
+
+def test_thresholds_take_the_place_of_the_default_tolerance_but_not_of_a_given_one():
+    assert ToleranceRule(sqnr=30).for_tensor(torch.ones(1)) == Tolerance(0.0, math.inf, 30)
+    assert ToleranceRule(cosine=0.9).for_tensor(torch.ones(1)) == Tolerance(0.0, math.inf, None, 0.9)
+    assert ToleranceRule(rtol=0.5, sqnr=30).for_tensor(torch.ones(1)) == Tolerance(0.5, 0.0, 30)
+    assert ToleranceRule(sqnr=30).for_tensor(torch.tensor([1])).is_exact
+    assert ToleranceRule(sqnr=30).for_number(1.0) == Tolerance(1e-7, 1e-7)
+    assert ToleranceRule(sqnr=30).grown(torch.tensor([1e4])) is None
+
+
+def test_a_gradient_that_is_rounding_alone_has_no_direction_to_compare():
+    rule = ToleranceRule(cosine=0.9).for_gradients([torch.tensor([2.0]), torch.tensor([1e-6])])
+
+    assert rule.for_tensor(torch.tensor([1e-6])) == Tolerance(0.0, 4e-3)
+    assert rule.for_tensor(torch.tensor([1.0])).cosine == 0.9
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"sqnr": 0}, "sqnr must be a number of decibels above 0, which zeros reach, got 0"),
+        ({"sqnr": math.nan}, "sqnr must be"),
+        ({"cosine": 1}, "cosine must be a number between 0 and 1, got 1"),
+        ({"cosine": 0.0}, "cosine must be a number between 0 and 1, got 0.0"),
+        ({"rtol": {"output": -1}}, "rtol of 'output' must be a number of at least 0, got -1"),
+        ({"atol": {"*": math.nan}}, "atol of '\\*' must be a number of at least 0, got nan"),
+    ],
+)
+def test_a_threshold_that_zeros_reach_is_refused(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        ToleranceRule.of(**wrong)
+
+
+def test_tolerances_print_as_they_are_written():
+    assert str(Tolerance(1e-3, 1e-5)) == "rtol=0.001, atol=1e-05"
+    assert str(Tolerance(0, 0)) == "exact equality"
+    assert str(Tolerance(0, math.inf, 30, 0.99)) == "an SQNR of at least 30 dB, a cosine of at least 0.99"

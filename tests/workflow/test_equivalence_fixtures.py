@@ -92,3 +92,60 @@ def test_fx_ops_answers_for_any_subject(project):
     )
 
     project.run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "ini", "marker", "call"),
+    [
+        (["--fx-sqnr=50"], "", "", ""),
+        (["--fx-cosine=0.999"], "", "", ""),
+        (["--fx-checks=dtype,strides"], "", "", ""),
+        (["--fx-rtol=output=0.1"], "", "", ""),
+        ([], "fx_sqnr = 50", "", ""),
+        ([], "fx_checks =\n    aliasing\n    second call", "", ""),
+        ([], "fx_fp64_reference = false\nfx_rtol = out*=0.1", "", ""),
+        ([], "", "@pytest.mark.fx(sqnr=50, cosine=0.99)", ""),
+        ([], "", '@pytest.mark.fx(checks="dtype")', ""),
+        ([], "", '@pytest.mark.fx(rtol={"output": 0.1})', ""),
+        (["--fx-sqnr=90"], "fx_checks = values", "", ", sqnr=50"),
+        (["--fx-checks=values"], "", "", ', checks=("strides",)'),
+    ],
+)
+def test_profiles_reach_the_comparison_from_every_place(project, options, ini, marker, call):
+    project.model("torch.sigmoid(y)")
+    project.pytester.makeini(f"[pytest]\n{ini}\n")
+    project.test(NUDGED.format(marker=marker, call=call))
+
+    project.run(*options).assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--fx-sqnr=90"], "E*SQNR is 60.0 dB, at least 90 dB was asked for (6 elements, float32)"),
+        (
+            ["--fx-rtol=output[[]1]=0.1"],
+            "E*ChoiceError: there is a tolerance for 'output[[]1]', and nothing is compared at*",
+        ),
+        (["--fx-fp64-reference=true"], "E*output has other values *(off from float64 by*"),
+    ],
+)
+def test_a_profile_that_is_missed_says_by_how_much(project, options, words):
+    project.model("torch.sigmoid(y)")
+    project.test(NUDGED.format(marker="", call=""))
+
+    result = project.run(*[option.replace("[[]", "[") for option in options])
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines([words])
+
+
+def test_a_wrong_check_is_a_usage_error_before_anything_runs(project):
+    project.test("@__import__('pytest').mark.fx(checks='value')\ndef test_net():\n    pass\n")
+
+    result = project.run()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*marker fx of *test_net, checks: there is no check 'value' (did you mean 'values'[?])*"]
+    )
