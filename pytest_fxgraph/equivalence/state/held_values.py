@@ -26,7 +26,7 @@ PLAIN = frozenset(
     )
 )
 # Objects of these lead to whole libraries, or keep caches of their own.
-_LIBRARIES = frozenset((*sys.stdlib_module_names, "torch", "fxcore", "numpy", "pytest", "_pytest")) - {"test"}
+LIBRARIES = frozenset((*sys.stdlib_module_names, "torch", "fxcore", "numpy", "pytest", "_pytest")) - {"test"}
 # Of a model that refers to a data set or a trainer not everything can be watched.
 _MOST_VALUES = 10_000
 MISSING = object()
@@ -68,7 +68,8 @@ class Container:
             return
         expected, obtained = _by_key(self._keys, self._before), _by_key(keys, values)
         if list(expected) != list(obtained) and expected.keys() == obtained.keys():
-            yield self.path, *([key for key, _ in parts.values()] for parts in (expected, obtained))
+            in_order = [[key for key, _ in parts.values()] for parts in (expected, obtained)]
+            yield self.path, in_order[0], in_order[1]
         for identity, (key, before) in expected.items():
             _, now = obtained.get(identity, (None, MISSING))
             if now is not before:
@@ -250,7 +251,7 @@ def _has_own_attributes(value: object) -> bool:
     kind = type(value)
     if kind is types.SimpleNamespace:
         return True
-    if str(kind.__module__).partition(".")[0] in _LIBRARIES or isinstance(value, (enum.Enum, BaseException, type)):
+    if str(kind.__module__).partition(".")[0] in LIBRARIES or isinstance(value, (enum.Enum, BaseException, type)):
         return False
     return bool(_attributes(value) or _slots(value))
 

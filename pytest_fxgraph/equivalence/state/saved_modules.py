@@ -53,7 +53,8 @@ class SavedModules:
                 self._save(module)
         self._keys += chain.from_iterable(self._copies[known:])
         self._values += _values_of(self._copies[known:])
-        for nested in (*state.held.containers, *state.held.arrays):
+        found: list[Container | Array] = [*state.held.containers, *state.held.arrays]
+        for nested in found:
             if id(nested.value) not in self._known:
                 self._known.add(id(nested.value))
                 self._nested.append(nested)

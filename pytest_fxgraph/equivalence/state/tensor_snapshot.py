@@ -136,7 +136,8 @@ class ValueSnapshot:
 
     def changed_strides(self) -> Iterator[tuple[int, str]]:
         """Yield the ids of the tensors that have the same shape and other strides, with what is to be said of them."""
-        for key, saved in (*self._contiguous.items(), *self._cloned.items()):
+        copies: dict[int, _ContiguousCopy | _ClonedCopy] = {**self._contiguous, **self._cloned}
+        for key, saved in copies.items():
             before, now = saved.alias, saved.tensor
             if saved.has_new_data() and _shape(before) == _shape(now) and _strides(before) != _strides(now):
                 yield key, f"has strides {_strides(now)} now, and had {_strides(before)}"
