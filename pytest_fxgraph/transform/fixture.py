@@ -34,6 +34,7 @@ from pytest_fxgraph.transform.graph_checks import (
     inputs_of,
     meta_keys,
 )
+from pytest_fxgraph.transform.input_snapshot import InputSnapshot
 from pytest_fxgraph.transform.model_snapshot import ModelSnapshot
 from pytest_fxgraph.transform.result import TransformResult
 
@@ -102,6 +103,10 @@ def _applied(step: Any, made: Any, given: fxcore.GraphModule) -> Applied:
         f"{name_of_step(step)} returned {type(made).__name__}; a transform returns a module, a graph, a PassResult, "
         "or None after changing the graph module it was given"
     )
+
+
+def _listed(changes: list[str]) -> str:
+    return "; ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
 
 
 class FxTransform(CheckDefaults):
@@ -210,8 +215,15 @@ class _TransformRun:
         dead_before = dead_nodes(given)
         text_before, meta_before, inputs_before = str(given.graph), meta_keys(given), inputs_of(given)
         snapshot = None if self.inplace else ModelSnapshot(model)
+        inputs = InputSnapshot(self.check.arguments)
         with global_state_kept() as before:
-            applied = apply_step(step, given)
+            try:
+                applied = apply_step(step, given)
+            except BaseException:
+                inputs.restore()
+                if snapshot is not None:
+                    snapshot.restore()
+                raise
             left = before.changes()
         if left:
             told = ", ".join(f"{setting} ({change})" for setting, change in left.items())
@@ -219,12 +231,18 @@ class _TransformRun:
                 f"{name} changed what torch keeps for the whole process, and left it so: {told}; it was put back. "
                 "Set it in a with block, or restore it before the pass returns"
             )
+        changed_inputs = inputs.changes()
+        if changed_inputs:
+            inputs.restore()
+            raise AssertionError(
+                f"{name}, while it ran, changed the inputs of the check: {_listed(changed_inputs)}; they were put back. "
+                "A pass that runs the graph on an example must run it on a copy (x.clone())"
+            )
         changes = snapshot.changes() if snapshot is not None else []
         if snapshot is not None and changes:
             snapshot.restore()
-            more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
             raise AssertionError(
-                f"{name} changed the model that it was given: {'; '.join(changes[:3])}{more}. "
+                f"{name} changed the model that it was given: {_listed(changes)}. "
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
         check_graph(applied.graph_module, name, dead_before)

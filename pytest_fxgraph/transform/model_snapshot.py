@@ -43,7 +43,7 @@ class ModelSnapshot:
         known = {state.name for state in self._state.tensors}
         found += [f"{name} is new" for name in now if name not in known]
         for path, before, after in self._guard.changed_attributes():
-            found += _described(path, before, after)
+            found += describe_attribute(path, before, after)
         return found + self._classes.changes()
 
     def restore(self) -> None:
@@ -52,7 +52,7 @@ class ModelSnapshot:
         self._guard.restore()
 
 
-def _described(path: str, before: Any, after: Any) -> Iterator[str]:
+def describe_attribute(path: str, before: Any, after: Any) -> Iterator[str]:
     """Say what became of an attribute; nothing for tensors, which are told as such."""
     prefix, _, name = path.rpartition(".")
     if name in _REGISTERED and isinstance(before, dict) and isinstance(after, dict):

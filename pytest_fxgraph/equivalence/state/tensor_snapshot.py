@@ -228,9 +228,16 @@ class _ClonedCopy:
         # A tensor of inference mode can be written to in that mode only.
         with torch.inference_mode(self.tensor.is_inference()), torch.no_grad():
             if self.has_new_data():
-                self.tensor.data = self._value.clone()
-            else:
-                self.tensor.copy_(self._value)  # not to a detached one: of a sparse tensor that is another
+                is_view = is_plain(self.alias) and has_all_memory(self.alias)
+                self.tensor.data = self.alias if is_view else self._value.clone()
+                if not is_view:
+                    return
+            target, value = self.tensor, self._value
+            if is_plain(self.alias):  # elements of one place in memory cannot be written to as a whole
+                for dim, stride in enumerate(self.alias.stride()):
+                    if stride == 0 and self.alias.size(dim) > 1:
+                        target, value = target.narrow(dim, 0, 1), value.narrow(dim, 0, 1)
+            target.copy_(value)  # not to a detached one: of a sparse tensor that is another
 
 
 def _is_dense_on_cpu(tensor: torch.Tensor) -> bool:
