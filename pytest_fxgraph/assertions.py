@@ -196,15 +196,18 @@ def assert_equivalent(
     atol: float | None = None,
     grads: bool = False,
     seed: int = 0,
+    strict_inputs: bool = False,
 ) -> None:
     """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 
     `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol` the tolerance follows the
-    dtype. Both run in the mode, train or eval, that they are in, and are left as they were. Raises AssertionError if
-    they differ, with statistics and the first node that does, and InputsError for inputs of another form.
+    dtype. With `strict_inputs`, an input that only the model's results depend on is a difference, too. Both run in the
+    mode, train or eval, that they are in, and are left as they were. Raises AssertionError if they differ, with
+    statistics and the first node that does, and InputsError for inputs of another form.
     """
     __tracebackhide__ = True
-    check_equivalent(model, graph, inputs, kwargs=kwargs, rtol=rtol, atol=atol, grads=grads, seed=seed)
+    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "grads": grads, "seed": seed, "strict_inputs": strict_inputs}
+    check_equivalent(model, graph, inputs, kwargs=kwargs, **options)
 
 
 def assert_ops(

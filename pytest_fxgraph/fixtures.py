@@ -135,7 +135,8 @@ def _own_names(hooks: Any) -> Callable[[Any], str | None] | None:
 
 
 def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
-    return {setting.name: settings.value_of(setting, item) for setting in (settings.RTOL, settings.ATOL, settings.SEED)}
+    numeric = (settings.RTOL, settings.ATOL, settings.SEED, settings.STRICT_INPUTS)
+    return {setting.name: settings.value_of(setting, item) for setting in numeric}
 
 
 def _session_arguments(item: pytest.Item) -> dict[str, Any]:

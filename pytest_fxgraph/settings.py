@@ -20,7 +20,8 @@ UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".json",)
 
 MARKER = (
-    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., seed=...): "
+    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., seed=..., "
+    "strict_inputs=...): "
     "how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
 )
 
@@ -68,6 +69,13 @@ def _yes_or_no(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError
     return value
+
+
+def _true_or_false(value: object) -> bool:
+    words = {"true": True, "false": False}
+    if not isinstance(value, bool) and not (isinstance(value, str) and value.lower() in words):
+        raise ValueError
+    return value if isinstance(value, bool) else words[str(value).lower()]
 
 
 def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
@@ -120,6 +128,14 @@ SEED = Setting(
     "seed from which fx_equivalence and fx_transform draw (default: 0)",
     "NUMBER",
 )
+STRICT_INPUTS = Setting(
+    "strict_inputs",
+    False,
+    "true or false",
+    _true_or_false,
+    "whether fx_equivalence and fx_transform refuse a graph that no longer reads an input (default: false)",
+    "{true,false}",
+)
 GOLDEN_DIR = Setting(
     "golden_dir",
     "golden",
@@ -157,7 +173,10 @@ CODE = Setting(
     "{" + ",".join(CODE_FORMS) + "}",
 )
 
-_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE)
+_SETTINGS = (
+    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, STRICT_INPUTS),
+    *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE),
+)
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 

@@ -15,6 +15,7 @@ from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
 from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference, without_rounding_of_large_values
 from pytest_fxgraph.equivalence.gradients import compare_gradients
+from pytest_fxgraph.equivalence.input_use import unread_inputs
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.kept_state import may_keep_state
 from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, VacuousCheckError, mismatch_error
@@ -68,6 +69,7 @@ class EquivalenceCheck:
     seed: int
     grads: bool
     subject: str = "graph"  # what messages call the graph
+    strict_inputs: bool = False  # an input that eager reads and the graph does not is a mismatch
     fp64_reference: bool = False  # drop values that are as near to a run in double precision as eager's are
     reproduction: ReproductionFolder | None = None  # where mismatches are written to, if that was asked for
 
@@ -116,11 +118,15 @@ class EquivalenceCheck:
         elif mismatches:
             rule = self.comparison.rule
             mismatches = without_rounding_of_large_values(mismatches, model, settings, *outputs, rule)
+        if self.strict_inputs and not context.sample:
+            mismatches = [*mismatches, *unread_inputs(model, graph_call.graph, graph_call.call, settings)]
         if mismatches:
             found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
-            raise mismatch_error(mismatches, context, (*found[:1], *written, *_note_on_hooks(model), *found[1:]))
+            unread = () if self.strict_inputs else _notes_on_inputs(model, graph_call, settings)
+            notes = (*found[:1], *written, *unread, *_note_on_hooks(model), *found[1:])
+            raise mismatch_error(mismatches, context, notes)
         if not _could_fail(expected, settings.arguments, self.comparison):
             _reject_drawn_example()
             raise VacuousCheckError(_vacuous_message(expected, self.comparison, context))
@@ -338,6 +344,12 @@ def _vacuous_message(expected: RunResult, comparison: OutputComparison, context:
         f"{comparison.rule.for_tensor(tensor)}. Initialise the model so that its output is not zero, scale its "
         "weights or inputs, or give a smaller atol"
     )
+
+
+def _notes_on_inputs(model: Any, graph_call: GraphCall, settings: RunSettings) -> tuple[str, ...]:
+    """Say which inputs the graph lost, which may be the cause of a mismatch."""
+    unread = unread_inputs(model, graph_call.graph, graph_call.call, settings)
+    return tuple([mismatch.sentence() for mismatch in unread])
 
 
 def _note_on_hooks(model: Any) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ class CheckOptions:
     samples: int = 1
     seed: int | None = None
     fp64_reference: bool = False
+    strict_inputs: bool | None = None
 
 
 class CheckDefaults:
@@ -48,6 +49,7 @@ class CheckDefaults:
         rtol: float | None = None,
         atol: float | None = None,
         seed: int | None = None,
+        strict_inputs: bool = False,
         compare_outputs: ValueComparison | None = None,
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
@@ -55,6 +57,7 @@ class CheckDefaults:
     ) -> None:
         """Set the defaults; a tolerance of None follows the dtype."""
         self._rtol, self._atol, self._seed = rtol, atol, seed or 0
+        self._strict_inputs = strict_inputs
         self._compare_outputs = compare_outputs
         self._adapt = adapt
         self._reproduction = reproduction
@@ -70,6 +73,7 @@ class CheckDefaults:
             seed=self._seed if options.seed is None else options.seed,
             grads=options.grads,
             fp64_reference=options.fp64_reference,
+            strict_inputs=self._strict_inputs if options.strict_inputs is None else options.strict_inputs,
             reproduction=self._reproduction,
         )
 
@@ -96,16 +100,18 @@ class FxEquivalence(CheckDefaults):
         samples: int = 1,
         seed: int | None = None,
         fp64_reference: bool = False,
+        strict_inputs: bool | None = None,
     ) -> fxcore.GraphModule:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
         Without `graph` the model is traced, once in each mode. `inputs` is a tuple of positional arguments or one
-        tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. Model, inputs and random generators
+        tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. With `strict_inputs`, an input that
+        the model's results depend on and the graph's do not is a mismatch. Model, inputs and random generators
         are restored. Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself
         fails, InputsError (a TypeError) or ValueError for wrong options.
         """
         __tracebackhide__ = True
-        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
+        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, strict_inputs)
         check = self._new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         given = to_graph_module(graph, self._adapt) if graph is not None else None
@@ -158,6 +164,7 @@ def check_equivalent(
     grads: bool = False,
     samples: int = 1,
     seed: int = 0,
+    strict_inputs: bool = False,
     subject: str = "graph",
     compare_outputs: ValueComparison | None = None,
 ) -> None:
@@ -167,6 +174,7 @@ def check_equivalent(
     """
     __tracebackhide__ = True
     comparison = OutputComparison(ToleranceRule(rtol, atol), grads, compare_outputs)
-    check = EquivalenceCheck(arguments_of(inputs, kwargs), comparison, samples, seed, grads, subject)
+    arguments = arguments_of(inputs, kwargs)
+    check = EquivalenceCheck(arguments, comparison, samples, seed, grads, subject, strict_inputs=strict_inputs)
     runnable = graph if isinstance(graph, (nn.Module, FunctionType, MethodType)) else to_graph_module(graph)
     check.run(model, GraphCall(runnable, runnable), None)

@@ -102,7 +102,7 @@ class ReproductionFolder:
                 held="the model, what the graph reads, and the inputs" if has_model else _RECORDED,
                 imports="\n".join([*(f"sys.path.insert(0, {folder!r})" for folder in folders), *imports]),
                 code=code.strip() + "\n",
-                check=_check(settings, rule),
+                check=_check(settings, rule, is_strict=any(each.kind == "input" for each in mismatches)),
             )
             (place / "repro.py").write_text(script, encoding="utf-8", newline="\n")
         except (OSError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
@@ -164,9 +164,10 @@ def _imports(code: str, names: dict[str, Any]) -> Iterator[str]:
             yield f"{name} = None  # {own_name} cannot be imported: put it here"
 
 
-def _check(settings: RunSettings, rule: ToleranceRule) -> str:
+def _check(settings: RunSettings, rule: ToleranceRule, *, is_strict: bool) -> str:
     """Return the call that compares, below a with statement for the modes in which the test ran, if there are any."""
-    options = {"rtol": rule.rtol, "atol": rule.atol, "grads": settings.grads or None, "seed": settings.seed or None}
+    options = {"rtol": rule.rtol, "atol": rule.atol, "grads": settings.grads or None, "seed": settings.seed or None,
+               "strict_inputs": is_strict or None}  # fmt: skip
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     call = f'assert_equivalent(state["model"], graph, state["args"], kwargs=state["kwargs"]{given})'
     modes = []

@@ -134,6 +134,7 @@ class FxTransform(CheckDefaults):
         idempotent: bool = False,
         concrete_args: dict[str, Any] | None = None,
         fp64_reference: bool = False,
+        strict_inputs: bool | None = None,
         keeps_meta: tuple[str, ...] | bool = False,
     ) -> TransformResult:
         """Check a transform, or a list of them one after the other, and return the graphs before and after.
@@ -147,7 +148,7 @@ class FxTransform(CheckDefaults):
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
+        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, strict_inputs)
         check = self._new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
@@ -235,8 +236,8 @@ class _TransformRun:
         if changed_inputs:
             inputs.restore()
             raise AssertionError(
-                f"{name}, while it ran, changed the inputs of the check: {_listed(changed_inputs)}; they were put back. "
-                "A pass that runs the graph on an example must run it on a copy (x.clone())"
+                f"{name}, while it ran, changed the inputs of the check: {_listed(changed_inputs)}; they were put "
+                "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
             )
         changes = snapshot.changes() if snapshot is not None else []
         if snapshot is not None and changes:

@@ -165,7 +165,13 @@ def test_what_attributes_lead_to_and_what_tensors_carry_is_named_and_undone(chan
     model: Any = Rich()
     model.bn.weight.grad, model.bn.bias.grad = torch.ones(2), torch.ones(2)
     model.bn.bias.register_hook(abs)
-    before = (list(model.state_dict()), repr(model), model.config.sizes.copy(), list(model.ordered), vars(nn.Conv2d).copy())
+    before = (
+        list(model.state_dict()),
+        repr(model),
+        model.config.sizes.copy(),
+        list(model.ordered),
+        vars(nn.Conv2d).copy(),
+    )
     snapshot = ModelSnapshot(model)
     assert snapshot.changes() == []
 
@@ -175,6 +181,12 @@ def test_what_attributes_lead_to_and_what_tensors_carry_is_named_and_undone(chan
 
     assert any(words in sentence for sentence in found) if words else found == []
     assert snapshot.changes() == []
-    assert before == (list(model.state_dict()), repr(model), model.config.sizes, list(model.ordered), vars(nn.Conv2d).copy())
+    assert before == (
+        list(model.state_dict()),
+        repr(model),
+        model.config.sizes,
+        list(model.ordered),
+        vars(nn.Conv2d).copy(),
+    )
     assert model.conv.weight.is_contiguous()
     assert list(model.bn.bias._backward_hooks.values()) == [abs]

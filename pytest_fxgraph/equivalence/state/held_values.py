@@ -5,6 +5,7 @@ Nothing of the user's is called on the way: neither properties nor `==`, `len()`
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import operator
@@ -148,10 +149,8 @@ def _slots(value: object) -> dict[str, Any]:
     for kind in type(value).__mro__:
         for name, member in kind.__dict__.items() if "__slots__" in kind.__dict__ else ():
             if type(member) is types.MemberDescriptorType:
-                try:
+                with contextlib.suppress(AttributeError):  # a slot that was never set
                     found[name] = member.__get__(value)
-                except AttributeError:
-                    pass  # a slot that was never set
     return found
 
 

@@ -41,12 +41,12 @@ class LeafFacts:
         tensors = self._tensors
         # First, for asking another tensor for its gradient makes torch warn.
         return (
-            all([tensor.is_leaf for tensor in tensors])
+            all(tensor.is_leaf for tensor in tensors)
             and [tensor.requires_grad for tensor in tensors] == self._requires_grad
             and all(map(operator.is_, [tensor.grad for tensor in tensors], self._gradients))
             and all(map(operator.is_, [tensor._backward_hooks for tensor in tensors], self._hooks["_backward_hooks"]))
             and all(
-                getattr(tensor, "_post_accumulate_grad_hooks") is hooks
+                tensor._post_accumulate_grad_hooks is hooks
                 for tensor, hooks in zip(tensors, self._hooks["_post_accumulate_grad_hooks"], strict=True)
             )
             and all(_holds_same(hooks, content) for hooks, content in self._contents)

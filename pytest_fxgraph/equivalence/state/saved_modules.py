@@ -12,7 +12,7 @@ from torch import nn
 from pytest_fxgraph.equivalence.state.held_values import MISSING, Array, Container
 from pytest_fxgraph.equivalence.state.module_state import OF_EVERY_MODULE, ModuleState, is_graph_module
 
-# Of a graph module only these are restored, and what has no underscore: the rest is compiled code, which no run changes.
+# Of a graph module these are restored, and what has no underscore: the rest is compiled code, which no run changes.
 _STATE_ATTRIBUTES = ("training", "_parameters", "_buffers", "_modules")
 
 # A path, the object that was there and the one that is there now; MISSING for none.

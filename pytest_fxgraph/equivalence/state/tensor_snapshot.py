@@ -174,7 +174,7 @@ class ValueSnapshot:
 class _ContiguousCopy:
     """A tensor that is dense on the CPU, and the address of the copy of its bytes."""
 
-    __slots__ = ("alias", "address", "copied_to", "size", "tensor")
+    __slots__ = ("address", "alias", "copied_to", "size", "tensor")
 
     def __init__(self, tensor: torch.Tensor, alias: torch.Tensor, copied_to: int) -> None:
         self.tensor = tensor
@@ -210,7 +210,7 @@ class _ContiguousCopy:
 class _ClonedCopy:
     """A tensor of any other kind, and a clone of it."""
 
-    __slots__ = ("alias", "_value", "tensor")
+    __slots__ = ("_value", "alias", "tensor")
 
     def __init__(self, tensor: torch.Tensor, alias: torch.Tensor) -> None:
         self.tensor, self.alias, self._value = tensor, alias, alias.clone()
