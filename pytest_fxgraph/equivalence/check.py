@@ -18,7 +18,14 @@ from pytest_fxgraph.equivalence.gradients import compare_gradients
 from pytest_fxgraph.equivalence.input_use import unread_inputs
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.kept_state import may_keep_state
-from pytest_fxgraph.equivalence.mismatch import CheckContext, EagerError, Mismatch, VacuousCheckError, mismatch_error
+from pytest_fxgraph.equivalence.mismatch import (
+    CheckContext,
+    EagerError,
+    Mismatch,
+    UncomparableError,
+    VacuousCheckError,
+    mismatch_error,
+)
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
@@ -173,7 +180,13 @@ class EquivalenceCheck:
     ) -> _Comparison:
         if isinstance(expected, RunFailure) or isinstance(obtained, RunFailure):
             return expected, obtained, []
-        return expected, obtained, self._mismatches(expected, obtained, settings.arguments)
+        try:
+            return expected, obtained, self._mismatches(expected, obtained, settings.arguments)
+        except RecursionError as error:
+            raise UncomparableError(
+                "cannot compare the outputs: they are nested deeper than Python's recursion limit allows; return what "
+                "is in them, or raise the limit with sys.setrecursionlimit()"
+            ) from error
 
     def _mismatches(self, expected: RunResult, obtained: RunResult, before: Arguments) -> list[Mismatch]:
         found = list(self.comparison.compare(expected.output, obtained.output, "output"))

@@ -165,9 +165,10 @@ def unread_inputs(model: Any, graph: Any, call: Callable[..., Any], settings: Ru
     in_eager = inputs_used(model, model, settings)
     in_graph = inputs_used(call, graph, settings) if in_eager else None
     if in_eager and in_graph is not None:
-        for path, name in in_eager.items():
-            if path not in in_graph:
-                yield Mismatch("input", path, f"is read by eager ({name}), and nothing in the graph depends on it")
+        for path, _ in settings.arguments.tensors():
+            if path in in_eager and path not in in_graph:
+                words = f"is read by eager ({in_eager[path]}), and nothing in the graph depends on it"
+                yield Mismatch("input", path, words)
     yield from _unread_values(model, graph, settings.arguments)
 
 

@@ -35,7 +35,7 @@ from pytest_fxgraph.transform.graph_checks import (
     meta_keys,
 )
 from pytest_fxgraph.transform.input_snapshot import InputSnapshot
-from pytest_fxgraph.transform.model_snapshot import ModelSnapshot
+from pytest_fxgraph.transform.model_snapshot import ClassSnapshot, ModelSnapshot
 from pytest_fxgraph.transform.result import TransformResult
 
 
@@ -71,7 +71,11 @@ def steps_of(transform: Any) -> list[tuple[str, Any]]:
 
 def name_of_step(step: Any) -> str:
     """Return the name of a transform: of the function, or of the class."""
-    return str(getattr(step, "__name__", None) or type(step).__name__)
+    try:
+        name = getattr(step, "__name__", None)
+    except Exception:  # a property of the user's
+        name = None
+    return str(name or type(step).__name__)
 
 
 def apply_step(step: Any, graph_module: fxcore.GraphModule) -> Applied:
@@ -215,15 +219,14 @@ class _TransformRun:
         __tracebackhide__ = True
         dead_before = dead_nodes(given)
         text_before, meta_before, inputs_before = str(given.graph), meta_keys(given), inputs_of(given)
-        snapshot = None if self.inplace else ModelSnapshot(model)
+        snapshot = ClassSnapshot(model) if self.inplace else ModelSnapshot(model)
         inputs = InputSnapshot(self.check.arguments)
         with global_state_kept() as before:
             try:
                 applied = apply_step(step, given)
             except BaseException:
                 inputs.restore()
-                if snapshot is not None:
-                    snapshot.restore()
+                snapshot.restore()
                 raise
             left = before.changes()
         if left:
@@ -239,8 +242,8 @@ class _TransformRun:
                 f"{name}, while it ran, changed the inputs of the check: {_listed(changed_inputs)}; they were put "
                 "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
             )
-        changes = snapshot.changes() if snapshot is not None else []
-        if snapshot is not None and changes:
+        changes = snapshot.changes()
+        if changes:
             snapshot.restore()
             raise AssertionError(
                 f"{name} changed the model that it was given: {_listed(changes)}. "

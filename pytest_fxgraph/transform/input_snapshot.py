@@ -7,6 +7,7 @@ import torch
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.state.held_values import MISSING, Array, Container, HeldValues
 from pytest_fxgraph.equivalence.state.leaf_facts import LeafFacts
+from pytest_fxgraph.equivalence.state.storage import is_readable
 from pytest_fxgraph.equivalence.state.tensor_snapshot import ValueSnapshot
 from pytest_fxgraph.transform.model_snapshot import describe_attribute
 
@@ -18,9 +19,10 @@ class InputSnapshot:
         self._held = HeldValues()
         for name, value in arguments.named():
             self._held.follow(name, value)
-        self._values = ValueSnapshot(tensor for _, tensor in self._held.tensors)
+        self._tensors = [(path, tensor) for path, tensor in self._held.tensors if is_readable(tensor)]
+        self._values = ValueSnapshot(tensor for _, tensor in self._tensors)
         self._leaves = LeafFacts()
-        for _, tensor in self._held.tensors:
+        for _, tensor in self._tensors:
             if tensor.is_leaf:
                 self._leaves.include(tensor)
 
@@ -29,7 +31,7 @@ class InputSnapshot:
         changed = self._values.changed()
         facts = [*self._values.changed_strides(), *self._leaves.changes(changed)]
         found: list[str] = []
-        for path, tensor in self._held.tensors:
+        for path, tensor in self._tensors:
             found += [f"{path} has other values"] if id(tensor) in changed else []
             found += [f"{path} {words}" for key, words in facts if key == id(tensor)]
         for container in self._held.containers:

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.equivalence.nested_values import shown
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.held_values import MISSING, is_plain
-from pytest_fxgraph.equivalence.state.module_state import ModuleState, is_graph_module
+from pytest_fxgraph.equivalence.state.module_state import ModuleState, is_graph_module, modules_by_path
 
 # Their contents are told one by one.
 _REGISTERED = {"_parameters": "parameters", "_buffers": "buffers", "_modules": "modules"}
@@ -23,7 +24,7 @@ class ModelSnapshot:
         self._model = model
         self._guard = StateGuard(model)
         self._state = self._guard.state_of(model)
-        self._classes = _ClassMembers(module for _, module in self._state.modules)
+        self._classes = ClassSnapshot(model)
 
     def changes(self) -> list[str]:
         """List the changes in words: "parameter conv.weight has other values", "bn.eps was 1e-05 and is 0.1"."""
@@ -88,7 +89,7 @@ def _described_members(prefix: str, name: str, before: dict[str, Any], after: di
 
 
 def _is_readable(value: Any) -> bool:
-    if isinstance(value, (tuple, list, set)):
+    if type(value) in (tuple, list, set):
         return all(type(part) is not types.FunctionType and is_plain(part) for part in value)
     is_function = isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
     return value is MISSING or (is_plain(value) and not is_function)
@@ -97,19 +98,15 @@ def _is_readable(value: Any) -> bool:
 def _written(value: Any) -> str:
     if isinstance(value, type):
         return value.__qualname__
-    try:
-        text = "missing" if value is MISSING else repr(value)
-    except ValueError:  # a number of thousands of digits, which Python does not print
-        text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return "missing" if value is MISSING else shown(value)
 
 
-class _ClassMembers:
-    """The functions of the classes of some modules: `type(model).forward = other` changes every model of the class."""
+class ClassSnapshot:
+    """The functions of the classes of a model's modules: another `type(model).forward` changes other models, too."""
 
-    def __init__(self, modules: Any) -> None:
+    def __init__(self, model: Any) -> None:
         kinds: dict[type, None] = {}
-        for kind in {type(module) for module in modules if not is_graph_module(module)}:
+        for kind in {type(module) for _, module in modules_by_path(model) if not is_graph_module(module)}:
             kinds.update(dict.fromkeys(part for part in kind.__mro__ if part is not object))
         self._members = {kind: _functions_of(kind) for kind in kinds}
 

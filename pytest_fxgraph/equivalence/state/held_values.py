@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from pytest_fxgraph.equivalence.nested_values import shown
+
 # Values without parts, which most attributes are.
 PLAIN = frozenset(
     (
@@ -101,7 +103,7 @@ class Container:
 
     def _path_of(self, key: Any) -> str:
         if isinstance(self.value, (dict, list, deque)):
-            return f"{self.path}[{_written(key)}]"
+            return f"{self.path}[{shown(key)}]"
         return f"{self.path}.{key}" if self.path else str(key)
 
 
@@ -168,14 +170,6 @@ def _by_key(keys: list[Any] | None, values: list[Any]) -> dict[Any, tuple[Any, A
     """Map keys, or the identity of those whose hash or == is the user's, to key and value."""
     named = enumerate(values) if keys is None else zip(keys, values, strict=True)
     return {(key if type(key) in PLAIN else (id(key),)): (key, value) for key, value in named}
-
-
-def _written(key: object) -> str:
-    try:
-        text = repr(key)
-    except Exception:  # a __repr__ of the user's
-        text = f"<{type(key).__name__}>"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class Array:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from pytest_fxgraph.equivalence.state.held_values import PLAIN, HeldValues
-from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
+from pytest_fxgraph.equivalence.state.storage import has_storage, is_readable, storage_of
 
 
 class StateTensor(NamedTuple):
@@ -51,25 +51,28 @@ class ModuleState:
         self.tensors += [
             StateTensor(path, "attribute", tensor, is_nested=True)
             for path, tensor in self.held.tensors
-            if id(tensor) not in tensors and not is_lazy(tensor)
+            if id(tensor) not in tensors and not is_lazy(tensor) and is_readable(tensor)
         ]
 
     def _list_tensors(self, path: str, module: nn.Module, *, is_nested: bool) -> None:
         prefix = f"{path}." if path else ""
         found = self.tensors
-        for kind, entries in (("parameter", module._parameters), ("buffer", module._buffers)):
-            for name, value in entries.items():
+        for kind, attribute in (("parameter", "_parameters"), ("buffer", "_buffers")):
+            entries = getattr(module, attribute, None)  # none of a module that a transform spoilt
+            for name, value in entries.items() if entries is not None else ():
                 if isinstance(value, torch.Tensor):
                     if is_lazy(value):
                         if is_nested:
                             continue
                         raise TypeError(_missing_shape_message(name, module))
-                    found.append(StateTensor(prefix + name, kind, value, is_nested))
+                    if is_readable(value):
+                        found.append(StateTensor(prefix + name, kind, value, is_nested))
         for name, value in module.__dict__.items():
             if type(value) in PLAIN or name in OF_EVERY_MODULE:
                 continue
             if isinstance(value, torch.Tensor):
-                found.append(StateTensor(prefix + name, "attribute", value, is_nested))
+                if is_readable(value):
+                    found.append(StateTensor(prefix + name, "attribute", value, is_nested))
             elif not (name.startswith("_") and is_graph_module(module)):  # of a graph module those are its code
                 self.held.follow(prefix + name, value)
 
@@ -87,15 +90,18 @@ def modules_by_path(root: object) -> list[tuple[str, nn.Module]]:
     """List a module and all below it under every path that leads to them; nothing if `root` is no module."""
     found: list[tuple[str, nn.Module]] = []
     if isinstance(root, nn.Module):
-        _list_modules("", root, found)
+        _list_modules("", root, found, set())
     return found
 
 
-def _list_modules(path: str, module: nn.Module, found: list[tuple[str, nn.Module]]) -> None:
+def _list_modules(path: str, module: nn.Module, found: list[tuple[str, nn.Module]], above: set[int]) -> None:
     found.append((path, module))
-    for name, child in module._modules.items():
-        if child is not None:
-            _list_modules(f"{path}.{name}" if path else name, child, found)
+    above.add(id(module))
+    children = getattr(module, "_modules", None)
+    for name, child in children.items() if children is not None else ():
+        if child is not None and id(child) not in above:  # a module may hold itself
+            _list_modules(f"{path}.{name}" if path else name, child, found, above)
+    above.discard(id(module))
 
 
 def is_graph_module(module: nn.Module) -> bool:

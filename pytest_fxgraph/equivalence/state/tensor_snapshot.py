@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from pytest_fxgraph.equivalence.state.storage import has_all_memory, is_plain
+from pytest_fxgraph.equivalence.state.storage import has_all_memory, has_values, is_plain
 
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _memcmp = _libc.memcmp
@@ -266,7 +266,7 @@ def _grow_storage(tensor: torch.Tensor) -> None:
 def _equal(value: torch.Tensor, now: torch.Tensor) -> bool:
     if _facts(value)[:-1] != _facts(now)[:-1]:
         return False
-    if value.is_meta:
+    if not has_values(value):
         return True
     if value.is_nested:
         return all(map(_equal, value.unbind(), now.unbind()))

@@ -10,8 +10,8 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.saved_modules import SavedModules
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state.saved_modules import SavedModules
 
 
 class Holder(nn.Module):
