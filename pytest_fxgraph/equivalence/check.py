@@ -31,6 +31,7 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, SecondOutput, run_model
 from pytest_fxgraph.equivalence.state.guard import StateGuard
+from pytest_fxgraph.equivalence.state.storage import has_values
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, largest_magnitude
 from pytest_fxgraph.global_state import Changes
@@ -333,7 +334,7 @@ def _could_fail(expected: RunResult, before: Arguments, comparison: OutputCompar
 
 
 def _has_no_values(leaf: object) -> bool:
-    return leaf is None or (isinstance(leaf, torch.Tensor) and (leaf.is_meta or not leaf.numel()))
+    return leaf is None or (isinstance(leaf, torch.Tensor) and not (has_values(leaf) and leaf.numel()))
 
 
 def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:

@@ -158,7 +158,7 @@ def _change_class(model):
          "the class of conv was Conv2d and is ParametrizedConv2d"),
         (lambda model: setattr(Rich, "forward", print), "Rich.forward, of the class, is"),
         (lambda model: setattr(nn.Conv2d, "forward", torch.relu), "Conv2d.forward, of the class, is another function"),
-        (lambda model: setattr(nn.Module, "train", lambda module, mode: module), "Module.train, of the class, is another function"),
+        (lambda model: setattr(nn.Module, "train", lambda module, mode: module), "Module.train, of the class"),
     ],
 )  # fmt: skip
 def test_what_attributes_lead_to_and_what_tensors_carry_is_named_and_undone(change, words):
