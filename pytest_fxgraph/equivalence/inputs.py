@@ -141,7 +141,7 @@ def fresh_sample(arguments: Arguments, seed: int) -> Arguments:
             filled.add(storage._cdata)
             # The whole storage: elements of a view may share memory and cannot be written one by one.
             flat = flat_view(storage, tensor.dtype)
-            with contextlib.suppress(NotImplementedError):  # of a dtype that torch only stores
+            with contextlib.suppress(RuntimeError):  # of a dtype that torch only stores
                 flat.copy_(_draw(tensor.detach().cpu(), flat.numel(), generator))
     return sample
 
