@@ -263,19 +263,18 @@ def assert_equivalent(
     sqnr: float | None = None,
     cosine: float | None = None,
     checks: Check | Iterable[Check] | None = None,
+    strict_inputs: bool = False,
 ) -> None:
     """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 
     `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol`, which are numbers or numbers
     by path, the tolerance follows the dtype; `sqnr`, `cosine`, `checks` and `fp64_reference` as in `fx_equivalence`.
-    Both run in the mode, train or eval, that they are in, and are left as they were. Raises AssertionError if they
-    differ, with statistics and the first node that does, InputsError for inputs of another form, and ChoiceError for a
-    wrong check.
+    With `strict_inputs`, an input that only the model's results depend on is a difference, too. Both run in the mode,
+    train or eval, that they are in, and are left as they were. Raises AssertionError if they differ, with statistics
+    and the first node that does, InputsError for inputs of another form, and ChoiceError for a wrong check.
     """
     __tracebackhide__ = True
-    options = CheckOptions(
-        rtol, atol, grads, seed=seed, fp64_reference=fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
-    )
+    options = CheckOptions(rtol, atol, grads, 1, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
     check_equivalent(model, graph, inputs, kwargs=kwargs, **vars(options))
 
 

@@ -31,6 +31,49 @@ def _autocast(device: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return read, write
 
 
+class _Hooks(tuple[tuple[str, Any, Any], ...]):
+    """The hooks that hold for all modules: where each is kept, by which key, and the hook."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{len(self)} hook{'' if len(self) == 1 else 's'}"
+
+
+_HOOK_DICTS: dict[str, dict[Any, Any]] = {
+    name: value
+    for name, value in vars(torch.nn.modules.module).items()
+    if name.startswith("_global_") and isinstance(value, dict)
+}
+
+
+def _hooks_of_all_modules() -> _Hooks:
+    if not any(_HOOK_DICTS.values()):
+        return _Hooks()
+    return _Hooks((name, key, hook) for name, hooks in _HOOK_DICTS.items() for key, hook in hooks.items())
+
+
+def _set_hooks_of_all_modules(hooks: _Hooks) -> None:
+    for name, held in _HOOK_DICTS.items():
+        held.clear()
+        held.update({key: hook for place, key, hook in hooks if place == name})
+
+
+def _number_of_modes() -> int:
+    """Count the modes for functions of torch that were entered; a default device is one of them, and told as such."""
+    count = int(torch._C._len_torch_function_stack())
+    return count - (_default_device() is not None) if count else 0
+
+
+def _leave_modes(count: int) -> None:
+    while _number_of_modes() > count:
+        torch._C._pop_torch_function_stack()
+
+
+def _print_options() -> tuple[tuple[str, Any], ...]:
+    return tuple(vars(torch._tensor_str.PRINT_OPTS).items())
+
+
 # By the name that messages use: how it is read, and how it is set.
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "grad mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),
@@ -47,6 +90,13 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "cudnn.benchmark": (torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
     "anomaly detection": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
     "the number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "the precision of float32 matrix products": (
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    "hooks of all modules": (_hooks_of_all_modules, _set_hooks_of_all_modules),
+    "the number of modes for torch functions": (_number_of_modes, _leave_modes),
+    "the print options": (_print_options, lambda options: vars(torch._tensor_str.PRINT_OPTS).update(options)),
 }
 
 Changes = Mapping[str, str]  # by name of a setting: "True -> False"

@@ -20,8 +20,8 @@ REPORTS = (".json",)
 
 MARKER = (
     "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
-    "checks=..., fp64_reference=..., seed=...): how the graph fixtures of pytest-fxgraph compare in this test; "
-    "an argument of the fixture takes precedence."
+    "checks=..., fp64_reference=..., seed=..., strict_inputs=...): how the graph fixtures of pytest-fxgraph compare in "
+    "this test; an argument of the fixture takes precedence."
 )
 
 
@@ -71,6 +71,13 @@ def _yes_or_no(value: object) -> bool:
     return value
 
 
+def _true_or_false(value: object) -> bool:
+    words = {"true": True, "false": False}
+    if not isinstance(value, bool) and not (isinstance(value, str) and value.lower() in words):
+        raise ValueError
+    return value if isinstance(value, bool) else words[str(value).lower()]
+
+
 def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
     def parse(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
@@ -114,13 +121,6 @@ def _checks(value: object) -> tuple[str, ...]:
         raise ValueError
     chosen = checks_named(value)
     return tuple(check for check in CHECKS if check in chosen)
-
-
-def _true_or_false(value: object) -> bool:
-    words = {"true": True, "false": False}
-    if not isinstance(value, bool) and not (isinstance(value, str) and value.lower() in words):
-        raise ValueError
-    return value if isinstance(value, bool) else words[str(value).lower()]
 
 
 def _folder(value: object) -> str:
@@ -195,6 +195,14 @@ SEED = Setting(
     "seed from which fx_equivalence and fx_transform draw (default: 0)",
     "NUMBER",
 )
+STRICT_INPUTS = Setting(
+    "strict_inputs",
+    False,
+    "true or false",
+    _true_or_false,
+    "whether fx_equivalence and fx_transform refuse a graph that no longer reads an input (default: false)",
+    "{true,false}",
+)
 GOLDEN_DIR = Setting(
     "golden_dir",
     "golden",
@@ -233,9 +241,11 @@ CODE = Setting(
 )
 
 # What holds for the fixtures that compare eager with a graph, by the names of their arguments.
-NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE)
-_SETTINGS = (GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE,
-             SQNR, COSINE, CHECKED, FP64_REFERENCE)  # fmt: skip
+NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS)
+_SETTINGS = (
+    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, STRICT_INPUTS),
+    *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
+)
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 

@@ -41,6 +41,7 @@ class CheckOptions:
     sqnr: float | None = None
     cosine: float | None = None
     checks: str | Iterable[str] | None = None
+    strict_inputs: bool | None = None
 
     def rule(self, test: CheckOptions) -> ToleranceRule:
         """Return the tolerances of a call, or what `test` has where the call says nothing.
@@ -80,6 +81,7 @@ class CheckDefaults:
         cosine: float | None = None,
         checks: str | Iterable[str] | None = None,
         fp64_reference: bool = False,
+        strict_inputs: bool = False,
         compare_outputs: ValueComparison | None = None,
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
@@ -87,7 +89,7 @@ class CheckDefaults:
     ) -> None:
         """Set the defaults; a tolerance of None follows the dtype."""
         self._options = CheckOptions(
-            rtol, atol, seed=seed or 0, fp64_reference=fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
+            rtol, atol, False, 1, seed or 0, fp64_reference, sqnr, cosine, checks, strict_inputs
         )
         self._compare_outputs = compare_outputs
         self._adapt = adapt
@@ -105,6 +107,7 @@ class CheckDefaults:
             seed=(test.seed if options.seed is None else options.seed) or 0,
             grads=options.grads,
             fp64_reference=bool(fp64_reference),
+            strict_inputs=bool(test.strict_inputs if options.strict_inputs is None else options.strict_inputs),
             reproduction=self._reproduction,
         )
 
@@ -134,21 +137,21 @@ class FxEquivalence(CheckDefaults):
         sqnr: float | None = None,
         cosine: float | None = None,
         checks: Check | Iterable[Check] | None = None,
+        strict_inputs: bool | None = None,
     ) -> fxcore.GraphModule:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
         Without `graph` the model is traced, once in each mode. `inputs` is a tuple of positional arguments or one
         tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. `rtol` and `atol` are numbers, or
         numbers by path; `sqnr` (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names
-        what is compared, of pytest_fxgraph.choices.CHECKS. Model, inputs and random generators are restored.
+        what is compared, of pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results
+        depend on and the graph's do not is a mismatch. Model, inputs and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.
         """
         __tracebackhide__ = True
-        options = CheckOptions(
-            rtol, atol, grads, samples, seed, fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
-        )
+        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
         check = self.new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         given = to_graph_module(graph, self._adapt) if graph is not None else None

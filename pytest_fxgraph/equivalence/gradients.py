@@ -26,7 +26,7 @@ def differentiable_parameters(now: ModuleState, names: StateNames) -> dict[str, 
     return {
         names.name(state): state.tensor
         for state in now.tensors
-        if isinstance(state.tensor, nn.Parameter) and state.tensor.requires_grad
+        if isinstance(state.tensor, nn.Parameter) and state.tensor.requires_grad and not state.is_nested
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,12 +68,12 @@ def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> Arg
     values = [*arguments.args, *arguments.kwargs.values()]
     memo: dict[int, Any] = {id(value): value for value in values if isinstance(value, torch.nn.Module)}
     leaves: dict[str, LeafView] = {}
-    for group in _by_storage(arguments.tensors()):
-        if with_gradients and _can_share_a_leaf(group):
-            _copy_as_views_of_a_leaf(group, memo, leaves)
-        else:
-            _copy_with_storage(group, memo)
     try:
+        for group in _by_storage(arguments.tensors()):
+            if with_gradients and _can_share_a_leaf(group):
+                _copy_as_views_of_a_leaf(group, memo, leaves)
+            else:
+                _copy_with_storage(group, memo)
         args, kwargs = copy.deepcopy((arguments.args, arguments.kwargs), memo)
     except Exception as error:
         raise InputsError(
@@ -140,7 +141,8 @@ def fresh_sample(arguments: Arguments, seed: int) -> Arguments:
             filled.add(storage._cdata)
             # The whole storage: elements of a view may share memory and cannot be written one by one.
             flat = flat_view(storage, tensor.dtype)
-            flat.copy_(_draw(tensor.detach().cpu(), flat.numel(), generator))
+            with contextlib.suppress(RuntimeError):  # of a dtype that torch only stores
+                flat.copy_(_draw(tensor.detach().cpu(), flat.numel(), generator))
     return sample
 
 
@@ -151,7 +153,8 @@ def _draw(like: torch.Tensor, count: int, generator: torch.Generator) -> torch.T
         return torch.randn(count, dtype=torch.complex128, generator=generator) * like.abs().double().max()
     low, high = like.double().min(), like.double().max()
     if not like.is_floating_point():
-        least, largest = int(like.min()), int(like.max())
+        wide = like.long()  # some unsigned types know no minimum
+        least, largest = int(wide.min()), int(wide.max())
         whole = torch.randint(least, largest + 1, (count,), generator=generator)
         return _with_edges(whole, least, largest, generator) if largest > least else torch.full((count,), least)
     if not bool((low < high) & low.isfinite() & high.isfinite()):

@@ -9,8 +9,8 @@ from pytest_fxgraph.errors import GateError
 
 # In the order in which they are worth reading.
 KINDS = (
-    *("error", "code", "structure", "dtype", "shape", "device", "layout", "value", "mutation", "state", "global state"),
-    *("gradient", "rng", "aliasing", "stride", "requires_grad"),
+    *("error", "code", "structure", "dtype", "shape", "device", "layout", "input", "value", "mutation", "state"),
+    *("global state", "gradient", "rng", "aliasing", "stride", "requires_grad"),
 )
 
 # Bounds of a message: mismatches named after the first, mismatches in the section, lines, characters of a line.

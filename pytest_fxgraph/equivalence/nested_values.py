@@ -48,8 +48,27 @@ def with_iterators_read(value: Any) -> Any:
 def parts_of(value: object) -> list[tuple[str, Any]] | None:
     """List the parts of a value, each with the step of a path that leads to it: "[0]", ".name"; None for a leaf.
 
-    Containers have parts, and so do objects whose class has no `==`: their attributes.
+    Containers have parts, and so do objects whose class has no `==`: their attributes. What cannot be gone through,
+    because a method of the user's raises, is a leaf.
     """
+    try:
+        return _parts_of(value)
+    except Exception:
+        return None
+
+
+def shown(value: object, width: int = 60) -> str:
+    """Return a value's repr, cut to `width`; its type where it has none."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print numbers of thousands of digits
+        text = f"<int of {value.bit_length()} bits>" if isinstance(value, int) else f"<{type(value).__qualname__}>"
+    except Exception:
+        text = f"<{type(value).__qualname__}>"
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def _parts_of(value: object) -> list[tuple[str, Any]] | None:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", part) for name, part in zip(value._fields, value, strict=True)]
     if isinstance(value, ReadIterator):
@@ -57,9 +76,10 @@ def parts_of(value: object) -> list[tuple[str, Any]] | None:
     if isinstance(value, (list, tuple, KeysView, ValuesView, ItemsView)):
         return [(f"[{index}]", part) for index, part in enumerate(value)]
     if isinstance(value, Mapping):
-        return [(f"[{key!r}]", part) for key, part in value.items()]
+        return [(f"[{shown(key, 200)}]", part) for key, part in value.items()]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(f".{entry.name}", getattr(value, entry.name)) for entry in dataclasses.fields(value)]
+        names = [entry.name for entry in dataclasses.fields(value)]
+        return [(f".{name}", getattr(value, name)) for name in names if hasattr(value, name)]
     parts = _registered_parts(value)
     return _attributes(value) if parts is None else parts
 
@@ -107,20 +127,21 @@ def _registered_parts(value: object) -> list[tuple[str, Any]] | None:
 
 def walk(value: object, path: str) -> Iterator[tuple[str, Any]]:
     """Yield every leaf with its path, which begins with `path`; a container inside itself is not entered again."""
-    yield from _walk(value, path, set())
-
-
-def _walk(value: object, path: str, entered: set[int]) -> Iterator[tuple[str, Any]]:
-    parts = parts_of(value)
-    if parts is None:
-        yield path, value
-        return
-    if id(value) in entered:
-        return
-    entered.add(id(value))
-    for step, part in parts:
-        yield from _walk(part, path + step, entered)
-    entered.discard(id(value))
+    entered: set[int] = set()
+    left = object()
+    waiting: list[tuple[str, Any, Any]] = [(path, value, None)]  # with `left`, when all parts of a value are done
+    while waiting:
+        where, value, state = waiting.pop()
+        if state is left:
+            entered.discard(id(value))
+            continue
+        parts = parts_of(value)
+        if parts is None:
+            yield where, value
+        elif id(value) not in entered:
+            entered.add(id(value))
+            waiting.append((where, value, left))
+            waiting.extend((where + step, part, None) for step, part in reversed(parts))
 
 
 def tensors_in(value: object, path: str) -> list[tuple[str, torch.Tensor]]:

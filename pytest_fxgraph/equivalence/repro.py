@@ -102,7 +102,7 @@ class ReproductionFolder:
                 held="the model, what the graph reads, and the inputs" if has_model else _RECORDED,
                 imports="\n".join([*(f"sys.path.insert(0, {folder!r})" for folder in folders), *imports]),
                 code=code.strip() + "\n",
-                check=_check(settings, options),
+                check=_check(settings, {**options, "strict_inputs": any(each.kind == "input" for each in mismatches)}),
             )
             (place / "repro.py").write_text(script, encoding="utf-8", newline="\n")
         except (OSError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
@@ -166,7 +166,8 @@ def _imports(code: str, names: dict[str, Any]) -> Iterator[str]:
 
 def _check(settings: RunSettings, options: Mapping[str, Any]) -> str:
     """Return the call that compares, below a with statement for the modes in which the test ran, if there are any."""
-    options = {**options, "grads": settings.grads or None, "seed": settings.seed or None}
+    options = {**options, "grads": settings.grads or None, "seed": settings.seed or None,
+               "strict_inputs": options.get("strict_inputs") or None}  # fmt: skip
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     call = f'assert_equivalent(state["model"], graph, state["args"], kwargs=state["kwargs"]{given})'
     modes = []

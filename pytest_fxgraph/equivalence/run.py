@@ -6,14 +6,14 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 import fxcore
 from pytest_fxgraph.equivalence.aliasing import Sharing, sharing_of_outputs
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
-from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments
+from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments, fresh_sample
 from pytest_fxgraph.equivalence.nested_values import tensors_in, with_iterators_read
 from pytest_fxgraph.equivalence.state.generators import GeneratorStates
 from pytest_fxgraph.equivalence.state.guard import ModuleChanges, StateGuard
@@ -76,6 +76,7 @@ class RunSettings:
     grads: bool
     trust_versions: bool = False  # saves reading all parameters; the next run must read them
     second_call: bool = False  # call twice also if the first call leaves nothing behind
+    second_inputs: Literal["others", "same"] = "others"  # a value that is kept in place of a new one shows with others
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
@@ -90,6 +91,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     step = "forward"
     changes: ModuleChanges | None = None
     second: SecondOutput | None = None
+    failed = True
     try:
         with _gradient_mode(settings.grads):
             with global_state_kept() as before:
@@ -97,18 +99,21 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
                 global_changes = before.changes()
             rng = RngState.now()
             changes = settings.guard.find_changes(root, trust_versions=settings.trust_versions)
-            state = state_after(settings.guard.state_of(root), changes.now, changes.changed, settings.names)
+            state = state_after(settings.guard.state_of(root), changes, settings.names)
             sharing = _sharing(output, copied, changes.now, settings.names)
             step = "backward"
             gradients = _gradients(output, changes.now, copied, settings)
         output = _detached_output(output, changes.now, settings.grads)
         if settings.second_call or changes.changed or not changes.modules_unchanged:
             second = _second_output(call, root, settings)
+        failed = False
     except Exception as error:
         return RunFailure(step, error)
     finally:
-        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again.
-        settings.guard.restore(None if settings.grads or second is not None else changes)
+        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again. Writes
+        # that nobody counted are left to the next run, which reads all, to be found; a failure is followed by none.
+        found = None if settings.grads or second is not None else changes
+        settings.guard.restore(found, trust_versions=settings.trust_versions and not failed)
     return RunResult(
         output,
         copied.arguments,
@@ -124,8 +129,10 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
 
 
 def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
-    """Call once more with inputs as they were, and what the first call left in the state."""
-    copied = copy_arguments(settings.arguments).arguments
+    """Call once more, with what the first call left in the state, and with other inputs of the same shapes."""
+    has_others = settings.second_inputs == "others"
+    drawn = fresh_sample(settings.arguments, settings.seed) if has_others else settings.arguments
+    copied = copy_arguments(drawn).arguments
     with torch.no_grad() if settings.grads else contextlib.nullcontext(), global_state_kept():
         try:
             output = with_iterators_read(call(*copied.args, **copied.kwargs))

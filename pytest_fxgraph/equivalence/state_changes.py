@@ -9,6 +9,7 @@ import torch
 
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.state.guard import ModuleChanges
 from pytest_fxgraph.equivalence.state.module_state import ModuleState, StateTensor
 from pytest_fxgraph.equivalence.state.storage import has_all_memory
 
@@ -19,6 +20,7 @@ class StateAfter:
 
     known: frozenset[str]  # the names of all state tensors, changed or not
     changed: Mapping[str, StateTensor]  # by name, with copies of the values after the call
+    facts: Mapping[str, tuple[str, list[str]]]  # by name: the label, and what else is another than it was, in words
 
 
 class StateNames:
@@ -34,41 +36,55 @@ class StateNames:
         return self._by_identity.get(id(state.tensor), state.name)
 
 
-def state_after(before: ModuleState, after_call: ModuleState, changed_ids: set[int], names: StateNames) -> StateAfter:
-    """Return what a call changed: values written in place, and parameters and buffers that were replaced.
-
-    `changed_ids` are the ids of tensors of `before` whose values changed.
-    """
+def state_after(before: ModuleState, changes: ModuleChanges, names: StateNames) -> StateAfter:
+    """Return what a call changed: values written in place, parameters and buffers that were replaced, facts of them."""
     known = frozenset(names.name(state) for state in before.tensors)
     changed: dict[str, StateTensor] = {}
-    if after_call is before and not changed_ids:
-        return StateAfter(known, changed)
-    now = {state.name: state for state in after_call.tensors}
+    facts = {names.name(state): (state.label, changes.facts[id(state.tensor)])
+             for state in before.tensors if id(state.tensor) in changes.facts} if changes.facts else {}  # fmt: skip
+    if changes.now is before and not changes.changed:
+        return StateAfter(known, changed, facts)
+    now = {state.name: state for state in changes.now.tensors}
     for state in before.tensors:
         name, after = names.name(state), now.get(state.name)
         if name in changed or after is None:
             continue
-        was_replaced = after.tensor is not state.tensor and state.kind != "attribute"
-        if was_replaced or id(state.tensor) in changed_ids:
+        was_replaced = after.tensor is not state.tensor and state.kind != "attribute" and not state.is_nested
+        if was_replaced or id(state.tensor) in changes.changed:
             kept = after.tensor.detach().clone() if has_all_memory(after.tensor) else torch.empty(0)
-            changed[name] = StateTensor(name, state.kind, kept)
-    return StateAfter(known, changed)
+            changed[name] = StateTensor(name, state.kind, kept, state.is_nested)
+    return StateAfter(known, changed, facts)
 
 
 def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:
     """Yield a mismatch for each state tensor that only one run changed, or that both changed differently."""
     comparison = comparison.of_values()
+    # A graph that shares nothing with its model holds these under names of its own: a second call tells.
+    has_unknown = any(state.is_nested and name not in obtained.known for name, state in expected.changed.items())
     for name, state in expected.changed.items():
         counterpart = obtained.changed.get(name)
         if counterpart is not None:
             yield from _as_state(comparison.compare_tensors(state.tensor, counterpart.tensor, state.label))
         elif name in obtained.known:
             yield Mismatch("state", state.label, "was changed by eager, not by the graph")
-        else:
+        elif not state.is_nested:
             yield Mismatch("state", state.label, "was changed by eager, and the graph has no such state")
     for name, state in obtained.changed.items():
-        if name not in expected.changed:
+        if name not in expected.changed and not (has_unknown and name not in expected.known):
             yield Mismatch("state", state.label, "was changed by the graph, not by eager")
+    for name in {**expected.facts, **obtained.facts}:
+        if name in expected.known and name in obtained.known:
+            yield from _compare_facts(name, expected, obtained)
+
+
+def _compare_facts(name: str, expected: StateAfter, obtained: StateAfter) -> Iterator[Mismatch]:
+    (label, in_eager), (other, in_graph) = (after.facts.get(name, ("", [])) for after in (expected, obtained))
+    for words in in_graph:
+        if words not in in_eager:
+            yield Mismatch("state", label or other, f"{words}, after the graph's call, not after eager's")
+    for words in in_eager:
+        if words not in in_graph:
+            yield Mismatch("state", label or other, f"{words}, after eager's call, not after the graph's")
 
 
 def _as_state(mismatches: Iterator[Mismatch]) -> Iterator[Mismatch]:

@@ -85,6 +85,8 @@ class ToleranceRule:
     atol_by_path: tuple[tuple[str, float], ...] = ()
     # The largest magnitude of all gradients of a kind, where this is the rule for one of them.
     of_gradients: float | None = None
+    # What a default atol is multiplied by, instead of the largest magnitude of the tensor.
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         numbers = [("rtol", self.rtol), ("atol", self.atol)]
@@ -142,6 +144,8 @@ class ToleranceRule:
             return self._thresholds(expected, dtype)
         if self.atol is not None:
             scale = 1.0
+        elif self.scale is not None:
+            scale = self.scale
         elif self.of_gradients is not None:
             scale = min(1.0, 100 * self.of_gradients)
         else:

@@ -34,7 +34,8 @@ from pytest_fxgraph.transform.graph_checks import (
     inputs_of,
     meta_keys,
 )
-from pytest_fxgraph.transform.model_snapshot import ModelSnapshot
+from pytest_fxgraph.transform.input_snapshot import InputSnapshot
+from pytest_fxgraph.transform.model_snapshot import ClassSnapshot, ModelSnapshot
 from pytest_fxgraph.transform.result import TransformResult
 
 
@@ -70,7 +71,11 @@ def steps_of(transform: Any) -> list[tuple[str, Any]]:
 
 def name_of_step(step: Any) -> str:
     """Return the name of a transform: of the function, or of the class."""
-    return str(getattr(step, "__name__", None) or type(step).__name__)
+    try:
+        name = getattr(step, "__name__", None)
+    except Exception:  # a property of the user's
+        name = None
+    return str(name or type(step).__name__)
 
 
 def apply_step(step: Any, graph_module: fxcore.GraphModule) -> Applied:
@@ -104,6 +109,10 @@ def _applied(step: Any, made: Any, given: fxcore.GraphModule) -> Applied:
     )
 
 
+def _listed(changes: list[str]) -> str:
+    return "; ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
+
+
 class FxTransform(CheckDefaults):
     """Traces a model, transforms the graph, checks it, and compares it with the model run eagerly."""
 
@@ -129,6 +138,7 @@ class FxTransform(CheckDefaults):
         idempotent: bool = False,
         concrete_args: dict[str, Any] | None = None,
         fp64_reference: bool | None = None,
+        strict_inputs: bool | None = None,
         keeps_meta: tuple[str, ...] | bool = False,
         sqnr: float | None = None,
         cosine: float | None = None,
@@ -145,9 +155,7 @@ class FxTransform(CheckDefaults):
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        options = CheckOptions(
-            rtol, atol, grads, samples, seed, fp64_reference, sqnr=sqnr, cosine=cosine, checks=checks
-        )
+        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
         check = self.new_check(arguments_of(inputs, kwargs), options)
         model = model_of(model, self._adapt)
         run = _TransformRun(transform, check, inplace, idempotent, concrete_args, keeps_meta, self._buffer_pool)
@@ -214,9 +222,15 @@ class _TransformRun:
         __tracebackhide__ = True
         dead_before = dead_nodes(given)
         text_before, meta_before, inputs_before = str(given.graph), meta_keys(given), inputs_of(given)
-        snapshot = None if self.inplace else ModelSnapshot(model)
+        snapshot = ClassSnapshot(model) if self.inplace else ModelSnapshot(model)
+        inputs = InputSnapshot(self.check.arguments)
         with global_state_kept() as before:
-            applied = apply_step(step, given)
+            try:
+                applied = apply_step(step, given)
+            except BaseException:
+                inputs.restore()
+                snapshot.restore()
+                raise
             left = before.changes()
         if left:
             told = ", ".join(f"{setting} ({change})" for setting, change in left.items())
@@ -224,12 +238,18 @@ class _TransformRun:
                 f"{name} changed what torch keeps for the whole process, and left it so: {told}; it was put back. "
                 "Set it in a with block, or restore it before the pass returns"
             )
-        changes = snapshot.changes() if snapshot is not None else []
-        if snapshot is not None and changes:
-            snapshot.restore()
-            more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+        changed_inputs = inputs.changes()
+        if changed_inputs:
+            inputs.restore()
             raise AssertionError(
-                f"{name} changed the model that it was given: {'; '.join(changes[:3])}{more}. "
+                f"{name}, while it ran, changed the inputs of the check: {_listed(changed_inputs)}; they were put "
+                "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
+            )
+        changes = snapshot.changes()
+        if changes:
+            snapshot.restore()
+            raise AssertionError(
+                f"{name} changed the model that it was given: {_listed(changes)}. "
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
         check_graph(applied.graph_module, name, dead_before)

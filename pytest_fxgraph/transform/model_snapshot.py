@@ -1,19 +1,20 @@
-"""Did a transform change the model it was given? Tensors, flags, settings and hooks, module by module."""
+"""Did a transform change the model it was given? Tensors, attributes and what they hold, hooks, classes, order."""
 
 from __future__ import annotations
 
-import enum
+import types
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
 
+from pytest_fxgraph.equivalence.nested_values import shown
 from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.module_state import ModuleState, modules_by_path
+from pytest_fxgraph.equivalence.state.held_values import MISSING, is_plain
+from pytest_fxgraph.equivalence.state.module_state import ModuleState, is_graph_module, modules_by_path
 
-# Their contents are compared one by one.
-_COMPARED_BY_NAME = ("_parameters", "_buffers", "_modules")
+# Their contents are told one by one.
+_REGISTERED = {"_parameters": "parameters", "_buffers": "buffers", "_modules": "modules"}
 
 
 class ModelSnapshot:
@@ -23,12 +24,13 @@ class ModelSnapshot:
         self._model = model
         self._guard = StateGuard(model)
         self._state = self._guard.state_of(model)
-        self._settings = dict(_settings(model))
+        self._classes = ClassSnapshot(model)
 
     def changes(self) -> list[str]:
         """List the changes in words: "parameter conv.weight has other values", "bn.eps was 1e-05 and is 0.1"."""
         now = {state.name: state.tensor for state in ModuleState(self._model).tensors}
-        changed, other_requires_grad = self._guard.changed(), self._guard.changed_requires_grad()
+        changed = self._guard.changed()
+        facts = self._guard.changed_facts(changed)
         found: list[str] = []
         for state in self._state.tensors:
             if state.name not in now:
@@ -37,52 +39,103 @@ class ModelSnapshot:
                 found.append(f"{state.label} is another tensor")
             elif id(state.tensor) in changed:
                 found.append(f"{state.label} has other values")
-            elif id(state.tensor) in other_requires_grad:
-                found.append(f"{state.label} has requires_grad={state.tensor.requires_grad} now")
+            found += [f"{state.label} {words}" for words in facts.get(id(state.tensor), ())]
         known = {state.name for state in self._state.tensors}
         found += [f"{name} is new" for name in now if name not in known]
-        return found + self._changed_settings() + self._changed_attributes()
+        for path, before, after in self._guard.changed_attributes():
+            found += describe_attribute(path, before, after)
+        return found + self._classes.changes()
 
     def restore(self) -> None:
         """Restore the model."""
+        self._classes.restore()
         self._guard.restore()
 
-    def _changed_attributes(self) -> list[str]:
-        """Describe what else changed in modules: hooks, a patched forward, caches."""
-        paths: dict[int, str] = {}
-        for path, module in modules_by_path(self._model):
-            paths.setdefault(id(module), path)
-        found = []
-        for module, name in self._guard.changed_attributes():
-            value = module.__dict__.get(name)
-            is_setting = not name.startswith("_") and (isinstance(value, torch.Tensor) or _is_plain(value))
-            if name not in _COMPARED_BY_NAME and not is_setting:
-                path = paths.get(id(module), "")
-                found.append(f"{path}.{name} holds something else" if path else f"{name} holds something else")
-        return found
 
-    def _changed_settings(self) -> list[str]:
-        now = dict(_settings(self._model))
-        return [
-            f"{name} was {self._settings.get(name, 'missing')} and is {now.get(name, 'missing')}"
-            for name in {**self._settings, **now}
-            if self._settings.get(name) != now.get(name)
-        ]
-
-
-def _settings(model: Any) -> Iterator[tuple[str, str]]:
-    """Yield the class and the plain settings of every module, as texts: NaN must equal NaN here."""
-    if not isinstance(model, nn.Module):
+def describe_attribute(path: str, before: Any, after: Any) -> Iterator[str]:
+    """Say what became of an attribute; nothing for tensors, which are told as such."""
+    prefix, _, name = path.rpartition(".")
+    if name in _REGISTERED and isinstance(before, dict) and isinstance(after, dict):
+        yield from _described_members(prefix, name, before, after)
+    elif isinstance(before, torch.Tensor) or isinstance(after, torch.Tensor):
         return
-    for path, module in model.named_modules(remove_duplicate=False):
-        prefix = f"{path}." if path else ""
-        yield (f"module {path}" if path else "the model"), type(module).__qualname__
-        for name, value in vars(module).items():
-            if not name.startswith("_") and _is_plain(value):
-                yield prefix + name, repr(value)
+    elif _is_readable(before) and _is_readable(after):
+        # Two objects may say the same: a number that was computed anew.
+        if _written(before) != _written(after):
+            yield f"{path} was {_written(before)} and is {_written(after)}"
+    else:
+        state = "is gone" if after is MISSING else "is new" if before is MISSING else "holds something else"
+        yield f"{path} {'was replaced' if name == 'forward' else state}"
 
 
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return all(_is_plain(part) for part in value)
-    return value is None or isinstance(value, (bool, int, float, complex, str, enum.Enum, torch.dtype))
+def _described_members(prefix: str, name: str, before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    """Say which modules are others, or that the order of what is registered changed, and with it that of state_dict."""
+    if name == "_modules":
+        for member in {**before, **after}:
+            expected, obtained = before.get(member), after.get(member)
+            if expected is not obtained:
+                path = f"module {prefix}.{member}" if prefix else f"module {member}"
+                kinds = [type(module).__qualname__ if module is not None else "missing"
+                         for module in (expected, obtained)]  # fmt: skip
+                alike = f"{path} is another {kinds[0]}"
+                yield alike if kinds[0] == kinds[1] else f"{path} was {kinds[0]} and is {kinds[1]}"
+    common, obtained_order = [key for key in before if key in after], [key for key in after if key in before]
+    if common != obtained_order:
+        owner = prefix or "the model"
+        yield (
+            f"the {_REGISTERED[name]} of {owner} are in another order: {', '.join(common[:5])} became "
+            f"{', '.join(obtained_order[:5])}"
+        )
+
+
+def _is_readable(value: Any) -> bool:
+    if type(value) in (tuple, list, set):
+        return all(type(part) is not types.FunctionType and is_plain(part) for part in value)
+    is_function = isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
+    return value is MISSING or (is_plain(value) and not is_function)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, type):
+        return value.__qualname__
+    return "missing" if value is MISSING else shown(value)
+
+
+class ClassSnapshot:
+    """The functions of the classes of a model's modules: another `type(model).forward` changes other models, too."""
+
+    def __init__(self, model: Any) -> None:
+        kinds: dict[type, None] = {}
+        for kind in {type(module) for _, module in modules_by_path(model) if not is_graph_module(module)}:
+            kinds.update(dict.fromkeys(part for part in kind.__mro__ if part is not object))
+        self._members = {kind: _functions_of(kind) for kind in kinds}
+
+    def changes(self) -> list[str]:
+        """List the functions that are others now."""
+        return [f"{kind.__qualname__}.{name}, of the class, {'is gone' if now is MISSING else 'is another function'}"
+                for kind, name, _, now in self._changed()]  # fmt: skip
+
+    def restore(self) -> None:
+        """Give the classes their functions back."""
+        for kind, name, before, _ in list(self._changed()):
+            if before is MISSING:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, before)
+
+    def _changed(self) -> Iterator[tuple[type, str, Any, Any]]:
+        for kind, members in self._members.items():
+            now = _functions_of(kind)
+            for name in {**members, **now}:
+                before, after = members.get(name, MISSING), now.get(name, MISSING)
+                if before is not after:
+                    yield kind, name, before, after
+
+
+def _functions_of(kind: type) -> dict[str, Any]:
+    descriptors = (staticmethod, classmethod, property)
+    return {
+        name: member
+        for name, member in vars(kind).items()
+        if isinstance(member, descriptors) or (callable(member) and not isinstance(member, type))
+    }

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
@@ -174,9 +175,40 @@ def set_autocast(x):
     return x * 2
 
 
+def set_precision(x):
+    torch.set_float32_matmul_precision("medium")
+    return x * 2
+
+
+def hook_all_modules(x):
+    torch.nn.modules.module.register_module_forward_pre_hook(lambda module, args: None)
+    return x * 2
+
+
+class Plain(TorchFunctionMode):
+    """Changes nothing."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def enter_a_mode(x):
+    Plain().__enter__()
+    return x * 2
+
+
+def set_print_options(x):
+    torch.set_printoptions(precision=2)
+    return x * 2
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        (set_precision, "the precision of float32 matrix products was left highest -> medium by the graph"),
+        (hook_all_modules, "hooks of all modules was left 0 hooks -> 1 hook by the graph"),
+        (enter_a_mode, "the number of modes for torch functions was left 0 -> 1 by the graph"),
+        (set_print_options, "the print options was left "),
         (set_grad_mode, "grad mode was left True -> False by the graph, unchanged by eager; it was put back"),
         (set_dtype, "the default dtype was left torch.float32 -> torch.float64 by the graph"),
         (set_threads, "the number of threads was left "),

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
+from pytest_fxgraph.equivalence.state.held_values import PLAIN, HeldValues
+from pytest_fxgraph.equivalence.state.storage import has_storage, is_readable, storage_of
 
 
 class StateTensor(NamedTuple):
@@ -19,6 +20,8 @@ class StateTensor(NamedTuple):
     name: str  # its path: "conv.weight"
     kind: str  # "parameter", "buffer", "attribute"
     tensor: torch.Tensor
+    # In a list, an object or a module that is not registered: a graph has no such name, but may have the same tensor.
+    is_nested: bool = False
 
     @property
     def label(self) -> str:
@@ -31,7 +34,47 @@ class ModuleState:
 
     def __init__(self, root: object) -> None:
         """List the tensors of `root`, none if it is no module; TypeError if a lazy module has no shapes yet."""
-        self.tensors = _tensors_of(root)
+        self.modules = modules_by_path(root)  # those in lists and objects after the registered ones
+        registered = {id(module) for _, module in self.modules}
+        self.held = HeldValues(known=lambda value: id(value) in registered)
+        self.tensors: list[StateTensor] = []
+        for path, module in self.modules:
+            self._list_tensors(path, module, is_nested=False)
+        tensors = {id(state.tensor) for state in self.tensors} if self.held.tensors or self.held.modules else set()
+        for path, hidden in self.held.modules:  # grows while it is read
+            below = [(f"{path}.{inner}" if inner else path, module) for inner, module in modules_by_path(hidden)]
+            for inner, module in below:
+                if id(module) not in registered:
+                    registered.add(id(module))
+                    self.modules.append((inner, module))
+                    self._list_tensors(inner, module, is_nested=True)
+        self.tensors += [
+            StateTensor(path, "attribute", tensor, is_nested=True)
+            for path, tensor in self.held.tensors
+            if id(tensor) not in tensors and not is_lazy(tensor) and is_readable(tensor)
+        ]
+
+    def _list_tensors(self, path: str, module: nn.Module, *, is_nested: bool) -> None:
+        prefix = f"{path}." if path else ""
+        found = self.tensors
+        for kind, attribute in (("parameter", "_parameters"), ("buffer", "_buffers")):
+            entries = getattr(module, attribute, None)  # none of a module that a transform spoilt
+            for name, value in entries.items() if entries is not None else ():
+                if isinstance(value, torch.Tensor):
+                    if is_lazy(value):
+                        if is_nested:
+                            continue
+                        raise TypeError(_missing_shape_message(name, module))
+                    if is_readable(value):
+                        found.append(StateTensor(prefix + name, kind, value, is_nested))
+        for name, value in module.__dict__.items():
+            if type(value) in PLAIN or name in OF_EVERY_MODULE:
+                continue
+            if isinstance(value, torch.Tensor):
+                if is_readable(value):
+                    found.append(StateTensor(prefix + name, "attribute", value, is_nested))
+            elif not (name.startswith("_") and is_graph_module(module)):  # of a graph module those are its code
+                self.held.follow(prefix + name, value)
 
     @cached_property
     def by_storage(self) -> Mapping[int, list[StateTensor]]:
@@ -47,33 +90,29 @@ def modules_by_path(root: object) -> list[tuple[str, nn.Module]]:
     """List a module and all below it under every path that leads to them; nothing if `root` is no module."""
     found: list[tuple[str, nn.Module]] = []
     if isinstance(root, nn.Module):
-        _list_modules("", root, found)
+        _list_modules("", root, found, set())
     return found
 
 
-def _list_modules(path: str, module: nn.Module, found: list[tuple[str, nn.Module]]) -> None:
+def _list_modules(path: str, module: nn.Module, found: list[tuple[str, nn.Module]], above: set[int]) -> None:
     found.append((path, module))
-    for name, child in module._modules.items():
-        if child is not None:
-            _list_modules(f"{path}.{name}" if path else name, child, found)
+    above.add(id(module))
+    children = getattr(module, "_modules", None)
+    for name, child in children.items() if children is not None else ():
+        if child is not None and id(child) not in above:  # a module may hold itself
+            _list_modules(f"{path}.{name}" if path else name, child, found, above)
+    above.discard(id(module))
 
 
-# Attributes that every module has, none of them a tensor.
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+def is_graph_module(module: nn.Module) -> bool:
+    """Tell whether a module keeps compiled code in attributes, as graph modules and scripted ones do."""
+    return isinstance(module, torch.jit.ScriptModule) or any(
+        kind.__name__ == "GraphModule" for kind in type(module).__mro__
+    )
 
 
-def _tensors_of(root: object) -> list[StateTensor]:
-    found: list[StateTensor] = []
-    for path, module in modules_by_path(root):
-        prefix = f"{path}." if path else ""
-        own = {name: value for name, value in module.__dict__.items() if name not in _OF_EVERY_MODULE}
-        for kind, entries in (("parameter", module._parameters), ("buffer", module._buffers), ("attribute", own)):
-            for name, value in entries.items():
-                if isinstance(value, torch.Tensor):
-                    if is_lazy(value):
-                        raise TypeError(_missing_shape_message(name, module))
-                    found.append(StateTensor(prefix + name, kind, value))
-    return found
+# Attributes that every module has, none of them a tensor; the dicts among them hold what torch registers.
+OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
 def _missing_shape_message(name: str, module: nn.Module) -> str:

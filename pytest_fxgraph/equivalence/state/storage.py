@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 
@@ -27,6 +29,22 @@ def has_all_memory(tensor: torch.Tensor) -> bool:
     needed = int(tensor.storage_offset() + steps + 1) * tensor.element_size()
     has_no_storage = type(tensor) is not torch.Tensor and type(tensor.data) is not torch.Tensor
     return has_no_storage or tensor.untyped_storage().nbytes() >= needed
+
+
+def has_values(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor has values that can be read: neither of meta nor of fake tensors is there one."""
+    fake = sys.modules.get("torch._subclasses.fake_tensor")  # who made one has imported it
+    return not tensor.is_meta and (fake is None or not isinstance(tensor, fake.FakeTensor))
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor answers; one of a class of the user's may raise at every question."""
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return True
+    try:
+        return bool(tensor.detach().is_leaf)
+    except Exception:
+        return False
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from pytest_fxgraph.equivalence.state.storage import has_all_memory, is_plain
+from pytest_fxgraph.equivalence.state.storage import has_all_memory, has_values, is_plain
 
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _memcmp = _libc.memcmp
@@ -134,6 +134,14 @@ class ValueSnapshot:
                 return version is None or _version_of(tensor) != version
         return False
 
+    def changed_strides(self) -> Iterator[tuple[int, str]]:
+        """Yield the ids of the tensors that have the same shape and other strides, with what is to be said of them."""
+        copies: dict[int, _ContiguousCopy | _ClonedCopy] = {**self._contiguous, **self._cloned}
+        for key, saved in copies.items():
+            before, now = saved.alias, saved.tensor
+            if saved.has_new_data() and _shape(before) == _shape(now) and _strides(before) != _strides(now):
+                yield key, f"has strides {_strides(now)} now, and had {_strides(before)}"
+
     def restore(self, changed: set[int]) -> None:
         """Write the old values into the tensors with these ids, and give every tensor its old memory back."""
         for key in self._contiguous if self.has_new_data() else changed & self._contiguous.keys():
@@ -166,17 +174,17 @@ class ValueSnapshot:
 class _ContiguousCopy:
     """A tensor that is dense on the CPU, and the address of the copy of its bytes."""
 
-    __slots__ = ("_alias", "address", "copied_to", "size", "tensor")
+    __slots__ = ("address", "alias", "copied_to", "size", "tensor")
 
     def __init__(self, tensor: torch.Tensor, alias: torch.Tensor, copied_to: int) -> None:
         self.tensor = tensor
-        self._alias = alias  # keeps the memory and the view of it, whatever is done to the tensor
+        self.alias = alias  # keeps the memory and the view of it, whatever is done to the tensor
         self.address, self.size = alias.data_ptr(), alias.nbytes
         self.copied_to = copied_to
 
     def has_new_data(self) -> bool:
         """Tell whether the tensor has another address, shape, stride or dtype than before."""
-        now, alias = self.tensor, self._alias
+        now, alias = self.tensor, self.alias
         return (now.data_ptr(), now.shape, now.stride(), now.dtype) != (
             self.address, alias.shape, alias.stride(), alias.dtype)  # fmt: skip
 
@@ -186,31 +194,30 @@ class _ContiguousCopy:
             return not same_bytes(self.address, self.copied_to, self.size)
         if not has_all_memory(self.tensor):
             return True
-        before = torch.empty_like(self._alias)  # dense, so of the same strides
+        before = torch.empty_like(self.alias)  # dense, so of the same strides
         copy_bytes(before.data_ptr(), self.copied_to, self.size)
         return not _equal(before, self.tensor.detach())
 
     def restore(self) -> None:
         """Give the tensor its memory back, and write the old values into that."""
         if self.has_new_data():
-            _grow_storage(self._alias)
-            self.tensor.data = self._alias
-            self.address = self._alias.data_ptr()
+            _grow_storage(self.alias)
+            self.tensor.data = self.alias
+            self.address = self.alias.data_ptr()
         copy_bytes(self.address, self.copied_to, self.size)
 
 
 class _ClonedCopy:
     """A tensor of any other kind, and a clone of it."""
 
-    __slots__ = ("_alias", "_value", "tensor")
+    __slots__ = ("_value", "alias", "tensor")
 
     def __init__(self, tensor: torch.Tensor, alias: torch.Tensor) -> None:
-        self.tensor, self._alias, self._value = tensor, alias, alias.clone()
+        self.tensor, self.alias, self._value = tensor, alias, alias.clone()
 
     def has_new_data(self) -> bool:
-        """Tell whether the tensor has another shape, dtype, layout or device than before."""
-        now, alias = self.tensor, self._alias
-        return (now.shape, now.dtype, now.layout, now.device) != (alias.shape, alias.dtype, alias.layout, alias.device)
+        """Tell whether the tensor has another shape, dtype, layout, device or strides than before."""
+        return _facts(self.tensor) != _facts(self.alias)
 
     def has_changed(self) -> bool:
         """Tell whether the tensor's values changed."""
@@ -221,9 +228,16 @@ class _ClonedCopy:
         # A tensor of inference mode can be written to in that mode only.
         with torch.inference_mode(self.tensor.is_inference()), torch.no_grad():
             if self.has_new_data():
-                self.tensor.data = self._value.clone()
-            else:
-                self.tensor.copy_(self._value)  # not to a detached one: of a sparse tensor that is another
+                is_view = is_plain(self.alias) and has_all_memory(self.alias)
+                self.tensor.data = self.alias if is_view else self._value.clone()
+                if not is_view:
+                    return
+            target, value = self.tensor, self._value
+            if is_plain(self.alias):  # elements of one place in memory cannot be written to as a whole
+                for dim, stride in enumerate(self.alias.stride()):
+                    if stride == 0 and self.alias.size(dim) > 1:
+                        target, value = target.narrow(dim, 0, 1), value.narrow(dim, 0, 1)
+            target.copy_(value)  # not to a detached one: of a sparse tensor that is another
 
 
 def _is_dense_on_cpu(tensor: torch.Tensor) -> bool:
@@ -250,14 +264,28 @@ def _grow_storage(tensor: torch.Tensor) -> None:
 
 
 def _equal(value: torch.Tensor, now: torch.Tensor) -> bool:
-    facts = [(tensor.shape, tensor.dtype, tensor.layout, tensor.device) for tensor in (value, now)]
-    if facts[0] != facts[1]:
+    if _facts(value)[:-1] != _facts(now)[:-1]:
         return False
-    if value.is_meta:
+    if not has_values(value):
         return True
+    if value.is_nested:
+        return all(map(_equal, value.unbind(), now.unbind()))
     if value.layout is not torch.strided:
         value, now = value.to_dense(), now.to_dense()
     return torch.equal(_bits(value), _bits(now))
+
+
+def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
+    return _shape(tensor), tensor.dtype, tensor.layout, tensor.device, _strides(tensor)
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return the shape; of a nested tensor, which may have none, the number of its parts."""
+    return (tensor.size(0),) if tensor.is_nested else tuple(tensor.shape)
+
+
+def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tensor.stride() if tensor.layout is torch.strided and not tensor.is_nested else ()
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,117 @@
+"""Can what a graph calls keep something from one call to the next where no module shows it?
+
+A function of the user's may write to globals, to what it encloses, to its defaults and its own attributes. Whether it
+does is not known before it is called twice; where it cannot, the second call is saved.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import functools
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.equivalence.state.held_values import LIBRARIES, is_plain
+from pytest_fxgraph.equivalence.state.module_state import is_graph_module, modules_by_path
+
+_WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR")
+_WITHOUT_STATE = (type, types.ModuleType, enum.Enum, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+
+def may_keep_state(graph: object, call: object) -> bool:
+    """Tell whether calls of a graph, which `call` runs, may depend on earlier ones beside the state of its modules."""
+    kind = getattr(call, "kind", None)  # of an interpreter, which each call makes anew
+    called = _functions_of(kind) if isinstance(kind, type) else [] if isinstance(call, nn.Module) else [call]
+    return any(map(_Search().keeps_state, (*called, *_called(graph))))
+
+
+def _functions_of(kind: type) -> list[Any]:
+    kinds = (types.FunctionType, staticmethod, classmethod)
+    return [member for name, member in vars(kind).items() if isinstance(member, kinds) and name != "__init__"]
+
+
+def _called(root: object) -> Iterator[Any]:
+    """Yield the functions that graphs below a module call, and the forward of every other module."""
+    classes = set()
+    for _, module in modules_by_path(root):
+        if is_graph_module(module) and not isinstance(module, torch.jit.ScriptModule):
+            nodes: Any = getattr(getattr(module, "graph", None), "nodes", ())
+            yield from {id(node.target): node.target for node in nodes if node.op == "call_function"}.values()
+        elif type(module) not in classes:
+            classes.add(type(module))
+            yield getattr(type(module), "forward", None)
+
+
+class _Search:
+    """Looks through functions and what they refer to; each is looked at once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, object] = {}
+
+    def keeps_state(self, value: Any) -> bool:
+        """Tell whether calling a value may leave something behind."""
+        is_function = isinstance(value, (types.FunctionType, types.MethodType))
+        if id(value) in self._seen or isinstance(value, _WITHOUT_STATE) or (is_plain(value) and not is_function):
+            return False
+        self._seen[id(value)] = value
+        if isinstance(value, types.MethodType):
+            owner = value.__self__
+            of_owner = self._any(_functions_of(owner)) if isinstance(owner, type) else self.keeps_state(owner)
+            return of_owner or self.keeps_state(value.__func__)
+        if _is_of_library(value):
+            return False
+        if isinstance(value, types.FunctionType):
+            return self._function_keeps_state(value)
+        if isinstance(value, (staticmethod, classmethod)):
+            return self.keeps_state(value.__func__)
+        if isinstance(value, functools.partial):
+            return self._any((value.func, *value.args, *value.keywords.values()))
+        return self._any(value) if isinstance(value, (tuple, frozenset)) else type(value) is not object
+
+    def _any(self, values: Iterable[Any]) -> bool:
+        return any(self.keeps_state(value) for value in list(values))
+
+    def _function_keeps_state(self, function: types.FunctionType) -> bool:
+        if any(_writes(code) for code in _codes(function.__code__)):
+            return True
+        enclosed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        names = {name for code in _codes(function.__code__) for name in code.co_names}
+        used = [function.__globals__[name] for name in names if name in function.__globals__]
+        return self._any((*enclosed, *defaults, *function.__dict__.values(), *used))
+
+
+def _is_of_library(value: object) -> bool:
+    """Tell whether a value is a library's and is none of its containers, tensors and modules."""
+    if isinstance(value, (list, dict, set, tuple, frozenset, torch.Tensor, nn.Module)):
+        return False
+    named = value if isinstance(value, types.FunctionType) else type(value)
+    package = str(named.__module__).partition(".")[0]
+    return package in LIBRARIES and package not in ("builtins", "functools", "collections")
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _writes(code: types.CodeType) -> bool:
+    return any(
+        instruction.opname in _WRITES
+        or (instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars)
+        for instruction in dis.get_instructions(code)
+    )
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
