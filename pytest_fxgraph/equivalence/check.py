@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.capture.subjects import is_torch_graph_module
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
 from pytest_fxgraph.equivalence.fp64_reference import filter_by_reference, without_rounding_of_large_values
@@ -33,7 +34,7 @@ _Comparison = tuple["RunResult | RunFailure", "RunResult | RunFailure", list[Mis
 
 def code_is_stale(graph_module: Any) -> bool:
     """Tell whether the graph was changed after the last recompile(), so that forward runs something else."""
-    if not isinstance(graph_module, fxcore.GraphModule):
+    if not isinstance(graph_module, fxcore.GraphModule) and not is_torch_graph_module(graph_module):
         return False
     return bool(graph_module.graph.python_code("self").src.strip() != graph_module.code.strip())
 
@@ -52,6 +53,12 @@ class GraphCall:
 
     graph: Any
     call: Callable[..., Any]
+    readable: fxcore.GraphModule | None = None  # the same graph, where that which is run is none of fxcore
+
+    def shown(self) -> GraphCall:
+        """Return how the graph is run to say where it differs, and written to be run without the tests."""
+        is_read = self.readable is not None and self.call is self.graph
+        return GraphCall(self.readable, self.readable) if is_read and self.readable is not None else self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +88,7 @@ class EquivalenceCheck:
         guard = guard or StateGuard()
         guard.include(model)
         guard.include(graph_call.graph)
+        guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))
         with generators_kept():
             for sample in range(self.samples):
@@ -112,7 +120,7 @@ class EquivalenceCheck:
             rule = self.comparison.rule
             mismatches = without_rounding_of_large_values(mismatches, model, settings, *outputs, rule)
         if mismatches:
-            found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
+            found = notes_on_mismatch(model, graph_call.shown().call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
             raise mismatch_error(mismatches, context, (*found[:1], *written, *_note_on_hooks(model), *found[1:]))
@@ -187,6 +195,7 @@ class EquivalenceCheck:
         if self.reproduction is None:
             return ()
         headline = str(mismatch_error(mismatches, context)).partition("\n")[0]
+        graph_call = graph_call.shown()
         rule = self.comparison.rule
         note = self.reproduction.write(
             headline, model, graph_call.graph, graph_call.call, settings, rule, expected, mismatches
