@@ -15,6 +15,7 @@ from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
+from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
@@ -170,7 +171,9 @@ def _describe_error_origin(expected: tuple[torch.Tensor, ...], obtained: tuple[t
         return "it was given other inputs"
     exact = Tolerance(0.0, 0.0)
     found = [
-        measure(one, other, exact) for one, other in zip(expected, obtained, strict=True) if one.layout is torch.strided
+        measure(one, other, exact)
+        for one, other in zip(expected, obtained, strict=True)
+        if one.layout is torch.strided and not wrapped_tensors(one)
     ]
     errors = [statistics.largest_absolute.error for statistics in found if statistics is not None]
     if not errors:
@@ -184,5 +187,7 @@ def _describe(tensor: torch.Tensor) -> str:
     kind = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
     if not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.layout is not torch.strided:
         return kind
+    if wrapped_tensors(tensor):
+        return f"{type(tensor).__name__} of {kind}"
     wide = tensor.double()
     return f"{kind} in {float(wide.min()):.4g}..{float(wide.max()):.4g}, mean {float(wide.mean()):.4g}"

@@ -322,6 +322,8 @@ def _note_on_hooks(model: Any) -> tuple[str, ...]:
     """Say what tracing leaves out of a graph, where a model has it."""
     if not isinstance(model, nn.Module) or not (model._forward_hooks or model._forward_pre_hooks):
         return ()
+    if is_torch_graph_module(model):  # not traced: its graph is run with its hooks
+        return ()
     return (
         "the model itself has forward hooks, and a trace begins below them: they are no part of its graph; "
         "put the model into another module to have them traced",

@@ -140,9 +140,13 @@ class FxEquivalence(CheckDefaults):
         refuse_lifted(model, given)
         if graph is not None:
             return called_as_module(model), called_graph(graph, model, given, self._adapt)
-        if is_exported_program(model) or is_torch_graph_module(model):
+        if is_exported_program(model):
             return called_as_module(model), to_graph_module(model)
         return called_as_module(model), None
+
+    def _graph_of(self, model: Any) -> fxcore.GraphModule:
+        """Trace a model; take the graph of one that is a graph module of torch.fx, which train() may rewrite."""
+        return to_graph_module(model) if is_torch_graph_module(model) else self._trace(model)
 
     def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
         """Make the graph as an adapter does; trace the model if no adapter knows it."""
@@ -158,7 +162,7 @@ class FxEquivalence(CheckDefaults):
         graph = given
         try:
             if graph is None:
-                graph = self._trace(model)
+                graph = self._graph_of(model)
                 # A forward may change buffers while it is traced. Versions suffice: a write that they do not count is
                 # found when all is read after the second run, and then both run again.
                 guard.restore(trust_versions=True)

@@ -13,6 +13,7 @@ import torch
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch, UncomparableError
 from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of
+from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 
 # Takes both values and the path; returns None for no opinion, "" for equal, any other text to say what differs.
@@ -116,6 +117,11 @@ class OutputComparison:
             for index, parts in enumerate(zip(expected.unbind(), obtained.unbind(), strict=True)):
                 yield from self.compare_tensors(*parts, f"{path}[{index}]")
             return
+        if wrapped := wrapped_tensors(expected):
+            others = wrapped_tensors(obtained)
+            for name in wrapped:
+                yield from self.compare_tensors(wrapped[name], others[name], f"{path}.{name}")
+            return
         statistics = _measure_tensors(expected, obtained, self.rule)
         if statistics is not None:
             yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
@@ -128,6 +134,8 @@ class OutputComparison:
             return False  # the user's function has a rule of its own
         if expected.is_nested:
             return all(self.would_match_zeros(part, "") for part in expected.unbind())
+        if wrapped := wrapped_tensors(expected):
+            return all(self.would_match_zeros(part, "") for part in wrapped.values())
         if not (expected.is_floating_point() or expected.is_complex() or expected.is_quantized):
             return False
         values = dense(expected)

@@ -90,18 +90,31 @@ def follow_mode(graph: object, model: object, mode: str | None) -> None:
             module.training = training
 
 
+# Set by train() and eval() that torch's quantization puts into an exported model; they rewrite its graph.
+_MODE_OF_EXPORTED = "_exported_training"
+
+
 class TrainingFlags:
-    """The `training` flag of every module below some roots, as it was."""
+    """The mode of every module below some roots, as it was."""
 
     def __init__(self, *roots: object) -> None:
         modules = {id(part): part for root in roots for _, part in modules_by_path(root)}
         self._flags = [(module, module.training) for module in modules.values()]
+        self._exported = [(part, _exported_mode(part)) for part in modules.values() if _has_own_train(part)]
 
     def restore(self) -> None:
-        """Set the flags back."""
+        """Set the modes back."""
+        for module, was_training in self._exported:
+            if _exported_mode(module) is not was_training:
+                module.train(was_training)
         for module, training in self._flags:
             if module.training is not training:
                 module.training = training
+
+
+def _exported_mode(module: nn.Module) -> bool:
+    """Tell whether an exported model was moved to train mode; one that was never moved counts as one for inference."""
+    return bool(getattr(module, _MODE_OF_EXPORTED, False))
 
 
 def initialized(model: Any, arguments: Arguments, seed: int) -> Any:

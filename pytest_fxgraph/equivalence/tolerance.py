@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
+
 # rtol and atol as documented for torch.testing.assert_close; dtypes that are missing must be equal exactly.
 _DEFAULTS: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
@@ -99,6 +101,8 @@ def largest_magnitude(tensors: Iterable[torch.Tensor]) -> float:
 def _largest_magnitude(tensor: torch.Tensor) -> float:
     if tensor.is_nested:
         return largest_magnitude(tensor.unbind())
+    if wrapped := wrapped_tensors(tensor):
+        return largest_magnitude(wrapped.values())
     if not tensor.numel() or tensor.is_meta or not (tensor.is_floating_point() or tensor.is_complex()):
         return 0.0
     if tensor.layout is not torch.strided:
