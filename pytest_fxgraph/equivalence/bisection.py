@@ -178,7 +178,7 @@ def _describe_error_origin(expected: tuple[torch.Tensor, ...], obtained: tuple[t
     found = [
         measure(one, other, exact)
         for one, other in zip(expected, obtained, strict=True)
-        if one.layout is torch.strided and not wrapped_tensors(one)
+        if one.layout is torch.strided and not (wrapped_tensors(one) or wrapped_tensors(other))
     ]
     errors = [statistics.largest_absolute.error for statistics in found if statistics is not None]
     if not errors:

@@ -40,7 +40,7 @@ def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | Non
             return mode
         if len(modes) > 1:
             raise ValueError(
-                f"modes={modes!r} asks for more than one, and the {_name_of(model)} refuses train() and eval(): it has "
+                f"modes={modes!r} asks for more than one, and the {type(model).__name__} refuses train() and eval(): it has "
                 "only the mode that it was captured in. Leave modes out, and capture the model once in each mode"
             ) from None
         return None
@@ -58,11 +58,6 @@ def _set_flags(module: nn.Module, training: bool) -> None:
 def _has_own_train(module: nn.Module) -> bool:
     """Tell whether train() was replaced in this one module, as torch does in modules of exported programs."""
     return "train" in vars(module)
-
-
-def _name_of(module: nn.Module) -> str:
-    """Return the name of a module's class; graph modules have classes of their own that nobody knows."""
-    return next(kind.__name__ for kind in type(module).__mro__ if kind.__name__ != "GraphModuleImpl")
 
 
 def _is_in_mode(model: nn.Module, mode: str) -> bool:

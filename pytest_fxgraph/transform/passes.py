@@ -161,7 +161,7 @@ def _of_module(step: Any, made: Any, modified: bool | None, given: Any) -> Appli
 def _with_modules_of(given: Any, graph: Any) -> Any:
     if isinstance(graph, fxcore.Graph) is not isinstance(given, fxcore.GraphModule):
         return owner_of(graph)
-    base = next(kind for kind in type(given).__mro__ if (kind.__module__, kind.__name__) in _GRAPH_MODULES)
+    base = next(kind for kind in type(given).__mro__ if (kind.__module__, kind.__qualname__) in _GRAPH_MODULES)
     return base(given, graph)
 
 

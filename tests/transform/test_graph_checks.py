@@ -10,7 +10,9 @@ from pytest_fxgraph.transform.graph_checks import (
     check_graph,
     check_inputs,
     check_meta,
+    check_program,
     dead_nodes,
+    fingerprint,
     inputs_of,
     meta_keys,
 )
@@ -84,3 +86,47 @@ def test_inputs_that_callers_know_are_kept(forward, words):
     check_inputs(fxcore.symbolic_trace(lambda x, scale=2.0, more=1: x + scale + more), "fuse", before)
     with pytest.raises(AssertionError, match=f"fuse changed the inputs: {words}"):
         check_inputs(fxcore.symbolic_trace(forward), "fuse", before)
+
+
+@pytest.mark.parametrize("symbolic_trace", [fxcore.symbolic_trace, torch.fx.symbolic_trace])
+def test_graphs_of_both_packages_are_checked_alike(symbolic_trace):
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        torch.exp(x)
+        return torch.relu(x)
+
+    graph_module = symbolic_trace(forward)
+
+    assert dead_nodes(graph_module) == {"exp"}
+    assert inputs_of(graph_module) == [("x", "")]
+    with pytest.raises(AssertionError, match="fuse left nodes without users: exp"):
+        check_graph(graph_module, "fuse", frozenset())
+    graph_module.graph.eliminate_dead_code()
+    with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
+        check_graph(graph_module, "fuse", frozenset())
+    check_graph(graph_module, "fuse", frozenset(), is_run=False)
+
+
+def test_a_program_is_checked_with_its_signature():
+    program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(2, 2)), (torch.ones(1, 2),), strict=False)
+
+    check_program(program, "fuse")
+    program.graph_signature.input_specs.pop()
+
+    with pytest.raises(AssertionError, match=r"fuse left a malformed program: .*\(as program\.validate\(\) says\); k"):
+        check_program(program, "fuse")
+
+
+def test_names_and_meta_are_no_part_of_a_fingerprint_and_everything_else_is():
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.add(x[1:], 1, alpha=2)
+
+    graph_module = fxcore.symbolic_trace(forward)
+    before = fingerprint(graph_module)
+    add = list(graph_module.graph.nodes)[-2]
+
+    add.name, add.meta["note"] = "other", 1
+    assert fingerprint(graph_module) == before
+
+    add.kwargs = {"alpha": 3}
+    assert fingerprint(graph_module) != before
+    assert fingerprint(graph_module, {"state": torch.ones(1)}) != fingerprint(graph_module)
