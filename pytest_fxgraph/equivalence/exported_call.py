@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 import fxcore
 from pytest_fxgraph.capture.subjects import (
@@ -16,6 +18,7 @@ from pytest_fxgraph.capture.subjects import (
     is_torch_graph_module,
     to_graph_module,
 )
+from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.errors import SubjectError
 
 _LIFTED = ("PARAMETER", "BUFFER", "CONSTANT_TENSOR", "CUSTOM_OBJ", "TOKEN")  # kinds of inputs that no caller gives
@@ -53,40 +56,61 @@ def owner_of(graph: Any) -> Any:
     return torch.fx.GraphModule({}, graph)
 
 
-def called_graph(graph: Any, model: Any, given: int, adapt: Adapter | None = None) -> fxcore.GraphModule:
-    """Return the graph that a model is compared with, to be called with as many inputs as are `given`.
+def called_graph(graph: Any, model: Any, arguments: Arguments, adapt: Adapter | None = None) -> fxcore.GraphModule:
+    """Return the graph that a model is compared with, to be called with the model's arguments.
 
     The graph module of an exported program takes parameters as inputs, which only the program knows: it gets those of
-    the model, if that is an exported program. Raises SubjectError for another model, and as `to_graph_module` does.
+    the model, which is an exported program or is exported. Raises SubjectError if the graph is none of that program,
+    and as `to_graph_module` does.
     """
-    lifted = lifted_inputs(graph, given)
+    lifted = lifted_inputs(graph, arguments)
     if not lifted:
         return to_graph_module(graph, adapt)
     if is_exported_program(model):
         return to_graph_module(with_graph_module(model, graph))
+    for program in _programs_of(model, arguments):
+        names = [spec.arg.name for spec in program.graph_signature.input_specs]
+        if names == [node.name for node in graph.graph.nodes if node.op == "placeholder"]:
+            with contextlib.suppress(SubjectError):
+                return to_graph_module(with_graph_module(program, graph))
     raise SubjectError(
-        f"{_lifted_message(lifted, given)}. Hand over the program as the graph (graph=program), or as the model beside "
-        "its changed graph module"
+        f"{_lifted_message(lifted, arguments)}, and the model, when it is exported, has others. Hand over the program "
+        "as the graph (graph=program), or as the model beside its changed graph module"
     )
 
 
-def refuse_lifted(model: Any, given: int) -> None:
+def _programs_of(model: Any, arguments: Arguments) -> Iterator[Any]:
+    """Yield the programs that a module may have been exported to: as torch.export makes it, and without writes."""
+    if not isinstance(model, nn.Module):
+        return
+    with contextlib.suppress(Exception):  # a model that cannot be exported: the caller says what is missing
+        program = torch.export.export(model, arguments.args, arguments.kwargs or None, strict=False)
+        yield program
+        yield program.run_decompositions()
+
+
+def refuse_lifted(model: Any, arguments: Arguments) -> None:
     """Raise SubjectError for the graph module of an exported program that is to be called with user inputs alone."""
-    lifted = lifted_inputs(model, given)
+    lifted = lifted_inputs(model, arguments)
     if lifted:
-        raise SubjectError(f"{_lifted_message(lifted, given)}. Hand over the program itself")
+        raise SubjectError(f"{_lifted_message(lifted, arguments)}. Hand over the program itself")
 
 
-def lifted_inputs(graph_module: Any, given: int) -> list[str]:
-    """List the first inputs of a graph module that hold lifted state, if there are more inputs than are given."""
+def lifted_inputs(graph_module: Any, arguments: Arguments) -> list[str]:
+    """List the first inputs of a graph module that hold lifted state, if there are more inputs than arguments."""
     if not is_torch_graph_module(graph_module):
         return []
     names = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
     lifted = [name for name in names if name.startswith(_NAMES_OF_LIFTED)]
-    return lifted if len(names) > given and lifted == names[: len(lifted)] else []
+    return lifted if len(names) > _count(arguments) and lifted == names[: len(lifted)] else []
 
 
-def _lifted_message(lifted: list[str], given: int) -> str:
+def _count(arguments: Arguments) -> int:
+    return len(arguments.args) + len(arguments.kwargs)
+
+
+def _lifted_message(lifted: list[str], arguments: Arguments) -> str:
+    given = _count(arguments)
     return (
         f"cannot call the graph module of an exported program with {given} input{'s' if given != 1 else ''}: the first "
         f"{len(lifted)} that it takes ({_listed(lifted)}) are parameters, buffers and constants, which the program has"

@@ -136,10 +136,9 @@ class FxEquivalence(CheckDefaults):
 
         Raises SubjectError for the graph module of an exported program without its program.
         """
-        given = len(arguments.args) + len(arguments.kwargs)
-        refuse_lifted(model, given)
+        refuse_lifted(model, arguments)
         if graph is not None:
-            return called_as_module(model), called_graph(graph, model, given, self._adapt)
+            return called_as_module(model), called_graph(graph, model, arguments, self._adapt)
         if is_exported_program(model):
             return called_as_module(model), to_graph_module(model)
         return called_as_module(model), None
@@ -194,9 +193,8 @@ def check_equivalent(
     __tracebackhide__ = True
     comparison = OutputComparison(ToleranceRule(rtol, atol), grads, compare_outputs)
     check = EquivalenceCheck(arguments_of(inputs, kwargs), comparison, samples, seed, grads, subject)
-    given = len(check.arguments.args) + len(check.arguments.kwargs)
-    refuse_lifted(model, given)
+    refuse_lifted(model, check.arguments)
     runnable = graph if isinstance(graph, (nn.Module, FunctionType, MethodType)) else to_graph_module(graph)
-    if lifted_inputs(runnable, given):
-        runnable = called_graph(graph, model, given)
+    if lifted_inputs(runnable, check.arguments):
+        runnable = called_graph(graph, model, check.arguments)
     check.run(called_as_module(model), GraphCall(runnable, runnable), None)

@@ -68,7 +68,7 @@ class PassSubject:
         """
         if not is_program_set(self.model):
             arguments = arguments_of(inputs, kwargs)
-            refuse_lifted(self.model, len(arguments.args) + len(arguments.kwargs))
+            refuse_lifted(self.model, arguments)
             return {"": arguments}
         names = programs_in(self.model)
         if not isinstance(inputs, Mapping):

@@ -20,6 +20,7 @@ from pytest_fxgraph.equivalence.exported_call import (
     with_graph_module,
 )
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.errors import SubjectError
 
 
@@ -115,10 +116,34 @@ def test_a_graph_module_without_its_program_is_refused_and_says_what_to_hand_ove
 
     with pytest.raises(SubjectError, match=lifted + r".*Hand over the program itself"):
         FxEquivalence()(gm, inputs())
-    with pytest.raises(SubjectError, match=lifted + r".*Hand over the program as the graph \(graph=program\)"):
-        FxEquivalence()(net(), inputs(), graph=gm)
+    with pytest.raises(
+        SubjectError, match=lifted + r".*and the model, .*has others. Hand over the program as the graph"
+    ):
+        FxEquivalence()(lambda x, parts: x, inputs(), graph=gm)
     with pytest.raises(SubjectError, match=lifted):
-        assert_equivalent(net(), gm, inputs())
+        assert_equivalent(Other(), gm, inputs())
+
+
+class Other(Net):
+    """Has a parameter more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = nn.Parameter(torch.ones(3))
+
+
+@pytest.mark.parametrize("make", [exported, functional])
+def test_a_graph_module_gets_the_state_of_the_model_that_it_was_exported_from(make):
+    model = net()
+    changed = broken(make())
+
+    FxEquivalence()(model, inputs(), graph=make().graph_module, grads=True)
+    assert_equivalent(model, make().graph_module, inputs())
+    with pytest.raises(AssertionError, match=r"output\['z'\] has other values in the graph than in eager"):
+        FxEquivalence()(model, inputs(), graph=changed.graph_module)
+    with torch.no_grad():
+        model.lin.weight.mul_(2)
+    FxEquivalence()(model, inputs(), graph=make().graph_module)
 
 
 def test_a_graph_module_with_all_its_inputs_is_called_as_it_is():
@@ -129,7 +154,8 @@ def test_a_graph_module_with_all_its_inputs_is_called_as_it_is():
     graph = FxEquivalence()(program.graph_module, flat)
 
     assert len(graph(*flat)) == 3
-    assert lifted_inputs(program.graph_module, 6) == []
+    assert lifted_inputs(program.graph_module, arguments_of(flat)) == []
+    assert len(lifted_inputs(program.graph_module, arguments_of(inputs()))) == 4
 
 
 def test_a_mutated_buffer_comes_back_into_the_state():
