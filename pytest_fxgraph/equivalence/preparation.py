@@ -40,8 +40,8 @@ def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | Non
             return mode
         if len(modes) > 1:
             raise ValueError(
-                f"modes={modes!r} asks for more than one, and the {type(model).__name__} refuses train() and eval(): it "
-                "has only the mode that it was captured in. Leave modes out, and capture the model once in each mode"
+                f"modes={modes!r} asks for more than one, and the {type(model).__name__} refuses train() and eval(): "
+                "it has only the mode that it was captured in. Leave modes out, and capture the model once in each mode"
             ) from None
         return None
     return mode
