@@ -64,19 +64,30 @@ def called_graph(graph: Any, model: Any, arguments: Arguments, adapt: Adapter | 
     and as `to_graph_module` does.
     """
     lifted = lifted_inputs(graph, arguments)
-    if not lifted:
+    if not lifted and not _is_flat(graph):
         return to_graph_module(graph, adapt)
-    if is_exported_program(model):
+    if lifted and is_exported_program(model):
         return to_graph_module(with_graph_module(model, graph))
-    for program in _programs_of(model, arguments):
+    for program in [model] if is_exported_program(model) else _programs_of(model, arguments):
         names = [spec.arg.name for spec in program.graph_signature.input_specs]
         if names == [node.name for node in graph.graph.nodes if node.op == "placeholder"]:
             with contextlib.suppress(SubjectError):
                 return to_graph_module(with_graph_module(program, graph))
+    if not lifted:
+        return to_graph_module(graph, adapt)
     raise SubjectError(
         f"{_lifted_message(lifted, arguments)}, and the model, when it is exported, has others. Hand over the program "
         "as the graph (graph=program), or as the model beside its changed graph module"
     )
+
+
+def _is_flat(graph: Any) -> bool:
+    """Tell whether a graph may be that of a program without state: its inputs have fake values, it returns a tuple."""
+    if not is_torch_graph_module(graph) or type(graph.graph._codegen) is not torch.fx.graph.CodeGen:
+        return False
+    *_, output = graph.graph.nodes
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    return isinstance(output.args[0], (tuple, list)) and all("val" in node.meta for node in placeholders)
 
 
 def _programs_of(model: Any, arguments: Arguments) -> Iterator[Any]:

@@ -14,6 +14,8 @@ import torch
 from pytest_fxgraph.capture.subjects import is_exported_program
 from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.exported_call import user_inputs
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class GraphFacts:
     dead: frozenset[str]
     meta: dict[str, frozenset[str]]
     inputs: list[tuple[str, str]]
-    fingerprint: tuple[object, ...]
+    fingerprint: Fingerprint
     is_program: bool
     is_valid: bool  # False for a program whose own check refuses it already
 
@@ -41,7 +43,7 @@ class GraphFacts:
             dead_nodes(graph_module),
             meta_keys(graph_module),
             inputs_of(graph_module, names),
-            fingerprint(graph_module, state),
+            Fingerprint.of(graph_module, state),
             names is not None,
             is_valid,
         )
@@ -63,7 +65,7 @@ class GraphFacts:
     def changed(self, made: Any) -> bool:
         """Tell whether the graph, its modules or its state are others than they were."""
         graph_module, _, state = _parts_of(made)
-        return fingerprint(graph_module, state) != self.fingerprint
+        return Fingerprint.of(graph_module, state).differs_from(self.fingerprint)
 
 
 def _parts_of(subject: Any) -> tuple[Any, list[str] | None, dict[str, Any]]:
@@ -175,31 +177,55 @@ def dead_nodes(graph_module: Any) -> frozenset[str]:
     return frozenset(node.name for node in graph_module.graph.nodes if not node.users and not node.is_impure())
 
 
-def fingerprint(graph_module: Any, state: Mapping[str, Any] | None = None) -> tuple[object, ...]:
-    """Return what tells a changed graph module from an unchanged one: graph, modules, their settings, its state.
+@dataclass(frozen=True)
+class Fingerprint:
+    """What tells a changed graph from an unchanged one: nodes, modules, their settings, the state.
 
-    `state` is that of an exported program. Operators, order and arguments of nodes count; names and meta do not.
+    Operators, order and arguments of nodes count; their names and meta do not.
     """
-    parts = dict(graph_module.named_modules(remove_duplicate=False))
-    tensors = {
-        f"{path}.{name}": tensor
-        for path, part in parts.items()
-        for held in (part._parameters, part._buffers)
-        for name, tensor in held.items()
-    }
-    settings = [
-        (path, name, value)
-        for path, part in parts.items()
-        if not hasattr(part, "graph")
-        for name, value in vars(part).items()
-        if not name.startswith("_") and isinstance(value, (bool, int, str, float, tuple))
-    ]
-    return (
-        _nodes_of(graph_module.graph),
-        [(path, type(part).__name__) for path, part in parts.items() if path],  # whoever copies it names its class anew
-        repr(settings),
-        [(name, id(tensor), _version(tensor)) for name, tensor in {**tensors, **(state or {})}.items()],
-    )
+
+    structure: tuple[object, ...]
+    state: dict[str, tuple[Any, int]]  # the tensors, and how often torch counted a write to each
+
+    @staticmethod
+    def of(graph_module: Any, state: Mapping[str, Any] | None = None) -> Fingerprint:
+        """Take the fingerprint of a graph module; `state` is that of an exported program."""
+        parts = dict(graph_module.named_modules(remove_duplicate=False))
+        tensors = {
+            f"{path}.{name}": tensor
+            for path, part in parts.items()
+            for held in (part._parameters, part._buffers)
+            for name, tensor in held.items()
+        }
+        settings = [
+            (path, name, value)
+            for path, part in parts.items()
+            if not hasattr(part, "graph")
+            for name, value in vars(part).items()
+            if not name.startswith("_") and isinstance(value, (bool, int, str, float, tuple))
+        ]
+        # Whoever copies the module at the root names its class anew.
+        kinds = [(path, type(part).__name__) for path, part in parts.items() if path]
+        return Fingerprint(
+            (_nodes_of(graph_module.graph), kinds, repr(settings)),
+            {name: (tensor, _version(tensor)) for name, tensor in {**tensors, **(state or {})}.items()},
+        )
+
+    def differs_from(self, before: Fingerprint) -> bool:
+        """Tell whether anything changed; a copy of a tensor is as good as the tensor."""
+        if self.structure != before.structure or self.state.keys() != before.state.keys():
+            return True
+        return any(
+            _version(known) != version or not (now is known or _is_copy(now, known))
+            for (now, _), (known, version) in ((self.state[name], before.state[name]) for name in self.state)
+        )
+
+
+def _is_copy(tensor: Any, other: Any) -> bool:
+    if not isinstance(tensor, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    exact = OutputComparison(ToleranceRule(0.0, 0.0), requires_grad=True)
+    return not any(exact.compare_tensors(tensor, other, ""))
 
 
 def _nodes_of(graph: Any) -> list[object]:

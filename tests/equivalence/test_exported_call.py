@@ -156,6 +156,18 @@ def test_a_graph_module_with_all_its_inputs_is_called_as_it_is():
     assert len(lifted_inputs(program.graph_module, arguments_of(inputs()))) == 4
 
 
+def test_a_program_without_state_returns_what_its_model_did():
+    class Writes(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x.add_(1)
+            return x * 2
+
+    program = torch.export.export(Writes(), (torch.ones(2),), strict=False).run_decompositions()
+
+    FxEquivalence()(Writes(), torch.ones(2), graph=program.graph_module)
+    FxEquivalence()(program, torch.ones(2), graph=program.graph_module)
+
+
 def test_a_mutated_buffer_comes_back_into_the_state():
     def forgets(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
         graph = program.graph_module.graph

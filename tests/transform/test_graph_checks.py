@@ -7,12 +7,12 @@ import torch
 
 import fxcore
 from pytest_fxgraph.transform.graph_checks import (
+    Fingerprint,
     check_graph,
     check_inputs,
     check_meta,
     check_program,
     dead_nodes,
-    fingerprint,
     inputs_of,
     meta_keys,
 )
@@ -121,12 +121,23 @@ def test_names_and_meta_are_no_part_of_a_fingerprint_and_everything_else_is():
         return torch.add(x[1:], 1, alpha=2)
 
     graph_module = fxcore.symbolic_trace(forward)
-    before = fingerprint(graph_module)
+    before = Fingerprint.of(graph_module)
     add = list(graph_module.graph.nodes)[-2]
 
     add.name, add.meta["note"] = "other", 1
-    assert fingerprint(graph_module) == before
+    assert not Fingerprint.of(graph_module).differs_from(before)
 
     add.kwargs = {"alpha": 3}
-    assert fingerprint(graph_module) != before
-    assert fingerprint(graph_module, {"state": torch.ones(1)}) != fingerprint(graph_module)
+    assert Fingerprint.of(graph_module).differs_from(before)
+
+
+def test_a_copy_of_the_state_is_no_change_and_a_write_is():
+    graph_module = fxcore.symbolic_trace(lambda x: x + 1)
+    state = torch.ones(2)
+    before = Fingerprint.of(graph_module, {"state": state})
+
+    assert not Fingerprint.of(graph_module, {"state": state.clone()}).differs_from(before)
+    assert Fingerprint.of(graph_module, {"state": state + 1}).differs_from(before)
+    assert Fingerprint.of(graph_module).differs_from(before)
+    state.mul_(1)
+    assert Fingerprint.of(graph_module, {"state": state}).differs_from(before)
