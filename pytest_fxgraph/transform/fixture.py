@@ -71,7 +71,7 @@ class FxTransform(CheckDefaults):
         """
         __tracebackhide__ = True
         options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference)
-        subject = PassSubject(model_of(model, self._adapt), trace, concrete_args, inplace)
+        subject = PassSubject.of(model_of(model, self._adapt), trace, concrete_args, inplace)
         arguments = subject.arguments_by_program(inputs, kwargs)
         check = self._new_check(next(iter(arguments.values())), options)
         wanted = checked_modes(modes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ from pytest_fxgraph.transform.program_sets import is_program_set, program_at, pr
 
 @dataclass(frozen=True)
 class PassSubject:
-    """The model or graph that a test hands over. Raises ValueError for options that do not fit it."""
+    """The model or graph that a test hands over."""
 
     model: Any  # of a graph without its module, that module
     trace: str | None
@@ -35,23 +35,19 @@ class PassSubject:
     inplace: bool
     form: Form | None = None  # what a pass is given that does not say what it takes; None for the whole
 
-    def __post_init__(self) -> None:
-        if self.trace is not None and self.trace not in TRACES:
-            raise ValueError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {self.trace!r}")
-        if is_graph(self.model):
-            object.__setattr__(self, "model", owner_of(self.model))
-            object.__setattr__(self, "form", "graph")
-        if self.trace is not None and not callable(self.model):
-            self._refuse_option("trace")
-        if is_exported_program(self.model) and self.trace is not None:
-            self._refuse_option("trace")
-        if self.is_graph and self.concrete_args:
-            self._refuse_option("concrete_args")
-        if self.trace == "export" and self.concrete_args:
+    @staticmethod
+    def of(model: Any, trace: str | None, concrete_args: dict[str, Any] | None, inplace: bool) -> PassSubject:
+        """Take what a test hands over; raises ValueError for options that do not fit it."""
+        if trace is not None and trace not in TRACES:
+            raise ValueError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {trace!r}")
+        if trace == "export" and concrete_args:
             raise ValueError("concrete_args are for symbolic tracing; with trace='export', give the values as inputs")
-
-    def _refuse_option(self, name: str) -> None:
-        raise ValueError(f"{name} is for modules that are traced, and a {name_of(self.model)} is a graph already")
+        is_lone = is_graph(model)
+        made = PassSubject(owner_of(model) if is_lone else model, trace, concrete_args, inplace)
+        for name, option in (("trace", trace), ("concrete_args", concrete_args)):
+            if option and (is_lone or made.is_graph):
+                raise ValueError(f"{name} is for modules that are traced, and a {name_of(model)} is a graph already")
+        return replace(made, form="graph") if is_lone else made
 
     @property
     def is_graph(self) -> bool:
