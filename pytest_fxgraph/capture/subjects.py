@@ -24,6 +24,8 @@ _OF_TORCH = {
     ("torch.export.exported_program", "ExportedProgram"),
 }
 _EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
+_GRAPH_MODULE_OF_TORCH = {("torch.fx.graph_module", "GraphModule")}
+_GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
 # Modules of torch.export that are run by graphs, and whose own forward is an interpreter.
 _INTERPRETED = {("torch.export.unflatten", "UnflattenedModule"), ("torch.export.unflatten", "InterpreterModule")}
 
@@ -71,10 +73,25 @@ def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
 
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
     """Return what is run eagerly: modules and functions as they are, other objects as an adapter converts them."""
-    if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)):
+    if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)) or is_exported_program(subject):
         return subject
     adapted = adapt(subject)
     return subject if adapted is None else adapted
+
+
+def is_exported_program(subject: object) -> bool:
+    """Tell whether a subject is an ExportedProgram of torch.export."""
+    return _is_one_of(subject, _EXPORTED)
+
+
+def is_torch_graph_module(subject: object) -> bool:
+    """Tell whether a subject is a GraphModule of torch.fx."""
+    return _is_one_of(subject, _GRAPH_MODULE_OF_TORCH)
+
+
+def is_graph(subject: object) -> bool:
+    """Tell whether a subject is a Graph without its module, of fxcore or of torch.fx."""
+    return isinstance(subject, fxcore.Graph) or _is_one_of(subject, _GRAPH_OF_TORCH)
 
 
 def _as_graph(subject: Any) -> fxcore.GraphModule | None:

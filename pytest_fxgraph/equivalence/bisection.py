@@ -15,6 +15,7 @@ from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
+from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
@@ -77,7 +78,7 @@ def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: Ou
     expected, obtained = eager.events, graph.events
     last = (0, 0)
     earlier: tuple[list[Event], list[Event]] = ([], [])
-    for i, j in _pairs([event.name for event in expected], [event.name for event in obtained]):
+    for i, j in _pairs([_paired_name(event) for event in expected], [_paired_name(event) for event in obtained]):
         if _differ(expected[i], obtained[j], comparison):
             between = (tuple(expected[last[0] : i]), tuple(obtained[last[1] : j]))
             return Divergence(expected[i], obtained[j], *between, (i, j), tuple(earlier[0]), tuple(earlier[1]))
@@ -86,6 +87,11 @@ def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: Ou
         last = (i + 1, j + 1)
     rest = (tuple(expected[last[0] :]), tuple(obtained[last[1] :]))
     return Divergence(None, None, *rest, positions=None) if any(rest) else None
+
+
+def _paired_name(event: Event) -> str:
+    """Return the name by which operators are paired: an exported graph calls linear.default for linear."""
+    return event.name.partition(".")[0].rstrip("_")
 
 
 def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
@@ -170,7 +176,9 @@ def _describe_error_origin(expected: tuple[torch.Tensor, ...], obtained: tuple[t
         return "it was given other inputs"
     exact = Tolerance(0.0, 0.0)
     found = [
-        measure(one, other, exact) for one, other in zip(expected, obtained, strict=True) if one.layout is torch.strided
+        measure(one, other, exact)
+        for one, other in zip(expected, obtained, strict=True)
+        if one.layout is torch.strided and not (wrapped_tensors(one) or wrapped_tensors(other))
     ]
     errors = [statistics.largest_absolute.error for statistics in found if statistics is not None]
     if not errors:
@@ -184,5 +192,7 @@ def _describe(tensor: torch.Tensor) -> str:
     kind = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
     if not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.layout is not torch.strided:
         return kind
+    if wrapped_tensors(tensor):
+        return f"{type(tensor).__name__} of {kind}"
     wide = tensor.double()
     return f"{kind} in {float(wide.min()):.4g}..{float(wide.max()):.4g}, mean {float(wide.mean()):.4g}"

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.capture.subjects import is_torch_graph_module
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
@@ -53,7 +54,7 @@ _Comparison = tuple["RunResult | RunFailure", "RunResult | RunFailure", list[Mis
 
 def code_is_stale(graph_module: Any) -> bool:
     """Tell whether the graph was changed after the last recompile(), so that forward runs something else."""
-    if not isinstance(graph_module, fxcore.GraphModule):
+    if not isinstance(graph_module, fxcore.GraphModule) and not is_torch_graph_module(graph_module):
         return False
     return bool(graph_module.graph.python_code("self").src.strip() != graph_module.code.strip())
 
@@ -72,6 +73,12 @@ class GraphCall:
 
     graph: Any
     call: Callable[..., Any]
+    readable: fxcore.GraphModule | None = None  # the same graph, where that which is run is none of fxcore
+
+    def shown(self) -> GraphCall:
+        """Return how the graph is run to say where it differs, and written to be run without the tests."""
+        is_read = self.readable is not None and self.call is self.graph
+        return GraphCall(self.readable, self.readable) if is_read and self.readable is not None else self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +109,7 @@ class EquivalenceCheck:
         guard = guard or StateGuard()
         guard.include(model)
         guard.include(graph_call.graph)
+        guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))
         twice = may_keep_state(graph_call.graph, graph_call.call)
         with generators_kept():
@@ -133,7 +141,7 @@ class EquivalenceCheck:
         if self.strict_inputs and not context.sample:
             mismatches = [*mismatches, *unread_inputs(model, graph_call.graph, graph_call.call, settings)]
         if mismatches:
-            found = notes_on_mismatch(model, graph_call.call, settings, self.comparison, mismatches)
+            found = notes_on_mismatch(model, graph_call.shown().call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
             unread = () if self.strict_inputs else _notes_on_inputs(model, graph_call, settings)
@@ -274,6 +282,7 @@ class EquivalenceCheck:
             "checks": tuple(checks) if len(checks) < len(CHECKS) else None,
             "fp64_reference": self.fp64_reference or None,
         }
+        graph_call = graph_call.shown()
         note = self.reproduction.write(
             headline, model, graph_call.graph, graph_call.call, settings, options, expected, mismatches
         )
@@ -444,6 +453,8 @@ def _notes_on_inputs(model: Any, graph_call: GraphCall, settings: RunSettings) -
 def _note_on_hooks(model: Any) -> tuple[str, ...]:
     """Say what tracing leaves out of a graph, where a model has it."""
     if not isinstance(model, nn.Module) or not (model._forward_hooks or model._forward_pre_hooks):
+        return ()
+    if is_torch_graph_module(model):  # not traced: its graph is run with its hooks
         return ()
     return (
         "the model itself has forward hooks, and a trace begins below them: they are no part of its graph; "

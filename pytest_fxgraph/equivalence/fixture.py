@@ -10,10 +10,17 @@ from typing import Any
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.capture.subjects import Adapter, model_of, to_graph_module
+from pytest_fxgraph.capture.subjects import (
+    Adapter,
+    is_exported_program,
+    is_torch_graph_module,
+    model_of,
+    to_graph_module,
+)
 from pytest_fxgraph.capture.tracing import trace as trace_model
 from pytest_fxgraph.choices import CHECKS, Check, Mode, NumberByPath, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
+from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
@@ -141,11 +148,12 @@ class FxEquivalence(CheckDefaults):
     ) -> fxcore.GraphModule:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
-        Without `graph` the model is traced, once in each mode. `inputs` is a tuple of positional arguments or one
-        tensor; with `samples=n`, n - 1 further inputs of the same shapes are drawn. `rtol` and `atol` are numbers, or
-        numbers by path; `sqnr` (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names
-        what is compared, of pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results
-        depend on and the graph's do not is a mismatch. Model, inputs and random generators are restored.
+        Without `graph` the model is traced, once in each mode; an ExportedProgram, or a graph module of torch.fx, is
+        compared with its own graph. `inputs` is a tuple of positional arguments or one tensor; with `samples=n`, n - 1
+        further inputs of the same shapes are drawn. `rtol` and `atol` are numbers, or numbers by path; `sqnr`
+        (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names what is compared, of
+        pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results depend on and the graph's
+        do not is a mismatch. Model, inputs and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.
@@ -153,8 +161,7 @@ class FxEquivalence(CheckDefaults):
         __tracebackhide__ = True
         options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
         check = self.new_check(arguments_of(inputs, kwargs), options)
-        model = model_of(model, self._adapt)
-        given = to_graph_module(graph, self._adapt) if graph is not None else None
+        model, given = self._subjects(model_of(model, self._adapt), graph, check.arguments)
         checked: list[fxcore.GraphModule] = []
         training = TrainingFlags(model, given)
         with generators_kept(), global_state_kept():
@@ -162,32 +169,49 @@ class FxEquivalence(CheckDefaults):
                 if given is None:
                     model = initialized(model, check.arguments, check.seed)
                 # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
-                for mode in checked_modes(modes):
-                    checked.append(self._check_in_mode(check, model, given, mode))
+                wanted = checked_modes(modes)
+                for mode in wanted:
+                    checked.append(self._check_in_mode(check, model, given, mode, wanted))
             finally:
                 training.restore()
         return checked[0]
+
+    def _subjects(self, model: Any, graph: Any, arguments: Arguments) -> tuple[Any, fxcore.GraphModule | None]:
+        """Return what is run as the model, and the graph that it is compared with; None for one that is to be traced.
+
+        Raises SubjectError for the graph module of an exported program without its program.
+        """
+        refuse_lifted(model, arguments)
+        if graph is not None:
+            return called_as_module(model), called_graph(graph, model, arguments, self._adapt)
+        if is_exported_program(model):
+            return called_as_module(model), to_graph_module(model)
+        return called_as_module(model), None
+
+    def _graph_of(self, model: Any) -> fxcore.GraphModule:
+        """Trace a model; take the graph of one that is a graph module of torch.fx, which train() may rewrite."""
+        return to_graph_module(model) if is_torch_graph_module(model) else self._trace(model)
 
     def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
         """Make the graph as an adapter does; trace the model if no adapter knows it."""
         return to_graph_module(model, self._adapt)
 
     def _check_in_mode(
-        self, check: EquivalenceCheck, model: Any, given: fxcore.GraphModule | None, mode: str
+        self, check: EquivalenceCheck, model: Any, given: fxcore.GraphModule | None, mode: str, modes: tuple[str, ...]
     ) -> fxcore.GraphModule:
         """Compare in one mode. A trace is made in that mode: functional dropout has its flag written into the graph."""
         __tracebackhide__ = True
-        set_mode(model, mode)
+        shown = set_mode(model, mode, modes)
         guard = StateGuard(model, buffer_pool=self._buffer_pool)
         graph = given
         try:
             if graph is None:
-                graph = self._trace(model)
+                graph = self._graph_of(model)
                 # A forward may change buffers while it is traced. Versions suffice: a write that they do not count is
                 # found when all is read after the second run, and then both run again.
                 guard.restore(trust_versions=True)
-            follow_mode(graph, model, mode)
-            check.run(model, GraphCall(graph, graph), mode, guard)
+            follow_mode(graph, model, shown)
+            check.run(model, GraphCall(graph, graph), shown, guard)
         finally:
             guard.release()
         return graph
@@ -211,5 +235,8 @@ def check_equivalent(
     __tracebackhide__ = True
     defaults = CheckDefaults(compare_outputs=compare_outputs)
     check = replace(defaults.new_check(arguments_of(inputs, kwargs), CheckOptions(**options)), subject=subject)
+    refuse_lifted(model, check.arguments)
     runnable = graph if isinstance(graph, (nn.Module, FunctionType, MethodType)) else to_graph_module(graph)
-    check.run(model, GraphCall(runnable, runnable), None)
+    if lifted_inputs(runnable, check.arguments):
+        runnable = called_graph(graph, model, check.arguments)
+    check.run(called_as_module(model), GraphCall(runnable, runnable), None)

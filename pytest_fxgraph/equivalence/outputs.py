@@ -14,7 +14,7 @@ from pytest_fxgraph.choices import CHECKS, Check
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch, UncomparableError
 from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of, shown
-from pytest_fxgraph.equivalence.state.storage import has_values
+from pytest_fxgraph.equivalence.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 
 # Takes both values and the path; returns None for no opinion, "" for equal, any other text to say what differs.
@@ -123,6 +123,11 @@ class OutputComparison:
             for index, parts in enumerate(zip(expected.unbind(), obtained.unbind(), strict=True)):
                 yield from self.compare_tensors(*parts, f"{path}[{index}]")
             return
+        if wrapped := wrapped_tensors(expected):
+            others = wrapped_tensors(obtained)
+            for name in wrapped:
+                yield from self.compare_tensors(wrapped[name], others[name], f"{path}.{name}")
+            return
         statistics = _measure_tensors(expected, obtained, self.rule.for_path(path))
         if statistics is not None:
             yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
@@ -136,6 +141,8 @@ class OutputComparison:
             return False  # the user's function has a rule of its own
         if expected.is_nested:
             return all(self.would_match_zeros(part, path, is_output=False) for part in expected.unbind())
+        if wrapped := wrapped_tensors(expected):
+            return all(self.would_match_zeros(part, path, is_output=False) for part in wrapped.values())
         if not (expected.is_floating_point() or expected.is_complex() or expected.is_quantized):
             return False
         values = dense(expected)

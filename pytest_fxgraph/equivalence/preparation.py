@@ -23,20 +23,59 @@ def checked_modes(modes: object) -> tuple[str, ...]:
     return wanted
 
 
-def set_mode(model: object, mode: str) -> None:
-    """Call the model's train(), which may keep parts frozen, unless every module is in that mode already."""
-    if isinstance(model, nn.Module) and not _is_in_mode(model, mode):
+def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | None:
+    """Call the model's train(), which may keep parts frozen, unless every module is in that mode already.
+
+    Returns the mode, or None if the model refuses train() and eval(), as the module of an exported program does: it
+    stays as it was captured. Parts that refuse are left out. Raises ValueError if one that refuses is to run in more
+    than one of `modes`.
+    """
+    if not isinstance(model, nn.Module) or _is_in_mode(model, mode):
+        return mode
+    try:
         model.train(mode == "train")
+    except NotImplementedError:
+        if not _has_own_train(model):
+            _set_flags(model, mode == "train")
+            return mode
+        if len(modes) > 1:
+            raise ValueError(
+                f"modes={modes!r} asks for more than one, and the {type(model).__name__} refuses train() and eval(): "
+                "it has only the mode that it was captured in. Leave modes out, and capture the model once in each mode"
+            ) from None
+        return None
+    return mode
+
+
+def _set_flags(module: nn.Module, training: bool) -> None:
+    """Set the flags of all parts but those that refuse train()."""
+    if not _has_own_train(module):
+        module.training = training
+        for child in module.children():
+            _set_flags(child, training)
+
+
+def _has_own_train(module: nn.Module) -> bool:
+    """Tell whether train() was replaced in this one module, as torch does in modules of exported programs."""
+    return "train" in vars(module)
 
 
 def _is_in_mode(model: nn.Module, mode: str) -> bool:
     """Tell whether switching would do nothing, for it takes as long as a small forward."""
     modules = [module for _, module in modules_by_path(model)]
-    return all(module.training is (mode == "train") and type(module).train is nn.Module.train for module in modules)
+    return all(
+        module.training is (mode == "train") and type(module).train is nn.Module.train and not _has_own_train(module)
+        for module in modules
+    )
 
 
-def follow_mode(graph: object, model: object, mode: str) -> None:
-    """Give every module of the graph the flag of the same module, or module path, in the model; else that of `mode`."""
+def follow_mode(graph: object, model: object, mode: str | None) -> None:
+    """Give every module of the graph the flag of the same module, or module path, in the model; else that of `mode`.
+
+    With None, which set_mode() returns for a model whose flags mean nothing, the graph keeps its flags.
+    """
+    if mode is None:
+        return
     of_model = modules_by_path(model)
     by_path = {path: module.training for path, module in of_model}
     by_identity = {id(module): module.training for _, module in of_model}
@@ -46,18 +85,31 @@ def follow_mode(graph: object, model: object, mode: str) -> None:
             module.training = training
 
 
+# Set by train() and eval() that torch's quantization puts into an exported model; they rewrite its graph.
+_MODE_OF_EXPORTED = "_exported_training"
+
+
 class TrainingFlags:
-    """The `training` flag of every module below some roots, as it was."""
+    """The mode of every module below some roots, as it was."""
 
     def __init__(self, *roots: object) -> None:
         modules = {id(part): part for root in roots for _, part in modules_by_path(root)}
         self._flags = [(module, module.training) for module in modules.values()]
+        self._exported = [(part, _exported_mode(part)) for part in modules.values() if _has_own_train(part)]
 
     def restore(self) -> None:
-        """Set the flags back."""
+        """Set the modes back."""
+        for module, was_training in self._exported:
+            if _exported_mode(module) is not was_training:
+                module.train(was_training)
         for module, training in self._flags:
             if module.training is not training:
                 module.training = training
+
+
+def _exported_mode(module: nn.Module) -> bool:
+    """Tell whether an exported model was moved to train mode; one that was never moved counts as one for inference."""
+    return bool(getattr(module, _MODE_OF_EXPORTED, False))
 
 
 def initialized(model: Any, arguments: Arguments, seed: int) -> Any:

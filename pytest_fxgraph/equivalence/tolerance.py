@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pytest_fxgraph.choices import NumberByPath
+from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
 
 # Where the paths of what a model returns begin.
 OUTPUT = "output"
@@ -227,6 +228,8 @@ def largest_magnitude(tensors: Iterable[torch.Tensor]) -> float:
 def _largest_magnitude(tensor: torch.Tensor) -> float:
     if tensor.is_nested:
         return largest_magnitude(tensor.unbind())
+    if wrapped := wrapped_tensors(tensor):
+        return largest_magnitude(wrapped.values())
     if not tensor.numel() or tensor.is_meta or not (tensor.is_floating_point() or tensor.is_complex()):
         return 0.0
     if tensor.layout is not torch.strided:

@@ -1,17 +1,85 @@
-"""Checks of the graph that a transform made: well-formed, recompiled, without dead nodes, with the same inputs."""
+"""Checks of the graph that a transform made: well-formed, recompiled, without dead nodes, with the same inputs.
+
+Graphs of torch.fx and of fxcore are read alike. Of an exported program the graph is checked, and its signature.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import fxcore
+import torch
+
+from pytest_fxgraph.capture.subjects import is_exported_program
 from pytest_fxgraph.equivalence.check import code_is_stale
+from pytest_fxgraph.equivalence.exported_call import user_inputs
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
 
-def check_graph(graph_module: fxcore.GraphModule, name: str, dead_before: frozenset[str]) -> None:
+@dataclass(frozen=True)
+class GraphFacts:
+    """What is known of a graph module, or exported program, before a pass."""
+
+    dead: frozenset[str]
+    meta: dict[str, frozenset[str]]
+    inputs: list[tuple[str, str]]
+    fingerprint: Fingerprint
+    is_program: bool
+    is_valid: bool  # False for a program whose own check refuses it already
+
+    @staticmethod
+    def of(subject: Any) -> GraphFacts:
+        """Read the facts."""
+        graph_module, names, state = _parts_of(subject)
+        is_valid = True
+        if names is not None:
+            try:
+                check_program(subject, "")
+            except AssertionError:
+                is_valid = False
+        return GraphFacts(
+            dead_nodes(graph_module),
+            meta_keys(graph_module),
+            inputs_of(graph_module, names),
+            Fingerprint.of(graph_module, state),
+            names is not None,
+            is_valid,
+        )
+
+    def check(self, made: Any, name: str, *, keeps_meta: tuple[str, ...] | bool, keeps_inputs: bool) -> None:
+        """Check what a pass made of the graph; raises AssertionError, naming the pass."""
+        __tracebackhide__ = True
+        graph_module, names, _ = _parts_of(made)
+        dead = self.dead
+        if self.is_program and names is None:  # its module reads all state, what nobody needs, too
+            dead |= {node.name for node in graph_module.graph.nodes if node.op == "get_attr"}
+        check_graph(graph_module, name, dead, is_run=names is None)
+        if names is not None and self.is_valid:
+            check_program(made, name)
+        if keeps_inputs:
+            check_inputs(graph_module, name, self.inputs, names)
+        check_meta(graph_module, name, self.meta, keeps_meta)
+
+    def changed(self, made: Any) -> bool:
+        """Tell whether the graph, its modules or its state are others than they were."""
+        graph_module, _, state = _parts_of(made)
+        return Fingerprint.of(graph_module, state).differs_from(self.fingerprint)
+
+
+def _parts_of(subject: Any) -> tuple[Any, list[str] | None, dict[str, Any]]:
+    """Return the graph module of a subject, and of an exported program the inputs that callers give, and the state."""
+    if is_exported_program(subject):
+        return subject.graph_module, user_inputs(subject), {**subject.state_dict, **subject.constants}
+    return subject, None, {}
+
+
+def check_graph(graph_module: Any, name: str, dead_before: frozenset[str], *, is_run: bool = True) -> None:
     """Check that the graph passes lint(), was recompiled and has no dead nodes but those of `dead_before`.
 
-    Raises AssertionError, naming the transform.
+    The code of a graph module that is not run itself, as that of an exported program, may be older. Raises
+    AssertionError, naming the transform.
     """
     __tracebackhide__ = True
     try:
@@ -20,7 +88,7 @@ def check_graph(graph_module: fxcore.GraphModule, name: str, dead_before: frozen
     except Exception as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise AssertionError(f"{name} left a malformed graph: {first_line}") from error
-    if code_is_stale(graph_module):
+    if is_run and code_is_stale(graph_module):
         raise AssertionError(
             f"{name} changed the graph and forgot recompile(): forward still runs the code from before; "
             "call graph_module.recompile() at the end of the transform"
@@ -35,7 +103,7 @@ def check_graph(graph_module: fxcore.GraphModule, name: str, dead_before: frozen
 
 
 def check_meta(
-    graph_module: fxcore.GraphModule, name: str, before: Mapping[str, frozenset[str]], wanted: tuple[str, ...] | bool
+    graph_module: Any, name: str, before: Mapping[str, frozenset[str]], wanted: tuple[str, ...] | bool
 ) -> None:
     """Check that nodes which keep their name keep the entries of their meta: all (True), none (False), or those named.
 
@@ -56,22 +124,35 @@ def check_meta(
         )
 
 
-def inputs_of(graph_module: fxcore.GraphModule) -> list[tuple[str, str]]:
-    """List the names of the inputs, each with the repr of its default, "" if it has none."""
+def check_program(program: Any, name: str) -> None:
+    """Check that the signature of an exported program fits its graph; raises AssertionError, naming the transform."""
+    __tracebackhide__ = True
+    try:
+        program.validate()
+    except Exception as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise AssertionError(
+            f"{name} left a malformed program: {first_line} (as program.validate() says); "
+            "keep graph_signature in step with the placeholders and outputs of the graph"
+        ) from error
+
+
+def inputs_of(graph_module: Any, names: list[str] | None = None) -> list[tuple[str, str]]:
+    """List the names of the inputs, or of those in `names`, each with the repr of its default, "" if it has none."""
     return [
         (str(node.target), repr(node.args[0]) if node.args else "")
         for node in graph_module.graph.nodes
-        if node.op == "placeholder"
+        if node.op == "placeholder" and (names is None or node.name in names)
     ]
 
 
-def check_inputs(graph_module: fxcore.GraphModule, name: str, before: list[tuple[str, str]]) -> None:
-    """Check that the inputs keep their names, order and defaults; new ones may follow them.
+def check_inputs(graph_module: Any, name: str, before: list[tuple[str, str]], names: list[str] | None = None) -> None:
+    """Check that the inputs, or those in `names`, keep their names, order and defaults; new ones may follow them.
 
     `before` is what inputs_of() returned before the transform. Raises AssertionError, naming the transform.
     """
     __tracebackhide__ = True
-    after = inputs_of(graph_module)
+    after = inputs_of(graph_module, names)
     for index, (expected, default) in enumerate(before):
         if index >= len(after) or after[index][0] != expected:
             obtained = repr(after[index][0]) if index < len(after) else "gone"
@@ -86,11 +167,87 @@ def check_inputs(graph_module: fxcore.GraphModule, name: str, before: list[tuple
             )
 
 
-def meta_keys(graph_module: fxcore.GraphModule) -> dict[str, frozenset[str]]:
+def meta_keys(graph_module: Any) -> dict[str, frozenset[str]]:
     """Map the name of each node to the keys of its meta."""
     return {node.name: frozenset(node.meta) for node in graph_module.graph.nodes}
 
 
-def dead_nodes(graph_module: fxcore.GraphModule) -> frozenset[str]:
+def dead_nodes(graph_module: Any) -> frozenset[str]:
     """Return the names of the nodes that have no users and no side effects."""
     return frozenset(node.name for node in graph_module.graph.nodes if not node.users and not node.is_impure())
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What tells a changed graph from an unchanged one: nodes, modules, their settings, the state.
+
+    Operators, order and arguments of nodes count; their names and meta do not.
+    """
+
+    structure: tuple[object, ...]
+    state: dict[str, tuple[Any, int]]  # the tensors, and how often torch counted a write to each
+
+    @staticmethod
+    def of(graph_module: Any, state: Mapping[str, Any] | None = None) -> Fingerprint:
+        """Take the fingerprint of a graph module; `state` is that of an exported program."""
+        parts = dict(graph_module.named_modules(remove_duplicate=False))
+        tensors = {
+            f"{path}.{name}": tensor
+            for path, part in parts.items()
+            for held in (part._parameters, part._buffers)
+            for name, tensor in held.items()
+        }
+        settings = [
+            (path, name, value)
+            for path, part in parts.items()
+            if not hasattr(part, "graph")
+            for name, value in vars(part).items()
+            if not name.startswith("_") and isinstance(value, (bool, int, str, float, tuple))
+        ]
+        # Whoever copies the module at the root names its class anew.
+        kinds = [(path, type(part).__name__) for path, part in parts.items() if path]
+        return Fingerprint(
+            (_nodes_of(graph_module.graph), kinds, repr(settings)),
+            {name: (tensor, _version(tensor)) for name, tensor in {**tensors, **(state or {})}.items()},
+        )
+
+    def differs_from(self, before: Fingerprint) -> bool:
+        """Tell whether anything changed; a copy of a tensor is as good as the tensor."""
+        if self.structure != before.structure or self.state.keys() != before.state.keys():
+            return True
+        return any(
+            _version(known) != version or not (now is known or _is_copy(now, known))
+            for (now, _), (known, version) in ((self.state[name], before.state[name]) for name in self.state)
+        )
+
+
+def _is_copy(tensor: Any, other: Any) -> bool:
+    if not isinstance(tensor, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    exact = OutputComparison(ToleranceRule(0.0, 0.0), requires_grad=True)
+    return not any(exact.compare_tensors(tensor, other, ""))
+
+
+def _nodes_of(graph: Any) -> list[object]:
+    """Describe the nodes, each by its place: a pass that copies all of them may give them other names."""
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
+
+    def described(value: Any) -> object:
+        if isinstance(value, (tuple, list)):
+            return [type(value).__name__, *map(described, value)]
+        if isinstance(value, Mapping):
+            return {key: described(each) for key, each in value.items()}
+        if isinstance(value, slice):
+            return [described(each) for each in (value.start, value.stop, value.step)]
+        number = numbers.get(value) if hasattr(value, "all_input_nodes") else None
+        return repr(value) if number is None else number
+
+    return [
+        (node.op, node.target if node.op != "output" else "", described(node.args), described(node.kwargs))
+        for node in graph.nodes
+    ]
+
+
+def _version(tensor: Any) -> int:
+    """Return how often torch counted a write; 0 where it does not count."""
+    return 0 if not isinstance(tensor, torch.Tensor) or tensor.is_inference() else tensor._version

@@ -9,7 +9,7 @@ from pytest_fxgraph.equivalence.state.held_values import MISSING, Array, Contain
 from pytest_fxgraph.equivalence.state.leaf_facts import LeafFacts
 from pytest_fxgraph.equivalence.state.storage import is_readable
 from pytest_fxgraph.equivalence.state.tensor_snapshot import ValueSnapshot
-from pytest_fxgraph.transform.model_snapshot import describe_attribute
+from pytest_fxgraph.transform.model_snapshot import describe_attribute, listed_changes
 
 
 class InputSnapshot:
@@ -41,6 +41,17 @@ class InputSnapshot:
                 found += describe_attribute(path, before, after)
         found += [f"{array.path} has other values" for array in self._held.arrays if not array.is_unchanged()]
         return found
+
+    def check(self, name: str) -> None:
+        """Raise AssertionError, naming the pass, if it changed anything; it is put back."""
+        __tracebackhide__ = True
+        changes = self.changes()
+        if changes:
+            self.restore()
+            raise AssertionError(
+                f"{name}, while it ran, changed the inputs of the check: {listed_changes(changes)}; they were put "
+                "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
+            )
 
     def restore(self) -> None:
         """Put the inputs back."""

@@ -52,6 +52,11 @@ class ModelSnapshot:
         self._guard.restore()
 
 
+def listed_changes(changes: list[str]) -> str:
+    """Return the first three changes, and how many more there are."""
+    return "; ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
+
+
 def describe_attribute(path: str, before: Any, after: Any) -> Iterator[str]:
     """Say what became of an attribute; nothing for tensors, which are told as such."""
     prefix, _, name = path.rpartition(".")

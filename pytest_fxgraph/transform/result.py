@@ -10,9 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import fxcore
+from pytest_fxgraph.capture.subjects import to_graph_module
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -22,27 +25,35 @@ from pytest_fxgraph.operator_patterns import (
     operator_calls,
     validate_target,
 )
+from pytest_fxgraph.transform.program_sets import program_at, programs_in
 
 
 @dataclass(frozen=True)
 class TransformResult:
     """What `fx_transform` returns."""
 
-    before: fxcore.GraphModule  # as it was traced
-    after: fxcore.GraphModule
+    before: Any  # as it was traced, or handed over: a graph module or an exported program
+    after: Any
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
 
     @cached_property
     def difference(self) -> Difference:
         """Return what the transform changed, compared at level `structure`."""
-        return compare_documents(
-            build_document(self.before, own_name=self.own_name), build_document(self.after, own_name=self.own_name)
-        )
+        before, after = (documents_of(side, self.own_name) for side in (self.before, self.after))
+        if len(before) != 1 or before.keys() != after.keys():
+            raise SubjectError(
+                f"there is no one difference between {len(before)} programs and {len(after)}; compare them one by one: "
+                "diff_graphs(result.before.exported_program(name), result.after.exported_program(name))"
+            )
+        return compare_documents(*before.values(), *after.values())
 
     @cached_property
     def _calls(self) -> tuple[list[OperatorCall], list[OperatorCall]]:
-        before, after = (operator_calls(side, own_name=self.own_name) for side in (self.before, self.after))
+        before, after = (
+            [call for graph in _graphs_of(side) for call in operator_calls(graph, own_name=self.own_name)]
+            for side in (self.before, self.after)
+        )
         return before, after
 
     def assert_ops(self, *, added: Any = (), removed: Any = (), unchanged: Any = ()) -> None:
@@ -65,7 +76,10 @@ class TransformResult:
         Each is a name or glob, or several; `kept=True` means everything but `dropped`. Raises AssertionError if not, or
         if a name matches no state.
         """
-        before, after = self.before.state_dict(), self.after.state_dict()
+        before, after = (
+            {name: tensor for graph in _graphs_of(side) for name, tensor in graph.state_dict().items()}
+            for side in (self.before, self.after)
+        )
         gone = _named(before, dropped)
         problems = [f"{name!r} should be dropped and is still there" for name in gone if name in after]
         for name in [name for name in before if name not in gone] if kept is True else _named(before, kept):
@@ -106,6 +120,18 @@ class TransformResult:
             for name in sorted({*before, *after})
             if before[name] != after[name]
         ]
+
+
+def documents_of(subject: Any, own_name: OwnName | None = None) -> dict[str, GraphDocument]:
+    """Return the documents of a graph by the names of its programs; of one that is no set of programs, under ""."""
+    names = programs_in(subject)
+    return {
+        name: build_document(graph, own_name=own_name) for name, graph in zip(names, _graphs_of(subject), strict=True)
+    }
+
+
+def _graphs_of(subject: Any) -> list[fxcore.GraphModule]:
+    return [to_graph_module(program_at(subject, name)) for name in programs_in(subject)]
 
 
 def _named(state: Mapping[str, Any], patterns: Any) -> list[str]:

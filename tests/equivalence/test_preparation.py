@@ -49,6 +49,50 @@ def test_flags_are_put_back_as_they_were_each():
     assert [part.training for part in model.modules()] == [True, True, False]
 
 
+def exported_module(model: nn.Module) -> nn.Module:
+    return torch.export.export(model, (matrix(),), strict=False).module()
+
+
+def test_a_model_that_refuses_modes_keeps_the_one_that_it_was_captured_in():
+    module = exported_module(nn.Sequential(nn.Linear(3, 2)))
+
+    assert set_mode(module, "eval", ("eval",)) is None
+    assert set_mode(nn.Sequential(nn.ReLU()), "eval", ("eval", "train")) == "eval"
+    with pytest.raises(ValueError, match=r"asks for more than one, and the GraphModule refuses train\(\) and eval\(\)"):
+        set_mode(module, "train", ("train", "eval"))
+
+
+def test_parts_that_refuse_modes_are_left_out():
+    part = exported_module(nn.Sequential(nn.Linear(3, 2)))
+    was = part.training
+    model = nn.Sequential(part, nn.Dropout(), nn.Sequential(nn.Dropout()))
+
+    for mode in ("eval", "train", "eval"):
+        assert set_mode(model, mode, ("eval", "train")) == mode
+        assert {model.training, model[1].training, model[2][0].training} == {mode == "train"}
+    assert part.training is was
+
+
+def test_a_graph_of_a_model_without_modes_keeps_its_flags():
+    graph = nn.Sequential(nn.Dropout().eval())
+
+    follow_mode(graph, exported_module(nn.Sequential(nn.Linear(3, 2))), None)
+
+    assert not graph[0].training
+
+
+def test_a_model_whose_train_rewrites_its_graph_is_checked_in_both_modes():
+    from torch.ao.quantization import allow_exported_model_train_eval
+
+    module = exported_module(nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)).eval())
+    allow_exported_model_train_eval(module)
+
+    graph = FxEquivalence()(module, matrix(), modes=("train", "eval"), grads=True)
+
+    assert "0.5, True)" in graph.code
+    assert "0.5, False)" in module.code
+
+
 LAZY = {
     "linear": lambda: nn.LazyLinear(3),
     "batch norm, whose buffers have no shapes": lambda: nn.Sequential(nn.LazyBatchNorm1d(), nn.LazyLinear(2)),

@@ -7,9 +7,11 @@ import torch
 
 import fxcore
 from pytest_fxgraph.transform.graph_checks import (
+    Fingerprint,
     check_graph,
     check_inputs,
     check_meta,
+    check_program,
     dead_nodes,
     inputs_of,
     meta_keys,
@@ -84,3 +86,58 @@ def test_inputs_that_callers_know_are_kept(forward, words):
     check_inputs(fxcore.symbolic_trace(lambda x, scale=2.0, more=1: x + scale + more), "fuse", before)
     with pytest.raises(AssertionError, match=f"fuse changed the inputs: {words}"):
         check_inputs(fxcore.symbolic_trace(forward), "fuse", before)
+
+
+@pytest.mark.parametrize("symbolic_trace", [fxcore.symbolic_trace, torch.fx.symbolic_trace])
+def test_graphs_of_both_packages_are_checked_alike(symbolic_trace):
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        torch.exp(x)
+        return torch.relu(x)
+
+    graph_module = symbolic_trace(forward)
+
+    assert dead_nodes(graph_module) == {"exp"}
+    assert inputs_of(graph_module) == [("x", "")]
+    with pytest.raises(AssertionError, match="fuse left nodes without users: exp"):
+        check_graph(graph_module, "fuse", frozenset())
+    graph_module.graph.eliminate_dead_code()
+    with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
+        check_graph(graph_module, "fuse", frozenset())
+    check_graph(graph_module, "fuse", frozenset(), is_run=False)
+
+
+def test_a_program_is_checked_with_its_signature():
+    program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(2, 2)), (torch.ones(1, 2),), strict=False)
+
+    check_program(program, "fuse")
+    program.graph_signature.input_specs.pop()
+
+    with pytest.raises(AssertionError, match=r"fuse left a malformed program: .*\(as program\.validate\(\) says\); k"):
+        check_program(program, "fuse")
+
+
+def test_names_and_meta_are_no_part_of_a_fingerprint_and_everything_else_is():
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.add(x[1:], 1, alpha=2)
+
+    graph_module = fxcore.symbolic_trace(forward)
+    before = Fingerprint.of(graph_module)
+    add = list(graph_module.graph.nodes)[-2]
+
+    add.name, add.meta["note"] = "other", 1
+    assert not Fingerprint.of(graph_module).differs_from(before)
+
+    add.kwargs = {"alpha": 3}
+    assert Fingerprint.of(graph_module).differs_from(before)
+
+
+def test_a_copy_of_the_state_is_no_change_and_a_write_is():
+    graph_module = fxcore.symbolic_trace(lambda x: x + 1)
+    state = torch.ones(2)
+    before = Fingerprint.of(graph_module, {"state": state})
+
+    assert not Fingerprint.of(graph_module, {"state": state.clone()}).differs_from(before)
+    assert Fingerprint.of(graph_module, {"state": state + 1}).differs_from(before)
+    assert Fingerprint.of(graph_module).differs_from(before)
+    state.mul_(1)
+    assert Fingerprint.of(graph_module, {"state": state}).differs_from(before)

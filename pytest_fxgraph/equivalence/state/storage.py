@@ -54,6 +54,17 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )  # fmt: skip
 
 
+def wrapped_tensors(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the tensors that a wrapping one holds, as quantized ones do, by attribute; none for any other tensor.
+
+    Such a tensor has the operators alone that its class defines, so that its values are read from these.
+    """
+    if type(tensor) is torch.Tensor or tensor.is_nested:
+        return {}
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    return {} if flatten is None else {name: getattr(tensor, name) for name in flatten()[0]}
+
+
 def copy_storage(tensor: torch.Tensor) -> torch.UntypedStorage:
     """Return a copy of a tensor's whole storage."""
     storage = tensor.untyped_storage()

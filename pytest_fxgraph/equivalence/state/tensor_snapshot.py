@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from pytest_fxgraph.equivalence.state.storage import has_all_memory, has_values, is_plain
+from pytest_fxgraph.equivalence.state.storage import has_all_memory, has_values, is_plain, wrapped_tensors
 
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _memcmp = _libc.memcmp
@@ -84,7 +84,7 @@ class ValueSnapshot:
                 self._contiguous[id(tensor)] = saved = _ContiguousCopy(tensor, alias, size)
                 size += -(-saved.size // _ALIGNMENT) * _ALIGNMENT
             else:
-                self._cloned[id(tensor)] = _ClonedCopy(tensor, alias)
+                self._cloned[id(tensor)] = _copy_of(tensor, alias)
         self._buffer = self._buffer_pool.take(size)
         start = self._buffer.data_ptr()
         for saved in self._contiguous.values():
@@ -238,6 +238,39 @@ class _ClonedCopy:
                     if stride == 0 and self.alias.size(dim) > 1:
                         target, value = target.narrow(dim, 0, 1), value.narrow(dim, 0, 1)
             target.copy_(value)  # not to a detached one: of a sparse tensor that is another
+
+
+class _WrappedCopy(_ClonedCopy):
+    """A tensor that holds others, as quantized ones do, and copies of these: it has few operators of its own."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = self.alias = tensor  # whose shape and strides are fixed
+        self._parts = {name: _copy_of(part, part.detach()) for name, part in wrapped_tensors(tensor).items()}
+
+    def has_new_data(self) -> bool:
+        """Tell whether it holds other tensors, or one of other memory."""
+        return any(
+            getattr(self.tensor, name) is not part.tensor or part.has_new_data() for name, part in self._parts.items()
+        )
+
+    def has_changed(self) -> bool:
+        """Tell whether a tensor in it was replaced or changed."""
+        return any(
+            getattr(self.tensor, name) is not part.tensor or part.has_changed() for name, part in self._parts.items()
+        )
+
+    def restore(self) -> None:
+        """Put the tensors back that it held, with their values."""
+        for name, part in self._parts.items():
+            if getattr(self.tensor, name) is not part.tensor:
+                setattr(self.tensor, name, part.tensor)
+            part.restore()
+
+
+def _copy_of(tensor: torch.Tensor, alias: torch.Tensor) -> _ClonedCopy:
+    return _WrappedCopy(tensor) if wrapped_tensors(tensor) else _ClonedCopy(tensor, alias)
 
 
 def _is_dense_on_cpu(tensor: torch.Tensor) -> bool:

@@ -1,0 +1,156 @@
+"""What passes are tried on: a model that is traced, or a graph that is handed to them as it is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.capture.subjects import is_exported_program, is_graph, is_torch_graph_module
+from pytest_fxgraph.capture.tracing import trace as trace_by_fxcore
+from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.choices import TRACES
+from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
+from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
+from pytest_fxgraph.errors import CaptureError, SubjectError
+from pytest_fxgraph.transform.graph_checks import GraphFacts
+from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
+from pytest_fxgraph.transform.model_snapshot import ClassSnapshot, ModelSnapshot, listed_changes
+from pytest_fxgraph.transform.passes import Form
+from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in
+
+
+@dataclass(frozen=True)
+class PassSubject:
+    """The model or graph that a test hands over."""
+
+    model: Any  # of a graph without its module, that module
+    trace: str | None
+    concrete_args: dict[str, Any] | None
+    inplace: bool
+    form: Form | None = None  # what a pass is given that does not say what it takes; None for the whole
+
+    @staticmethod
+    def of(model: Any, trace: str | None, concrete_args: dict[str, Any] | None, inplace: bool) -> PassSubject:
+        """Take what a test hands over; raises ValueError for options that do not fit it."""
+        if trace is not None and trace not in TRACES:
+            raise ValueError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {trace!r}")
+        if trace == "export" and concrete_args:
+            raise ValueError("concrete_args are for symbolic tracing; with trace='export', give the values as inputs")
+        is_lone = is_graph(model)
+        made = PassSubject(owner_of(model) if is_lone else model, trace, concrete_args, inplace)
+        for name, option in (("trace", trace), ("concrete_args", concrete_args)):
+            if option and (is_lone or made.is_graph):
+                raise ValueError(f"{name} is for modules that are traced, and a {name_of(model)} is a graph already")
+        return replace(made, form="graph") if is_lone else made
+
+    @property
+    def is_graph(self) -> bool:
+        """Tell whether it is a graph that passes are given as it is."""
+        model = self.model
+        if is_exported_program(model) or is_program_set(model):
+            return True
+        return self.trace is None and (isinstance(model, fxcore.GraphModule) or is_torch_graph_module(model))
+
+    def arguments_by_program(self, inputs: Any, kwargs: Mapping[str, Any] | None) -> dict[str, Arguments]:
+        """Return the inputs by the name of the program that takes them; of one graph, under "".
+
+        Raises SubjectError for a program that there is not, and for the graph module of a program without its inputs.
+        """
+        if not is_program_set(self.model):
+            arguments = arguments_of(inputs, kwargs)
+            refuse_lifted(self.model, arguments)
+            return {"": arguments}
+        names = programs_in(self.model)
+        if not isinstance(inputs, Mapping):
+            if len(names) > 1:
+                raise SubjectError(
+                    f"a {name_of(self.model)} with {len(names)} programs takes inputs by name: "
+                    f"inputs={{{', '.join(f'{name!r}: ...' for name in names)}}}, or of some of them"
+                )
+            return {names[0]: arguments_of(inputs, kwargs)}
+        unknown = [name for name in inputs if name not in names]
+        if unknown or not inputs:
+            raise SubjectError(
+                f"inputs name {', '.join(map(repr, unknown)) or 'no program'}, and the {name_of(self.model)} has "
+                f"{', '.join(map(repr, names))}"
+            )
+        return {name: arguments_of(values) for name, values in inputs.items()}
+
+    def reference(self) -> Any:
+        """Return what the result is compared with: the model, or a copy of one that may be changed."""
+        if not self.inplace:
+            return self.model
+        return copied(self.model) if self.is_graph else copy.deepcopy(self.model)
+
+    def graphs(self, reference: Any, arguments: Arguments) -> tuple[Any, Any]:
+        """Return the graph before, which nothing changes, and the one that the first pass is given."""
+        if self.is_graph:
+            return reference, self.model if self.inplace else copied(self.model)
+        traced = self._traced(reference, arguments)
+        return with_own_graph(traced), self._traced(self.model, arguments) if self.inplace else traced
+
+    def _traced(self, model: Any, arguments: Arguments) -> Any:
+        if self.trace in (None, "fxcore"):
+            return trace_by_fxcore(model, concrete_args=self.concrete_args)
+        try:
+            if self.trace == "torch":
+                return torch.fx.symbolic_trace(model, self.concrete_args)
+            module = model if isinstance(model, nn.Module) else _FunctionModule(model)
+            return torch.export.export(module, arguments.args, arguments.kwargs or None, strict=False)
+        except Exception as error:
+            raise CaptureError(describe_failure(model, error)) from error
+
+
+class _FunctionModule(nn.Module):
+    """A function as a module, which alone torch.export takes."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **kwargs)
+
+
+class SubjectSnapshot:
+    """The user's own model or graph before a pass, which is given another, or a graph that shares its tensors."""
+
+    def __init__(self, model: Any, called: Iterable[Any], *, inplace: bool) -> None:
+        """Look at a model and at the modules that are run for it; with `inplace`, at their classes alone."""
+        is_graph_of_torch = is_exported_program(model) or is_program_set(model) or is_torch_graph_module(model)
+        self._model = model
+        self._facts: dict[str, GraphFacts] = {}
+        if not inplace and (is_graph_of_torch or isinstance(model, fxcore.GraphModule)):
+            self._facts = {name: GraphFacts.of(program_at(model, name)) for name in programs_in(model)}
+        kind: type[ModelSnapshot | ClassSnapshot] = ClassSnapshot if inplace else ModelSnapshot
+        self._snapshots = [kind(module) for module in called]
+
+    def restore(self) -> None:
+        """Put tensors, settings and the functions of classes back."""
+        for snapshot in self._snapshots:
+            snapshot.restore()
+
+    def check(self, name: str) -> None:
+        """Raise AssertionError, naming the pass, if it changed anything; tensors and settings are put back."""
+        __tracebackhide__ = True
+        for snapshot in self._snapshots:
+            changes = snapshot.changes()
+            if changes:
+                snapshot.restore()
+                raise AssertionError(
+                    f"{name} changed the model that it was given: {listed_changes(changes)}. "
+                    "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
+                )
+        for program, facts in self._facts.items():
+            if facts.changed(program_at(self._model, program)):
+                raise AssertionError(
+                    f"{name} was given a copy and changed the graph that the test handed over; change the argument of "
+                    "the pass, or check it with inplace=True if that is meant"
+                )

@@ -1,0 +1,316 @@
+"""A graph is given to passes as it is, as a copy; a module is traced in the way that was chosen."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.passes.infra.pass_base import PassBase, PassResult
+
+import fxcore
+from fixtures.transform_models import ConvBnRelu, image
+from pytest_fxgraph import assertions
+from pytest_fxgraph.errors import CaptureError, SubjectError
+from pytest_fxgraph.transform.fixture import FxTransform
+
+GIVEN: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_given():
+    GIVEN.clear()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def noting(subject: Any) -> None:
+    GIVEN.append(subject)
+
+
+def model() -> nn.Module:
+    return ConvBnRelu().eval()
+
+
+def exported() -> torch.export.ExportedProgram:
+    return torch.export.export(model(), (image(),), strict=False)
+
+
+def squashed(x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x)
+
+
+GRAPHS = {
+    "fxcore": lambda: fxcore.symbolic_trace(model()),
+    "torch.fx": lambda: torch.fx.symbolic_trace(model()),
+    "ExportedProgram": exported,
+    "exported module": lambda: exported().module(),
+}
+
+
+@pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
+def test_a_graph_is_given_as_a_copy_of_its_own_kind_with_its_metadata(make):
+    subject = make()
+    next(iter(subject.graph.nodes)).meta["note"] = "mine"
+
+    result = FxTransform()(noting, subject, image())
+
+    (given,) = GIVEN
+    assert type(given).__mro__[1:] == type(subject).__mro__[1:]
+    assert [(node.name, node.target) for node in given.graph.nodes] == [
+        (node.name, node.target) for node in subject.graph.nodes
+    ]
+    assert all(
+        node.meta.get("val") is subject_node.meta.get("val")
+        for node, subject_node in zip(given.graph.nodes, subject.graph.nodes, strict=True)
+    )
+    assert next(iter(given.graph.nodes)).meta["note"] == "mine"
+    assert given is not subject
+    assert result.before is subject
+    assert result.after is given
+    assert result.difference.is_empty
+
+
+@pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
+def test_in_place_the_graph_itself_is_given(make):
+    subject = make()
+
+    result = FxTransform()(noting, subject, image(), inplace=True)
+
+    assert GIVEN[0] is subject
+    assert result.after is subject
+    assert result.before is not subject
+
+
+@pytest.mark.parametrize("package", [fxcore, torch.fx])
+def test_a_graph_without_its_module_is_given_as_a_graph(package):
+    subject = package.symbolic_trace(model()).graph
+
+    FxTransform()(noting, subject, image())
+
+    assert isinstance(GIVEN[0], package.Graph)
+    assert GIVEN[0] is not subject
+
+
+@pytest.mark.parametrize(
+    ("trace", "kind"),
+    [
+        (None, fxcore.GraphModule),
+        ("fxcore", fxcore.GraphModule),
+        ("torch", torch.fx.GraphModule),
+        ("export", torch.export.ExportedProgram),
+    ],
+)
+@pytest.mark.parametrize("subject", [model, lambda: squashed], ids=["module", "function"])
+def test_a_model_is_traced_as_chosen(subject, trace, kind):
+    def on_parts(subject: Any) -> Any:
+        assert isinstance(subject, kind)
+        return subject
+
+    result = FxTransform()(on_parts, subject(), image(), trace=trace, modes=("eval", "train"), idempotent=True)
+
+    assert isinstance(result.before, kind)
+    assert isinstance(result.after, kind)
+
+
+def test_a_graph_module_is_traced_anew_only_where_that_is_asked_for():
+    FxTransform()(noting, torch.fx.symbolic_trace(model()), image(), trace="fxcore")
+
+    assert isinstance(GIVEN[0], fxcore.GraphModule)
+
+
+@pytest.mark.parametrize(
+    ("options", "subject", "words"),
+    [
+        ({"trace": "dynamo"}, model, "trace must be one of 'fxcore', 'torch', 'export', got 'dynamo'"),
+        (
+            {"trace": "torch"},
+            exported,
+            "trace is for modules that are traced, and a ExportedProgram is a graph alr",
+        ),
+        ({"concrete_args": {"x": 1}}, exported, "concrete_args is for modules that are traced, and a ExportedProgram"),
+        ({"trace": "export", "concrete_args": {"x": 1}}, model, "concrete_args are for symbolic tracing"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, subject, words):
+    with pytest.raises(ValueError, match=words):
+        FxTransform()(noting, subject(), image(), **options)
+
+
+@pytest.mark.parametrize("trace", ["torch", "export"])
+def test_a_model_that_cannot_be_traced_is_named_with_its_line(trace):
+    class Deciding(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(
+        CaptureError, match=r"(?s)cannot trace Deciding: .*test_pass_subject.py:\d+, in forward: return x"
+    ):
+        FxTransform()(noting, Deciding(), image(), trace=trace)
+
+
+def test_the_graph_module_of_a_program_needs_its_program():
+    with pytest.raises(SubjectError, match=r"with 1 input: .*Hand over the program itself"):
+        FxTransform()(noting, exported().graph_module, image())
+
+
+class ReluToSilu(PassBase):
+    """Computes something else, and says what it is told to."""
+
+    def __init__(self, claim: bool) -> None:
+        super().__init__()
+        self.claim = claim
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        for node in graph_module.graph.nodes:
+            if node.target in (torch.relu, torch.ops.aten.relu.default):
+                node.target = torch.nn.functional.silu if node.target is torch.relu else torch.ops.aten.silu.default
+        graph_module.recompile()
+        return PassResult(graph_module, self.claim)
+
+
+@pytest.mark.parametrize("make", [GRAPHS["torch.fx"], GRAPHS["ExportedProgram"]], ids=["torch.fx", "ExportedProgram"])
+def test_a_wrong_pass_is_found_with_the_node_and_leaves_the_graph_alone(make):
+    subject = make()
+    text = str(subject.graph)
+
+    with pytest.raises(AssertionError, match=r"eager and graph after ReluToSilu differ(?s:.*)eager ran relu"):
+        FxTransform()(ReluToSilu(True), subject, image())
+    with pytest.raises(AssertionError, match="ReluToSilu returned modified=False, and yet it changed the graph"):
+        FxTransform()(ReluToSilu(False), subject, image())
+
+    assert str(subject.graph) == text
+
+
+def test_a_claim_of_a_change_is_not_held_against_a_pass():
+    """torch's own passes claim one wherever they might have made one."""
+    FxTransform()(lambda gm: PassResult(gm, True), GRAPHS["torch.fx"](), image())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda gm: gm.get_submodule("conv").bias.add_(0),
+        lambda gm: setattr(gm.get_submodule("bn"), "eps", 1.1e-5),
+        lambda gm: gm.add_module("more", nn.ReLU()),
+        lambda gm: setattr(gm.get_submodule("bn"), "weight", nn.Parameter(gm.get_submodule("bn").weight * 2)),
+    ],
+)
+def test_a_change_of_modules_or_state_is_a_change_too(change):
+    def silent(gm: torch.fx.GraphModule) -> PassResult:
+        with torch.no_grad():
+            change(gm)
+        return PassResult(gm, False)
+
+    with pytest.raises(AssertionError, match="silent returned modified=False, and yet it changed the graph"):
+        FxTransform()(silent, GRAPHS["torch.fx"](), image())
+
+
+def test_other_names_alone_are_no_change():
+    def renaming(gm: torch.fx.GraphModule) -> PassResult:
+        for node in gm.graph.nodes:
+            if node.op == "call_module":
+                node._rename(f"{node.name}_again")
+        gm.recompile()
+        return PassResult(gm, False)
+
+    FxTransform()(renaming, GRAPHS["torch.fx"](), image())
+
+
+def test_weights_of_the_copy_may_be_folded_in_place():
+    def folded(gm: torch.fx.GraphModule) -> None:
+        conv, bn = gm.get_submodule("conv"), gm.get_submodule("bn")
+        scale = bn.weight / (bn.running_var + bn.eps).sqrt()
+        with torch.no_grad():
+            conv.weight.mul_(scale.view(-1, 1, 1, 1))
+            conv.bias.copy_((conv.bias - bn.running_mean) * scale + bn.bias)
+        node = next(node for node in gm.graph.nodes if node.target == "bn")
+        node.replace_all_uses_with(node.args[0])
+        gm.graph.erase_node(node)
+        gm.delete_all_unused_submodules()
+        gm.recompile()
+
+    subject = GRAPHS["torch.fx"]()
+    state = copy.deepcopy(subject.state_dict())
+
+    result = FxTransform()(folded, subject, image())
+
+    result.assert_ops(removed=nn.BatchNorm2d, unchanged=True)
+    result.assert_state_dict(dropped="bn.*", kept="conv.*")
+    assert all(torch.equal(subject.state_dict()[name], value) for name, value in state.items())
+
+
+@pytest.mark.parametrize("make", [GRAPHS["torch.fx"], GRAPHS["ExportedProgram"]], ids=["torch.fx", "ExportedProgram"])
+def test_a_pass_that_changes_the_graph_it_was_not_given_is_told(make):
+    subject = make()
+
+    def around(_: Any) -> None:
+        node = next(node for node in subject.graph.nodes if "relu" in node.name)
+        node.target = torch.sigmoid
+
+    with pytest.raises(AssertionError, match="around was given a copy and changed the graph that the test handed over"):
+        FxTransform()(around, subject, image())
+
+
+def test_a_pass_that_changes_tensors_it_was_not_given_is_told_and_they_are_put_back():
+    subject = exported()
+    weight = subject.state_dict["conv.weight"]
+    before = weight.detach().clone()
+
+    def zeroing(_: Any) -> None:
+        with torch.no_grad():
+            weight.zero_()
+
+    with pytest.raises(AssertionError, match=r"zeroing changed the model that it was given: parameter conv\.weight h"):
+        FxTransform()(zeroing, subject, image())
+    assert torch.equal(weight, before)
+
+
+def test_a_program_whose_signature_no_longer_fits_is_malformed():
+    def renaming(program: torch.export.ExportedProgram) -> None:
+        next(node for node in program.graph.nodes if node.name == "p_conv_weight").name = "weight"
+
+    with pytest.raises(AssertionError, match=r"renaming left a malformed program: .* keep graph_signature in step"):
+        FxTransform()(renaming, exported(), image())
+
+
+def test_leftovers_lost_inputs_and_lost_meta_are_told_of_graphs_of_torch():
+    def forgetting(gm: torch.fx.GraphModule) -> None:
+        for node in gm.graph.nodes:
+            if node.op == "call_function":
+                node.meta.pop("val", None)
+
+    def leaving(gm: torch.fx.GraphModule) -> None:
+        relu = next(node for node in gm.graph.nodes if "relu" in node.name)
+        with gm.graph.inserting_after(relu):
+            gm.graph.call_function(torch.ops.aten.sigmoid.default, (relu,)).meta.update(relu.meta)
+        gm.recompile()
+
+    def stale(gm: torch.fx.GraphModule) -> None:
+        relu = next(node for node in gm.graph.nodes if "relu" in node.name)
+        relu.target = torch.ops.aten.relu_.default
+
+    def renamed(gm: torch.fx.GraphModule) -> None:
+        x = gm.graph.find_nodes(op="placeholder")[-1]
+        x.target = "image"
+        x._rename("image")
+        gm.recompile()
+
+    check = FxTransform()
+    with pytest.raises(AssertionError, match=r"forgetting lost the meta of .*\(val\)"):
+        check(forgetting, exported().module(), image(), keeps_meta=("val",))
+    with pytest.raises(AssertionError, match="leaving left nodes without users: sigmoid"):
+        check(leaving, exported(), image())
+    with pytest.raises(AssertionError, match=r"stale changed the graph and forgot recompile\(\)"):
+        check(stale, exported().module(), image())
+    with pytest.raises(AssertionError, match="renamed changed the inputs: input 0 was 'x' and is 'image'"):
+        check(renamed, exported(), image())
+
+
+def test_the_function_takes_graphs_as_the_fixture_does():
+    result = assertions.check_transform(noting, exported(), image(), idempotent=True)
+
+    assert isinstance(result.after, torch.export.ExportedProgram)
