@@ -147,6 +147,7 @@ def _session_arguments(item: pytest.Item) -> dict[str, Any]:
         "adapt": adapt,
         "reproduction": _reproduction_of(item),
         "buffer_pool": _buffer_pool_of(item.config),
+        "tell_search": lambda text: item.add_report_section("call", "fx search", text),
     }
 
 

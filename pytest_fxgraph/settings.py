@@ -20,8 +20,8 @@ REPORTS = (".json",)
 
 MARKER = (
     "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
-    "checks=..., fp64_reference=..., seed=..., strict_inputs=...): how the graph fixtures of pytest-fxgraph compare in "
-    "this test; an argument of the fixture takes precedence."
+    "checks=..., fp64_reference=..., seed=..., strict_inputs=..., search=..., search_seconds=...): how the graph "
+    "fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
 )
 
 
@@ -123,6 +123,13 @@ def _checks(value: object) -> tuple[str, ...]:
     return tuple(check for check in CHECKS if check in chosen)
 
 
+def _above_zero(value: object) -> float:
+    number = _not_negative(float)(value)
+    if not number:
+        raise ValueError
+    return number
+
+
 def _folder(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError
@@ -203,6 +210,22 @@ STRICT_INPUTS = Setting(
     "whether fx_equivalence and fx_transform refuse a graph that no longer reads an input (default: false)",
     "{true,false}",
 )
+SEARCH = Setting(
+    "search",
+    0,
+    "a whole number that is not negative",
+    _not_negative(int),
+    "other inputs that fx_equivalence and fx_transform try in search of a difference; needs hypothesis (default: 0)",
+    "NUMBER",
+)
+SEARCH_SECONDS = Setting(
+    "search_seconds",
+    60.0,
+    "a number of seconds above 0",
+    _above_zero,
+    "seconds after which the searches of one call end (default: 60)",
+    "NUMBER",
+)
 GOLDEN_DIR = Setting(
     "golden_dir",
     "golden",
@@ -241,10 +264,11 @@ CODE = Setting(
 )
 
 # What holds for the fixtures that compare eager with a graph, by the names of their arguments.
-NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS)
+NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS, SEARCH, SEARCH_SECONDS)
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, STRICT_INPUTS),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
+    *(SEARCH, SEARCH_SECONDS),
 )
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}

@@ -36,6 +36,7 @@ from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, SecondOutput, run_model
+from pytest_fxgraph.equivalence.search.budget import SearchBudget
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.storage import has_values
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
@@ -94,6 +95,9 @@ class EquivalenceCheck:
     strict_inputs: bool = False  # an input that eager reads and the graph does not is a mismatch
     fp64_reference: bool = False  # drop values that are as near to a run in double precision as eager's are
     reproduction: ReproductionFolder | None = None  # where mismatches are written to, if that was asked for
+    second_call: bool = False  # call both twice also if the first call leaves nothing behind
+    search: SearchBudget | None = None  # how long to search for an input at which the two part
+    explains: bool = True  # say where eager and graph part, which takes further runs
 
     def __post_init__(self) -> None:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
@@ -111,7 +115,7 @@ class EquivalenceCheck:
         guard.include(graph_call.graph)
         guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))
-        twice = may_keep_state(graph_call.graph, graph_call.call)
+        twice = self.second_call or may_keep_state(graph_call.graph, graph_call.call)
         with generators_kept():
             for sample in range(self.samples):
                 arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
@@ -141,10 +145,12 @@ class EquivalenceCheck:
         if self.strict_inputs and not context.sample:
             mismatches = [*mismatches, *unread_inputs(model, graph_call.graph, graph_call.call, settings)]
         if mismatches:
-            found = notes_on_mismatch(model, graph_call.shown().call, settings, self.comparison, mismatches)
+            found: tuple[str, ...] = ()
+            if self.explains:
+                found = notes_on_mismatch(model, graph_call.shown().call, settings, self.comparison, mismatches)
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
-            unread = () if self.strict_inputs else _notes_on_inputs(model, graph_call, settings)
+            unread = () if self.strict_inputs or not self.explains else _notes_on_inputs(model, graph_call, settings)
             notes = (*found[:1], *written, *unread, *_note_on_hooks(model), *found[1:])
             raise mismatch_error(mismatches, context, notes)
         if not _could_fail(expected, settings.arguments, self.comparison):
@@ -214,6 +220,8 @@ class EquivalenceCheck:
         """Run eager and graph once each, or twice in a row, if one of them may keep something between calls."""
         of_eager = dataclasses.replace(settings, trust_versions=trust_versions)
         expected = run_model(model, model, of_eager)
+        if isinstance(expected, RunFailure):
+            return expected, expected, []
         if _second_call_failed(expected):  # other inputs need not suit what the first call left
             settings = dataclasses.replace(settings, second_inputs="same")
             expected = run_model(model, model, dataclasses.replace(of_eager, second_inputs="same"))

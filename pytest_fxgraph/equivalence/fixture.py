@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
@@ -25,6 +26,8 @@ from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
+from pytest_fxgraph.equivalence.search.budget import DEFAULT_SECONDS, SearchBudget, SearchReport
+from pytest_fxgraph.equivalence.search.search import search_further
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
@@ -49,6 +52,9 @@ class CheckOptions:
     cosine: float | None = None
     checks: str | Iterable[str] | None = None
     strict_inputs: bool | None = None
+    search: int | None = None  # tries of each search; 0 for none
+    search_seconds: float | None = None
+    searches: int = 1  # how many this call makes: one for each mode and pass
 
     def rule(self, test: CheckOptions) -> ToleranceRule:
         """Return the tolerances of a call, or what `test` has where the call says nothing.
@@ -93,15 +99,19 @@ class CheckDefaults:
         adapt: Adapter | None = None,
         reproduction: ReproductionFolder | None = None,
         buffer_pool: BufferPool | None = None,
+        search: int | None = None,
+        search_seconds: float | None = None,
+        tell_search: Callable[[str], None] | None = None,
     ) -> None:
-        """Set the defaults; a tolerance of None follows the dtype."""
+        """Set the defaults; a tolerance of None follows the dtype, and `tell_search` is told what searches did."""
         self._options = CheckOptions(
-            rtol, atol, False, 1, seed or 0, fp64_reference, sqnr, cosine, checks, strict_inputs
+            rtol, atol, False, 1, seed or 0, fp64_reference, sqnr, cosine, checks, strict_inputs, search, search_seconds
         )
         self._compare_outputs = compare_outputs
         self._adapt = adapt
         self._reproduction = reproduction
         self._buffer_pool = buffer_pool or BufferPool()
+        self._tell_search = tell_search
 
     def new_check(self, arguments: Arguments, options: CheckOptions) -> EquivalenceCheck:
         """Make the check of one call; raises ChoiceError or ValueError for a wrong option."""
@@ -116,7 +126,18 @@ class CheckDefaults:
             fp64_reference=bool(fp64_reference),
             strict_inputs=bool(test.strict_inputs if options.strict_inputs is None else options.strict_inputs),
             reproduction=self._reproduction,
+            search=self._search_budget(options),
         )
+
+    def _search_budget(self, options: CheckOptions) -> SearchBudget | None:
+        tries = options.search if options.search is not None else self._options.search
+        if tries is None or (tries == 0 and tries is not False):
+            return None
+        seconds = self._options.search_seconds if options.search_seconds is None else options.search_seconds
+        seconds = DEFAULT_SECONDS if seconds is None else seconds
+        budget = SearchBudget(tries, seconds, options.searches, self._tell_search)
+        importlib.import_module("pytest_fxgraph.equivalence.search.strategy")  # says now that hypothesis is missing
+        return budget
 
 
 class FxEquivalence(CheckDefaults):
@@ -126,6 +147,7 @@ class FxEquivalence(CheckDefaults):
         """Take the options of CheckDefaults, and `trace`, which makes the graph of a model."""
         super().__init__(**defaults)
         self._trace = trace or (trace_model if self._adapt is None else self._trace_adapted)
+        self.searches: tuple[SearchReport, ...] = ()  # what the last call searched through without a find
 
     def __call__(
         self,
@@ -145,6 +167,8 @@ class FxEquivalence(CheckDefaults):
         cosine: float | None = None,
         checks: Check | Iterable[Check] | None = None,
         strict_inputs: bool | None = None,
+        search: int | None = None,
+        search_seconds: float | None = None,
     ) -> fxcore.GraphModule:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
@@ -153,14 +177,20 @@ class FxEquivalence(CheckDefaults):
         further inputs of the same shapes are drawn. `rtol` and `atol` are numbers, or numbers by path; `sqnr`
         (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names what is compared, of
         pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results depend on and the graph's
-        do not is a mismatch. Model, inputs and random generators are restored.
+        do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried in each mode,
+        within `search_seconds` (60) in all; it needs hypothesis. Model, inputs and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.
         """
         __tracebackhide__ = True
-        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
+        wanted = checked_modes(modes)
+        searched = (search, search_seconds, len(wanted))
+        options = CheckOptions(
+            rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs, *searched
+        )
         check = self.new_check(arguments_of(inputs, kwargs), options)
+        self.searches = ()
         model, given = self._subjects(model_of(model, self._adapt), graph, check.arguments)
         checked: list[fxcore.GraphModule] = []
         training = TrainingFlags(model, given)
@@ -169,11 +199,11 @@ class FxEquivalence(CheckDefaults):
                 if given is None:
                     model = initialized(model, check.arguments, check.seed)
                 # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
-                wanted = checked_modes(modes)
                 for mode in wanted:
                     checked.append(self._check_in_mode(check, model, given, mode, wanted))
             finally:
                 training.restore()
+                self.searches = tuple(check.search.reports) if check.search is not None else ()
         return checked[0]
 
     def _subjects(self, model: Any, graph: Any, arguments: Arguments) -> tuple[Any, fxcore.GraphModule | None]:
@@ -211,7 +241,9 @@ class FxEquivalence(CheckDefaults):
                 # found when all is read after the second run, and then both run again.
                 guard.restore(trust_versions=True)
             follow_mode(graph, model, shown)
-            check.run(model, GraphCall(graph, graph), shown, guard)
+            graph_call = GraphCall(graph, graph)
+            check.run(model, graph_call, shown, guard)
+            search_further(check, model, graph_call, shown, guard)
         finally:
             guard.release()
         return graph

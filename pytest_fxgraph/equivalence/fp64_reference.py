@@ -18,6 +18,7 @@ from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import dense
 from pytest_fxgraph.equivalence.run import RunSettings
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state.storage import copy_storage, flat_view, is_plain
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
 from pytest_fxgraph.rng import seed_all
@@ -207,6 +208,10 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if tensor.is_complex():
         return tensor.to(torch.complex128)
+    if is_plain(tensor) and tensor.is_floating_point():
+        # All of the memory: what depends on strides, or on elements that share memory, must do so here, too.
+        flat = flat_view(copy_storage(tensor), tensor.dtype).double()
+        return flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     # A copy even of what is wide already: the run may write into its inputs.
     return tensor.double() if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor.clone()
 

@@ -170,6 +170,8 @@ def _check(settings: RunSettings, options: Mapping[str, Any]) -> str:
                "strict_inputs": options.get("strict_inputs") or None}  # fmt: skip
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     call = f'assert_equivalent(state["model"], graph, state["args"], kwargs=state["kwargs"]{given})'
+    if settings.second_call:  # what is kept between calls shows in the second
+        call = f"for _ in range(2):\n        {call}"
     modes = []
     if torch.is_autocast_enabled("cpu"):
         modes.append(f'torch.autocast("cpu", {torch.get_autocast_dtype("cpu")})')
@@ -177,4 +179,7 @@ def _check(settings: RunSettings, options: Mapping[str, Any]) -> str:
         modes.append("torch.inference_mode()")
     elif not settings.grads and not torch.is_grad_enabled():
         modes.append("torch.no_grad()")
-    return f"with {', '.join(modes)}:\n        {call}" if modes else call
+    if not modes:
+        return call
+    call = call.replace("\n", "\n    ")
+    return f"with {', '.join(modes)}:\n        {call}"

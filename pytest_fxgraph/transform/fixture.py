@@ -15,6 +15,7 @@ from pytest_fxgraph.equivalence.fixture import CheckDefaults, CheckOptions
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.run import InterpreterCall
+from pytest_fxgraph.equivalence.search.search import search_further
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.global_state import global_state_kept
@@ -58,6 +59,8 @@ class FxTransform(CheckDefaults):
         cosine: float | None = None,
         checks: Check | Iterable[Check] | None = None,
         strict_inputs: bool | None = None,
+        search: int | None = None,
+        search_seconds: float | None = None,
         keeps_meta: tuple[str, ...] | bool = False,
         trace: Trace | None = None,
     ) -> TransformResult:
@@ -69,17 +72,20 @@ class FxTransform(CheckDefaults):
         such as a torch.fx.GraphModule or an ExportedProgram, is not traced: the transform is given a copy of it.
         Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
         change nothing. With `keeps_meta`, nodes that keep their name must keep all entries of their meta, or those
-        named.
+        named. With `search=n`, n other inputs are tried in each mode after each transform, as by `fx_equivalence`.
 
         Raises AssertionError, naming the transform, if it breaks one of these rules, leaves a malformed graph, or if
         the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
         """
         __tracebackhide__ = True
-        options = CheckOptions(rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
+        wanted = checked_modes(modes)
+        searched = (search, search_seconds, len(wanted) * len(steps_of(transform)))
+        options = CheckOptions(
+            rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs, *searched
+        )
         subject = PassSubject.of(model_of(model, self._adapt), trace, concrete_args, inplace)
         arguments = subject.arguments_by_program(inputs, kwargs)
         check = self.new_check(next(iter(arguments.values())), options)
-        wanted = checked_modes(modes)
         run = _TransformRun(transform, check, arguments, wanted, inplace, idempotent, keeps_meta, self._buffer_pool)
         results: list[TransformResult] = []
         training = TrainingFlags(subject.model)
@@ -94,7 +100,8 @@ class FxTransform(CheckDefaults):
         # Both graphs go back to the model's own mode, for whoever looks at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
-        return replace(results[0], own_name=self._own_name)
+        searches = tuple(check.search.reports) if check.search is not None else ()
+        return replace(results[0], own_name=self._own_name, searches=searches)
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,7 @@ class _TransformRun:
                 told = what + (f", program {program!r}," if program else "")
                 check = replace(self.check, subject=told, arguments=self.arguments[program])
                 check.run(module, graph_call, mode, guard)
+                search_further(check, module, graph_call, mode, guard)
             if self.idempotent:
                 self._check_idempotent(step, name, applied.made, subject, called)
         return TransformResult(before, applied.made, tuple(name for name, _ in steps))

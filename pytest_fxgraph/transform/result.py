@@ -15,6 +15,7 @@ from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.equivalence.search.budget import SearchReport
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
@@ -36,6 +37,7 @@ class TransformResult:
     after: Any
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
+    searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # what each search went through
 
     @cached_property
     def difference(self) -> Difference:

@@ -1,0 +1,209 @@
+"""Is what one input shows a fault of the graph? Rounding, overflow, and what eager or the graph refuses are none."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
+from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
+from pytest_fxgraph.equivalence.search.recipe import Recipe, context_of
+from pytest_fxgraph.equivalence.state.guard import StateGuard
+from pytest_fxgraph.equivalence.state_changes import StateNames
+from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude
+from pytest_fxgraph.rng import generators_kept
+
+
+class Verdict(Enum):
+    """What one try says where it finds nothing."""
+
+    AGREES = "agrees"
+    ROUNDED = "differs by rounding or overflow alone"
+    REFUSED = "eager refuses the input"
+    GUARDED = "the graph's own guards refuse the input"
+    SAYS_NOTHING = "zeros would agree, too"
+
+
+# What a run in double precision can explain.
+_OF_VALUES = frozenset({"value", "mutation", "state", "gradient"})
+# Kinds of values at which gradients are compared: at a kink, two right graphs may choose different ones.
+_SMOOTH_KINDS = frozenset({"range", "normal"})
+# In double precision results are still compared as those of single precision, for faults stay as large as they were.
+# What is left of rounding is that of constants which a pass computed in single precision, such as folded weights.
+_RTOL_IN_DOUBLE = 1.3e-6
+_ATOL_OF_LARGEST = 1e-6
+_NUDGE = 2.0**-46
+# What guards of exported graphs say; their other guards are assertions.
+_OF_GUARDS = re.compile(r"Guard failed|Expected input|Runtime assertion failed|Tensor \w+ mismatch!")
+
+
+@dataclass(frozen=True)
+class _RuleInDouble(ToleranceRule):
+    """Compares results of double precision; an `atol` of the caller's says nothing of huge values."""
+
+    def for_tensor(self, expected: torch.Tensor, dtype: torch.dtype | None = None) -> Tolerance:
+        tolerance = super().for_tensor(expected, dtype)
+        if tolerance.is_exact and not (expected.is_floating_point() or expected.is_complex()):
+            return tolerance
+        rtol = _RTOL_IN_DOUBLE if self.rtol is None else self.rtol
+        return Tolerance(rtol, max(tolerance.atol, _ATOL_OF_LARGEST * largest_magnitude([expected])))
+
+    def grown(self, expected: torch.Tensor) -> Tolerance | None:
+        return None  # nothing wider could judge
+
+
+@dataclass
+class Judge:
+    """Runs model and graph on an input, and tells whether the graph is wrong."""
+
+    check: EquivalenceCheck
+    model: Any
+    graph_call: GraphCall
+    mode: str | None
+    guard: StateGuard
+    device: str = "cpu"
+    example_layouts: tuple[str, ...] = ()  # those of the user's own tensors, in which strides count
+
+    def __post_init__(self) -> None:
+        self._in_double: tuple[Any, GraphCall] | None = None
+
+    def accepts(self, arguments: Arguments) -> bool:
+        """Tell whether eager runs on an input, and no guard of the graph refuses it."""
+        self.guard.include(self.model)
+        self.guard.include(self.graph_call.graph)
+        settings = RunSettings(
+            arguments, StateNames(self.guard.state_of(self.model)), self.guard, self.check.seed, grads=False
+        )
+        with generators_kept(), _quiet():
+            if isinstance(run_model(self.model, self.model, settings), RunFailure):
+                return False
+            obtained = run_model(self.graph_call.call, self.graph_call.graph, settings)
+            return not (isinstance(obtained, RunFailure) and _is_of_guard(obtained.error))
+
+    def check_of(self, arguments: Arguments, recipe: Recipe) -> EquivalenceCheck:
+        """Return the check of one input."""
+        grads = self.check.grads and _SMOOTH_KINDS.issuperset(recipe.kinds)
+        return replace(
+            self.check,
+            arguments=arguments,
+            comparison=replace(self.check.comparison, requires_grad=grads),
+            samples=1,
+            grads=grads,
+            second_call=recipe.second_call,
+        )
+
+    def judge(self, arguments: Arguments, recipe: Recipe) -> Verdict | MismatchError:
+        """Compare on one input; the mismatch if the graph is wrong."""
+        check = replace(self.check_of(arguments, recipe), reproduction=None, explains=False)
+        with context_of(recipe, self.device), _quiet():
+            error = self._compare(check, self.model, self.graph_call, self.guard)
+            if isinstance(error, Verdict):
+                return error
+            if _is_guard(error):
+                return Verdict.GUARDED
+            kinds = {mismatch.kind for mismatch in error.mismatches}
+            if kinds == {"stride"} and recipe.layouts != self.example_layouts:
+                return Verdict.AGREES  # right operators lay out the same values in ways of their own
+            if kinds <= _OF_VALUES | {"stride"} and self._is_explained(check, recipe):
+                return Verdict.ROUNDED
+        return error
+
+    def _compare(
+        self, check: EquivalenceCheck, model: Any, graph_call: GraphCall, guard: StateGuard | None
+    ) -> Verdict | MismatchError:
+        try:
+            check.run(model, graph_call, self.mode, guard)
+        except MismatchError as error:
+            return error
+        except EagerError:
+            return Verdict.REFUSED
+        except VacuousCheckError:
+            return Verdict.SAYS_NOTHING
+        except BaseException as error:
+            if not _is_rejection(error):
+                raise
+            return Verdict.SAYS_NOTHING
+        return Verdict.AGREES
+
+    def _is_explained(self, check: EquivalenceCheck, recipe: Recipe) -> bool:
+        """Tell whether model and graph agree in double precision; of what does not run in it, doubt ordinary inputs."""
+        rule = _RuleInDouble(check.comparison.rule.rtol, check.comparison.rule.atol)
+        try:
+            model, graph_call = self._widened()
+            check = replace(
+                check, arguments=widened_arguments(check.arguments), comparison=replace(check.comparison, rule=rule)
+            )
+            verdict = self._compare(check, model, graph_call, None)
+            if isinstance(verdict, MismatchError):
+                kinds = {mismatch.kind for mismatch in verdict.mismatches}
+                is_judged = kinds <= _OF_VALUES | {"stride"}
+                return recipe.is_extreme and (not is_judged or self._is_chaotic(check, model))
+        except Exception:  # whatever a model or graph raises that cannot be copied
+            return recipe.is_extreme
+        return verdict is not Verdict.REFUSED or recipe.is_extreme
+
+    def _is_chaotic(self, check: EquivalenceCheck, model: Any) -> bool:
+        """Tell whether the model itself gives other values for nearly the same input, as the sine of 1e30 does."""
+
+        def nearly_the_same(*args: Any, **kwargs: Any) -> Any:
+            memo = {id(each): _nudged(each) for _, each in Arguments(args, kwargs).tensors()}
+            args, kwargs = copy.deepcopy((args, kwargs), memo)
+            return model(*args, **kwargs)
+
+        verdict = self._compare(check, model, GraphCall(model, nearly_the_same), None)
+        return isinstance(verdict, MismatchError) and any(each.kind == "value" for each in verdict.mismatches)
+
+    def _widened(self) -> tuple[Any, GraphCall]:
+        """Copy model and graph, which may share parameters, in double precision."""
+        if self._in_double is None:
+            model, graph, call = copy.deepcopy((self.model, self.graph_call.graph, self.graph_call.call))
+            for each in (model, graph, call, call.graph_module if isinstance(call, InterpreterCall) else None):
+                if isinstance(each, nn.Module):
+                    each.double()
+            self._in_double = model, GraphCall(graph, call)
+        return self._in_double
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what models say of odd inputs: nobody gave them these, and hundreds of tries would say it."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _nudged(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor whose values differ by some units in the last place of double precision."""
+    if not tensor.dtype.is_floating_point:
+        return tensor
+    sides = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device).reshape(tensor.shape) % 2
+    return tensor * (1 + _NUDGE * (2 * sides - 1))
+
+
+def _is_guard(error: MismatchError) -> bool:
+    """Tell whether the graph refused the input by a check of its own, which eager does not make."""
+    return error.mismatches[0].kind == "error" and _is_of_guard(error.__cause__)
+
+
+def _is_of_guard(error: BaseException | None) -> bool:
+    return isinstance(error, AssertionError) or _OF_GUARDS.match(str(error)) is not None
+
+
+def _is_rejection(error: BaseException) -> bool:
+    """Tell whether the check asked hypothesis, which runs it, for another example."""
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and isinstance(error, hypothesis.errors.UnsatisfiedAssumption)

@@ -1,0 +1,128 @@
+"""A difference is a find only if it is the graph's fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fixtures.searched_graphs import Calling, drawn, graph_calling, space_around
+from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
+from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.equivalence.mismatch import MismatchError
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
+from pytest_fxgraph.equivalence.state.guard import StateGuard
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+
+
+def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdict | MismatchError:
+    """Judge two functions on an input that is said to be odd."""
+    model, module = Calling(eager), graph_calling(graph)
+    check = EquivalenceCheck(arguments_of(x), OutputComparison(ToleranceRule(*rule)), 1, 0, grads=False)
+    judge = Judge(
+        check, model, GraphCall(module, module), None, StateGuard(model, module), example_layouts=("example",)
+    )
+    return judge.judge(arguments_of(x), replace(space_around(x).example(), **odd))
+
+
+HUGE = {"kinds": ("huge",)}
+
+
+def test_equal_results_agree():
+    assert verdict_on(torch.relu, torch.relu, drawn(2, 3)) is Verdict.AGREES
+
+
+def test_other_values_are_a_find():
+    assert isinstance(verdict_on(torch.relu, torch.neg, drawn(2, 3)), MismatchError)
+
+
+def test_what_eager_refuses_is_none(capsys):
+    assert verdict_on(lambda x: x.view(7), torch.relu, drawn(2, 3)) is Verdict.REFUSED
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_guard_of_the_graph_refuses_is_none():
+    def guarded(x):
+        torch._assert(x.shape[0] == 4, "made for four")
+        return x
+
+    def exported(x):
+        raise RuntimeError("Expected input at *args[0].shape[0] to be equal to 4, but got 2")
+
+    for graph in (guarded, exported):
+        assert verdict_on(torch.clone, graph, drawn(2, 3)) is Verdict.GUARDED
+
+
+def test_another_error_of_the_graph_is_a_find():
+    assert isinstance(verdict_on(torch.clone, lambda x: x.view(4, 3), drawn(2, 3)), MismatchError)
+
+
+def test_zeros_say_nothing():
+    assert verdict_on(torch.relu, lambda x: x * 0, -drawn(2, 3)) is Verdict.SAYS_NOTHING
+
+
+def test_rounding_is_none():
+    cancelled = torch.full((3,), -5.0)
+
+    # 1 + erf(x) is 6e-7 there, and half of that is rounding.
+    verdict = verdict_on(
+        lambda x: x * 0.5 * torch.erfc(-x / 2**0.5), lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5)), cancelled
+    )
+
+    assert verdict is Verdict.ROUNDED
+
+
+def test_overflow_in_one_order_and_not_in_the_other_is_none():
+    huge = torch.full((3,), 1e38)
+
+    assert verdict_on(lambda x: x / 10 * 20, lambda x: x * 20 / 10, huge, **HUGE) is Verdict.ROUNDED
+
+
+def test_a_model_that_answers_otherwise_to_the_last_place_is_none_for_huge_inputs():
+    huge = torch.logspace(20, 30, 50)
+
+    assert verdict_on(lambda x: torch.sin(x * 0.7), lambda x: torch.sin(x * 7 / 10), huge, **HUGE) is Verdict.ROUNDED
+
+
+def test_a_tolerance_of_the_callers_makes_no_find_of_the_rounding_of_huge_values():
+    huge = torch.logspace(20, 30, 200)
+
+    verdict = verdict_on(lambda x: x * 0.1 - x * 0.3, lambda x: (x - x * 3) * 0.1, huge, rule=(0.0, 1e-5), **HUGE)
+
+    assert verdict is Verdict.ROUNDED
+
+
+def test_wrong_values_for_huge_inputs_are_a_find():
+    huge = torch.tensor([1e20, -3e25, 7e30])
+
+    assert isinstance(verdict_on(lambda x: x * 2, lambda x: x.clamp(max=1e10) * 2, huge, **HUGE), MismatchError)
+
+
+def test_what_does_not_run_in_double_precision_is_none_only_for_extreme_inputs():
+    def single(x):
+        return x @ torch.eye(3)
+
+    def wrong(x):
+        return x @ torch.eye(3).flip(0)
+
+    assert isinstance(verdict_on(single, wrong, drawn(2, 3)), MismatchError)
+    assert verdict_on(single, wrong, drawn(2, 3) * 1e30, **HUGE) is Verdict.ROUNDED
+
+
+def test_what_depends_on_memory_is_judged_in_the_same_memory():
+    expanded = torch.rand(1, 3).expand(2, 3)
+
+    verdict = verdict_on(lambda x: x + 1, lambda x: x + (2 if 0 in x.stride() else 1), expanded, layouts=("expanded",))
+
+    assert isinstance(verdict, MismatchError)
+
+
+@pytest.mark.parametrize(("layout", "is_find"), [("example", True), ("reversed", False)])
+def test_strides_of_results_count_where_the_inputs_have_those_of_the_example(layout, is_find):
+    x = torch.rand(3, 2).t()
+
+    verdict = verdict_on(lambda x: (x + 1).contiguous(), lambda x: x + 1, x, layouts=(layout,))
+
+    assert isinstance(verdict, MismatchError) is is_find

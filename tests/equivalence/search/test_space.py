@@ -1,0 +1,145 @@
+"""What a search may change is found by asking eager, and kept within what the graph was made for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.capture.subjects import to_graph_module
+from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.equivalence.search.recipe import SearchSpace
+from pytest_fxgraph.equivalence.search.space import SpaceFinder
+
+
+def space_of(model, *inputs, graph=None, kwargs=None) -> SearchSpace:
+    def accepts(arguments) -> bool:
+        try:
+            model(*arguments.args, **arguments.kwargs)
+        except Exception:
+            return False
+        return True
+
+    return SpaceFinder(arguments_of(inputs, kwargs), graph, accepts, seconds=60).find()
+
+
+def groups(space: SearchSpace) -> list[tuple]:
+    """List for each variable its example, and the dimensions that it sets."""
+    return [
+        (variable.example, [(index, dim) for index, each in enumerate(space.tensors)
+                            for dim, of in enumerate(each.sizes) if of == number])
+        for number, variable in enumerate(space.sizes)
+    ]  # fmt: skip
+
+
+def test_dimensions_that_are_free_change_alone_and_fixed_ones_stay():
+    space = space_of(nn.Conv2d(3, 2, 3), torch.rand(2, 3, 8, 8))
+
+    assert groups(space) == [(2, [(0, 0)]), (8, [(0, 2)]), (8, [(0, 3)])]
+    assert {1, 3} <= set(space.sizes[0].options)
+    assert {7, 9} <= set(space.sizes[1].options)
+    assert 1 not in space.sizes[1].options  # smaller than the kernel
+
+
+def test_dimensions_that_must_agree_change_together():
+    assert groups(space_of(torch.add, torch.rand(4, 6), torch.rand(4, 6))) == [
+        (4, [(0, 0), (1, 0)]),
+        (6, [(0, 1), (1, 1)]),
+    ]
+    assert groups(space_of(lambda x: x + x.t(), torch.rand(3, 3))) == [(3, [(0, 0), (0, 1)])]
+
+
+def test_where_all_equal_dimensions_cannot_change_those_at_one_place_do():
+    linear = nn.Linear(4, 2)
+
+    assert groups(space_of(lambda x, y: linear(x) + linear(y), torch.rand(4, 4), torch.rand(4, 4))) == [
+        (4, [(0, 0), (1, 0)])
+    ]
+
+
+def test_a_small_input_can_become_large():
+    assert space_of(torch.relu, torch.rand(4, 3)).sizes[0].large == 512
+
+
+def test_a_model_that_takes_nothing_else_keeps_all_sizes():
+    assert space_of(lambda x: x.view(2, 3), torch.rand(2, 3)).sizes == ()
+
+
+def test_an_index_ends_at_the_last_row():
+    values = space_of(nn.Embedding(50, 4), torch.tensor([1, 2, 3])).tensors[0].values
+
+    assert (values.least, values.largest) == (0, 49)
+
+
+def test_integers_that_are_numbers_reach_the_ends_of_the_dtype():
+    values = space_of(torch.neg, torch.tensor([1, 2, 3], dtype=torch.int16)).tensors[0].values
+
+    assert (values.least, values.largest) == (-(2**15), 2**15 - 1)
+
+
+def test_who_refuses_a_negative_number_is_not_asked_for_a_huge_one():
+    asked = []
+
+    def counting(x):
+        asked.append(int(x.max()))
+        return torch.zeros(int(x.max()))
+
+    space_of(counting, torch.tensor([3]))
+
+    assert max(asked) <= 2**20
+
+
+def test_numbers_that_the_graph_reads_change_and_those_written_into_it_stay():
+    class Scaling(nn.Module):
+        def forward(self, x, flag=True, scale=2.0):
+            return x * scale if flag else -x
+
+    graph = fxcore.symbolic_trace(Scaling(), concrete_args={"flag": True})
+    space = space_of(Scaling(), torch.rand(2, 3), True, 2.0, graph=graph)
+
+    assert [(each.name, each.options[0]) for each in space.scalars] == [(2, 2.0)]
+
+
+class Summing(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def test_an_exported_graph_keeps_its_sizes():
+    pair = torch.rand(4, 3), torch.rand(4, 3)
+    graph = to_graph_module(torch.export.export(Summing(), pair))
+
+    space = space_of(Summing(), *pair, graph=graph)
+
+    assert space.sizes == ()
+    assert "autocast" not in space.contexts
+
+
+def test_the_range_of_an_exported_dimension_is_kept():
+    pair = torch.rand(4, 3), torch.rand(4, 3)
+    batch = torch.export.Dim("batch", max=6)
+    graph = to_graph_module(torch.export.export(Summing(), pair, dynamic_shapes=({0: batch}, {0: batch})))
+
+    space = space_of(Summing(), *pair, graph=graph)
+
+    assert groups(space) == [(4, [(0, 0), (1, 0)])]
+    assert max(space.sizes[0].options) == 5
+    assert space.sizes[0].large in (None, 6)
+
+
+def test_tensors_that_cannot_be_drawn_stay_as_they_are():
+    sparse = torch.eye(3).to_sparse()
+
+    assert space_of(torch.sparse.mm, sparse, torch.rand(3, 2)).make is not None
+    assert len(space_of(torch.sparse.mm, sparse, torch.rand(3, 2)).tensors) == 1
+
+
+@pytest.mark.parametrize("seconds", [0.0])
+def test_without_time_nothing_is_asked(seconds):
+    def refuse(arguments):
+        raise AssertionError("asked")
+
+    space = SpaceFinder(arguments_of((torch.rand(2, 3),)), None, refuse, seconds).find()
+
+    assert space.sizes == ()
