@@ -174,8 +174,8 @@ CODE = Setting(
 )
 
 _SETTINGS = (
-    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, STRICT_INPUTS),
-    *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE),
+    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
+    *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, STRICT_INPUTS),
 )
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
