@@ -1,7 +1,10 @@
 """fxcore: symbolic tracing, a graph of six opcodes, and Python code from it; a drop-in for torch.fx."""
 
 from fxcore import immutable_collections
+from fxcore._symbolic_trace import symbolic_trace
+from fxcore.diagnosis import diagnose
 from fxcore.errors import FxError
+from fxcore.examples.assumptions import assume
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter, Transformer
@@ -9,7 +12,7 @@ from fxcore.lazy_submodules import on_demand
 from fxcore.node import Node, has_side_effect, map_arg
 from fxcore.proxy import Proxy
 from fxcore.subgraph_rewriter import replace_pattern
-from fxcore.tracer import Tracer, symbolic_trace
+from fxcore.tracer import Tracer
 from fxcore.tracing.placeholders import PH
 from fxcore.tracing.wrap import ProxyableClassMeta, wrap
 
@@ -25,6 +28,8 @@ __all__ = [
     "ProxyableClassMeta",
     "Tracer",
     "Transformer",
+    "assume",
+    "diagnose",
     "has_side_effect",
     "immutable_collections",
     "map_arg",

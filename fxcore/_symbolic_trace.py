@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -20,14 +20,19 @@ from torch._C import ScriptObject
 
 from fxcore import torch_fx_registry
 from fxcore._compatibility import compatibility
+from fxcore.errors import ExampleError
+from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.guards import refuse_other_inputs
+from fxcore.leaf_tracer import LeafModules, LeafTracer
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
-from fxcore.tracer import Tracer, symbolic_trace
+from fxcore.trace_verification import verify_trace
+from fxcore.tracer import Tracer
 from fxcore.tracing.module_attributes import ATTRIBUTE_TYPES
 from fxcore.tracing.patching import Patcher
-from fxcore.tracing.placeholders import PH, STARRED, PHBase, PHWithMeta, _assert_is_none, with_plain_parameters
+from fxcore.tracing.placeholders import PH, STARRED, PHBase, PHWithMeta, _assert_is_none, name_of, with_plain_parameters
 from fxcore.tracing.wrap import (
     ProxyableClassMeta,
     find_symbolic,
@@ -67,6 +72,48 @@ __all__ = [
     "torch",
     "wrap",
 ]
+
+
+def symbolic_trace(
+    root: nn.Module | Callable[..., Any],
+    concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+    *,
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    enforce_guards: bool = False,
+    verify: bool | None = None,
+    leaf_modules: LeafModules = (),
+    assume: Mapping[str, Any] | None = None,
+) -> GraphModule:
+    """Trace a module or function and return a GraphModule that does the same.
+
+    `concrete_args` fixes inputs to values, to remove control flow or nested inputs; see `Tracer.trace`.
+
+    With `example_inputs`, a tuple of positional arguments or one tensor, and `example_kwargs`, every proxy carries the
+    value that it has for them. Sizes stay symbolic until Python needs a number; then the graph is specialised, and
+    `graph.guards` says to what. `enforce_guards` lets the graph module check them before each run, `verify` compares
+    eager and graph on the example and on fresh inputs of other sizes. `leaf_modules` are classes and paths of modules
+    that become one node each, or "auto" for those that cannot be traced. `assume` names places, "file.py:line", at
+    which a branch that depends on the contents of tensors is taken as in the example.
+
+    Raises TraceError and other FxErrors for what cannot be traced, ExampleError (a TypeError) for an example that does
+    not fit, LeafError (a ValueError) for a path without a module, VerificationError if eager and graph differ.
+    """
+    with gc_paused():
+        tracer = LeafTracer(leaf_modules) if leaf_modules else Tracer()
+        options: dict[str, Any] = {}
+        if example_inputs is not None or example_kwargs:
+            options = {"example_inputs": example_inputs, "example_kwargs": example_kwargs, "assume": assume}
+        elif verify or enforce_guards or assume:
+            raise ExampleError("verify, enforce_guards and assume need an example: give example_inputs=")
+        graph = tracer.trace(root, concrete_args, **options)
+        made = GraphModule(tracer.root, graph, name_of(root))
+    if enforce_guards:
+        made.register_forward_pre_hook(refuse_other_inputs, with_kwargs=True)
+    if verify:
+        verify_trace(root, made, example_inputs, example_kwargs)
+    return made
+
 
 _orig_module_call = nn.Module.__call__
 _orig_module_getattr = nn.Module.__getattr__

@@ -23,6 +23,22 @@ class TraceCallError(FxError, TypeError):
     """A function that is called while tracing takes no proxy in this place."""
 
 
+class ExampleError(FxError, TypeError):
+    """Example inputs do not fit the function that is traced."""
+
+
+class LeafError(FxError, ValueError):
+    """Modules that are to be leaves are not there."""
+
+
+class VerificationError(FxError, AssertionError):
+    """A graph that was traced with an example does not do what its model does."""
+
+
+class GuardError(FxError, ValueError):
+    """Inputs break a guard of the graph."""
+
+
 class TracerMismatchError(FxError, RuntimeError):
     """Values of two tracers met in one call."""
 

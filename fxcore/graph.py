@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -85,6 +85,7 @@ class Graph:
         self._codegen_in_use = CodeGen()
         self._co_fields: dict[str, Any] = {}
         self._index: OperatorIndex | None = None
+        self.guards: Sequence[Any] = ()  # conditions on inputs, of a graph that was traced with an example
 
     # Before a change: a GraphModule that has yet to write its code must do so before the graph changes.
 
@@ -283,6 +284,7 @@ class Graph:
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
         copied._co_fields = dict(self._co_fields)
+        copied.guards = self.guards
         if output is not None:
             value = map_values(output._args[0], copies.__getitem__)
             node = copied.output(value, type_expr=output._type)

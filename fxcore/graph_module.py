@@ -20,6 +20,7 @@ from fxcore.codegen.codegen import PythonCode
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError
 from fxcore.graph import Graph
+from fxcore.guards import Guards, refuse_broken
 from fxcore.lazy_forward import (
     ForwardDescriptor,
     LazyForward,
@@ -231,6 +232,19 @@ class GraphModule(nn.Module):
             expanded_def=expanded_def,
             additional_meta=additional_meta,
         )
+
+    def check_guards(self, *args: Any, **kwargs: Any) -> None:
+        """Raise GuardError (a ValueError) if the graph does not hold for these inputs, naming the guards they break.
+
+        A graph has guards if it was traced with an example: `graph.guards`. What they ask for is computed from the
+        inputs, which may take as long as a part of the forward.
+        """
+        guards = self._graph.guards
+        if not isinstance(guards, Guards) or guards.graph is None:
+            return
+        with torch.no_grad():
+            values = GraphModule(self, guards.graph)(*args, **kwargs)
+        refuse_broken(guards, values, type(self).__name__)
 
     def __str__(self) -> str:
         reminder = "# To see more debug info, please use `graph_module.print_readable()`"

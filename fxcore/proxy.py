@@ -54,8 +54,8 @@ def assert_fn(x: object) -> None:
         raise GraphArgumentError("Assertion failed")
 
 
-class Proxy(SymbolicValue):
-    """Stands for the value of a node: functions of torch, methods and operators on it become new nodes.
+class RecordingProxy(SymbolicValue):
+    """What every kind of proxy does: functions of torch, methods and operators on it become new nodes.
 
     It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
     fixed number of names works.
@@ -69,7 +69,7 @@ class Proxy(SymbolicValue):
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
 
-    def __getattr__(self, k: str) -> Attribute:
+    def __getattr__(self, k: str) -> Any:
         # Recorded only when the attribute is used as a value: most are methods about to be called.
         return Attribute(self, k)
 
@@ -79,17 +79,14 @@ class Proxy(SymbolicValue):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ = state
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
-        copied = Proxy.__new__(Proxy)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = type(self).__new__(type(self))
         for name, value in self.__dict__.items():
             try:
                 copied.__dict__[name] = copy.deepcopy(value, memo)
             except Exception:  # a tracer may hold anything; what cannot be copied is shared
                 copied.__dict__[name] = copy.copy(value)
         return copied
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
         length = call_site.unpacked_length(sys._getframe(1))
@@ -128,7 +125,7 @@ class Proxy(SymbolicValue):
     ) -> Any:
         kwargs = kwargs or {}
         args = args or ()
-        tracer = _tracer_of(orig_method, args, kwargs)
+        tracer = tracer_of(orig_method, args, kwargs)
         if isinstance(orig_method, torch._C.ScriptMethod):
             return tracer.create_proxy("call_method", orig_method.name, (orig_method.owner, *args), kwargs)
         is_method, name = _kind_of(orig_method)
@@ -137,6 +134,17 @@ class Proxy(SymbolicValue):
         if isinstance(orig_method, HigherOrderOperator):
             _refuse_callables(orig_method, args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs, name=name)
+
+
+class Proxy(RecordingProxy):
+    """Stands for the value of a node: functions of torch, methods and operators on it become new nodes.
+
+    It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
+    fixed number of names works.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
 
 TracerBase.proxy_class = Proxy
@@ -152,7 +160,7 @@ def _kind_of(function: Any) -> tuple[bool, str]:
     return is_tensor_method_or_property(original), snake_case(name[2:-2] if is_magic else name)
 
 
-def _tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
+def tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
     """Return the one tracer of the proxies among the arguments."""
     found: TracerBase | None = None
     for value in args:
@@ -213,7 +221,7 @@ class Attribute(Proxy):
 
     _node: Node | None = None
 
-    def __init__(self, root: Proxy, attr: str) -> None:
+    def __init__(self, root: RecordingProxy, attr: str) -> None:
         self.root = root
         self.attr = attr
         self.tracer = root.tracer
@@ -282,7 +290,7 @@ def _recorded_operator(name: str) -> Callable[..., Any]:
 def _recorded_reflection(name: str) -> Callable[..., Any]:
     target = getattr(operator, name)
 
-    def record(self: Proxy, rhs: Any) -> Any:
+    def record(self: RecordingProxy, rhs: Any) -> Any:
         return self.tracer.create_proxy("call_function", target, (rhs, self), {})
 
     record.__name__ = record.__qualname__ = f"__r{name.strip('_')}__"
@@ -290,6 +298,6 @@ def _recorded_reflection(name: str) -> Callable[..., Any]:
 
 
 for _name in OPERATORS:
-    setattr(Proxy, f"__{_name.strip('_')}__", _recorded_operator(_name))
+    setattr(RecordingProxy, f"__{_name.strip('_')}__", _recorded_operator(_name))
 for _name in REFLECTABLE_OPERATORS:
-    setattr(Proxy, f"__r{_name.strip('_')}__", _recorded_reflection(_name))
+    setattr(RecordingProxy, f"__r{_name.strip('_')}__", _recorded_reflection(_name))

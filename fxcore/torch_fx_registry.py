@@ -43,6 +43,12 @@ def wrapped_methods() -> list[tuple[type, str]]:
     return registered if isinstance(registered, list) else []
 
 
+def proxy_class() -> type | None:
+    """Return torch.fx's class of proxies, if it is there: libraries ask for it to know whether they are traced."""
+    found = getattr(sys.modules.get("torch.fx.proxy"), "Proxy", None)
+    return found if isinstance(found, type) else None
+
+
 class _TracingFlag(threading.local):
     """Stands for torch.fx's flag, of which a process has one: true in the threads that trace, false in the others."""
 

@@ -7,7 +7,8 @@ import functools
 import inspect
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
@@ -17,9 +18,14 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError, TraceError
+from fxcore.examples.example_trace import ExampleTrace
+from fxcore.examples.inputs import ExampleInputs
+from fxcore.examples.model_state import state_kept
+from fxcore.examples.recorded_calls import patch_calls
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.guards import Guard
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call
@@ -37,7 +43,7 @@ from fxcore.tracing.module_attributes import (
 from fxcore.tracing.patching import Patcher
 from fxcore.tracing.placeholders import RootArguments
 from fxcore.tracing.recorded_functions import patch_recorded, restore_targets
-from fxcore.tracing.tracer_base import CONSTANT_TYPES, Scope, TracerBase
+from fxcore.tracing.tracer_base import CONSTANT_TYPES, Scope, SymbolicValue, TracerBase
 from fxcore.tracing.wrap import (
     ids_of_functions,
     patch_globals,
@@ -47,7 +53,7 @@ from fxcore.tracing.wrap import (
 )
 from fxcore.uninitialized import refuse_uninitialized
 
-__all__ = ["Tracer", "symbolic_trace"]
+__all__ = ["Tracer"]
 
 # Methods of a tracer whose work `create_proxy` does at once if it may.
 _RECORDING_METHODS = ("create_arg", "create_node", "proxy")
@@ -62,6 +68,9 @@ class Tracer(TracerBase):
     Override `is_leaf_module` to say which modules are recorded as one call, `call_module`, `create_arg`,
     `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change how anything is recorded.
     """
+
+    # What an example says, while a trace with one runs.
+    examples: ExampleTrace | None = None
 
     # The insertion point of the graph at which calls are recorded fast; see `allow_fast_recording`.
     _fast_insert: Callable[[Node], None] | None = None
@@ -108,7 +117,7 @@ class Tracer(TracerBase):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Record a call of a module if it is a leaf, else return what `forward(*args, **kwargs)` returns."""
-        path = self.path_of_module(m)
+        path = self._path_of_call(m)
         count = self.num_calls.get(path, 0)
         self.num_calls[path] = count + 1
         key, place = f"{path}@{count}" if count else path, (path, type(m))
@@ -118,6 +127,8 @@ class Tracer(TracerBase):
         self._module_call = nested_call(outer, key, place)
         try:
             if self.is_leaf_module(m, path):
+                if self.examples is not None and isinstance(m, LazyModuleMixin):
+                    refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
                 return self.create_proxy("call_module", path, args, kwargs)
             if isinstance(m, LazyModuleMixin):
                 refuse_uninitialized(m, path, f"cannot look inside, at {user_line()},", TraceError)
@@ -127,6 +138,29 @@ class Tracer(TracerBase):
             self._module_call = outer
             scope.module_path, scope.module_type = outer_path, outer_type
 
+    def note_data_read(self, guard: Guard, reason: str) -> bool:
+        """Tell whether to go on where Python asks for what the contents of tensors decide about; by default, not."""
+        return False
+
+    def _path_of_call(self, module: nn.Module) -> str:
+        """Return the path of a module that is called; with an example, the traced code may have made it."""
+        if self.examples is None or self.submodule_paths is None or module in self.submodule_paths:
+            return self.path_of_module(module)
+        try:
+            return self.path_of_module(module)
+        except ModuleLookupError:
+            path = self._install("_module", module)
+            for below, each in module.named_modules():
+                self.submodule_paths.setdefault(each, f"{path}.{below}" if below else path)
+            return path
+
+    def _install(self, prefix: str, value: Any) -> str:
+        """Keep a value on the root, under a name of ours."""
+        path = self.get_fresh_qualname(prefix)
+        self._lifted_paths.add(path)
+        setattr(self.root, path, value)
+        return path
+
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """Return what reading a module's attribute gives: a proxy for a parameter, else the value itself.
 
@@ -134,7 +168,7 @@ class Tracer(TracerBase):
         """
         if isinstance(attr_val, nn.Parameter):
             path = self._attribute_paths.parameter(attr_val)
-        elif self.proxy_buffer_attributes and isinstance(attr_val, torch.Tensor):
+        elif isinstance(attr_val, torch.Tensor) and (self.proxy_buffer_attributes or self.examples is not None):
             path = self._attribute_paths.buffer(attr_val)
         else:
             return attr_val
@@ -165,6 +199,8 @@ class Tracer(TracerBase):
     ) -> Any:
         """Record a call on values and proxies, and return the proxy for its result."""
         graph = self.graph
+        if self.examples is not None and proxy_factory_fn is None:
+            return self.examples.create_proxy(kind, target, args, kwargs, name, type_expr)
         if (
             self._fast_insert is None
             or graph._insert is not self._fast_insert
@@ -233,6 +269,8 @@ class Tracer(TracerBase):
             return tuple([self.create_arg(item) for item in a])
         if kind in _ORDINARY_CONTAINERS:
             return super().create_arg(a)
+        if isinstance(a, SymbolicValue):  # one with an example says that it is a tensor, or of another class
+            return a.node
         if isinstance(a, (torch.Tensor, nn.Module)):
             path = self._path_of(a)
             if path is not None:
@@ -248,14 +286,16 @@ class Tracer(TracerBase):
                 node.meta["is_lifted"] = True  # its name is ours, not the user's
             return node
         if kind in proxyable_classes:
-            path = self.get_fresh_qualname(f"_{kind.__name__}_constant_")
-            setattr(self.root, path, a)
-            return self.create_node("get_attr", path, (), {})
+            return self.create_node("get_attr", self._install(f"_{kind.__name__}_constant_", a), (), {})
+        if self.examples is not None:
+            return self.examples.argument_of(a, super().create_arg)
         return super().create_arg(a)
 
     def _path_of(self, value: torch.Tensor | nn.Module) -> str | None:
         if isinstance(value, nn.Parameter):
             path = self._attribute_paths.parameter(value)
+            if path is None and self.examples is not None:
+                return self._path_of_constant(value)  # made by the traced code
             if path is None:
                 raise ModuleLookupError(
                     f"parameter is not a member of this module: one of shape {list(value.shape)} was used"
@@ -271,10 +311,7 @@ class Tracer(TracerBase):
     def _path_of_constant(self, value: Any) -> str:
         path = self.tensor_attrs.get(value)
         if path is None:
-            path = self.get_fresh_qualname(constant_prefix(value))
-            self._lifted_paths.add(path)
-            self.tensor_attrs[value] = path
-            setattr(self.root, path, value)
+            path = self.tensor_attrs[value] = self._install(constant_prefix(value), value)
         return path
 
     def get_fresh_qualname(self, prefix: str) -> str:
@@ -301,46 +338,86 @@ class Tracer(TracerBase):
     # Tracing.
 
     def trace(
-        self, root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
+        self,
+        root: nn.Module | Callable[..., Any],
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+        *,
+        example_inputs: Any = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+        assume: Mapping[str, Any] | None = None,
     ) -> Graph:
         """Record `root`, a module or a function, and return the graph.
 
         `concrete_args` fixes inputs by name to values, which may be nested and hold `PH` where an input stays one.
         `self.root` is the module that paths in the graph refer to.
+
+        With `example_inputs`, a tuple of positional arguments, and `example_kwargs`, every proxy carries the value that
+        it has for them: what Python asks is answered with it, and becomes a guard in `graph.guards`. `assume` names
+        places, "file.py:line", at which a branch that depends on the contents of tensors is taken as in the example.
+        Random generators, and what the model keeps, are left as they were. Raises ExampleError (a TypeError) if the
+        example does not fit.
         """
-        with gc_paused(), torch_fx_registry.tracing():
+        with gc_paused(), torch_fx_registry.tracing(), ExitStack() as cleanup:
             function, is_method = self._begin(root)
-            call, arguments = self.create_args_for_root(function, is_method, concrete_args)
-            with Patcher() as patcher:
-                self._patcher = patcher
-                modules = self.submodule_paths or {}
-                with module_hooks.intercepted_modules(
-                    self._on_module_call,
-                    self._on_attribute_read,
-                    patcher,
-                    modules,
-                    every_attribute=type(self).getattr is not Tracer.getattr,
-                    every_call=any(_calls_itself(module) for module in modules),
-                ):
-                    patch_registered(patcher)
-                    patch_recorded(patcher)
-                    patch_globals(patcher, placeholders.globals_of(root, function), self._autowrap_function_ids)
-                    for module in self._autowrap_search:
-                        patch_module(patcher, module, self._autowrap_function_ids)
-                    returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
-                    outputs = self._run(call, arguments)
-                    self._returning_code = placeholders.user_code_of(root, function)
-                    result = (self.create_arg(outputs),)
-                    self.create_node("output", "output", result, {}, type_expr=returned)
+            if example_inputs is not None or example_kwargs:
+                positional = () if example_inputs is None else example_inputs
+                inputs = ExampleInputs(function, root if is_method else None, positional, example_kwargs)
+                cleanup.enter_context(self._examples_of(inputs, assume))
+            keywords: dict[str, Any] = {}
+            call: Callable[..., Any] = function
+            if self.examples is not None and concrete_args is None:
+                arguments, keywords = self.examples.inputs.arguments_for_root(self)
+            else:
+                call, arguments = self.create_args_for_root(function, is_method, concrete_args)
+            with Patcher() as patcher, self._intercepted(patcher, placeholders.globals_of(root, function)):
+                returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
+                outputs = self._run(call, arguments, keywords)
+                self._returning_code = placeholders.user_code_of(root, function)
+                result = (self.create_arg(outputs),)
+                self.create_node("output", "output", result, {}, type_expr=returned)
             restore_targets(self.graph)
+            if self.examples is not None:
+                self.examples.finish(self.graph)
             self.submodule_paths = self._returning_code = None
             self.allow_fast_recording(False)
         return self.graph
 
-    def _run(self, call: Callable[..., Any], arguments: list[Any]) -> Any:
+    @contextmanager
+    def _examples_of(self, inputs: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
+        """Trace with an example; afterwards, leave the model's state as it was."""
+        with state_kept(self.root, self._lifted_paths):
+            self.examples = ExampleTrace(self, inputs, assume)
+            try:
+                yield
+            finally:
+                del self.examples
+
+    @contextmanager
+    def _intercepted(self, patcher: Patcher, names: dict[str, Any]) -> Iterator[None]:
+        """Intercept calls of modules and of functions that are to be recorded; `names` are globals of the code."""
+        self._patcher = patcher
+        modules = self.submodule_paths or {}
+        with module_hooks.intercepted_modules(
+            self._on_module_call,
+            self._on_attribute_read,
+            patcher,
+            modules,
+            every_attribute=type(self).getattr is not Tracer.getattr,
+            every_call=any(_calls_itself(module) for module in modules),
+        ):
+            patch_registered(patcher)
+            patch_recorded(patcher)
+            patch_globals(patcher, names, self._autowrap_function_ids)
+            for module in self._autowrap_search:
+                patch_module(patcher, module, self._autowrap_function_ids)
+            if self.examples is not None:
+                patch_calls(patcher)
+            yield
+
+    def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         """Call the traced function. Raises TraceCallError (a TypeError) if a function in it refuses a proxy."""
         try:
-            return call(*arguments)
+            return call(*arguments, **keywords)
         except TypeError as error:
             explanation = refused_calls.explained(error, _module_path(error.__traceback__))
             if explanation is None:
@@ -421,19 +498,6 @@ def _module_path(traceback: TracebackType | None) -> str:
 def _calls_itself(module: nn.Module) -> bool:
     """Tell whether calling a module goes another way than from `__call__` to `_call_impl` of nn.Module."""
     return module._compiled_call_impl is not None or type(module)._call_impl is not nn.Module._call_impl
-
-
-def symbolic_trace(
-    root: nn.Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
-) -> GraphModule:
-    """Trace a module or function and return a GraphModule that does the same.
-
-    `concrete_args` fixes inputs to values, to remove control flow or nested inputs; see `Tracer.trace`.
-    """
-    with gc_paused():
-        tracer = Tracer()
-        graph = tracer.trace(root, concrete_args)
-        return GraphModule(tracer.root, graph, placeholders.name_of(root))
 
 
 def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
@@ -18,7 +19,6 @@ from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.split_module import split_module
-from fxcore.tracer import symbolic_trace
 
 __all__ = ["FoldedGraphModule", "get_unique_attr_name_in_module", "split_const_subgraphs"]
 

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
-from fxcore.tracer import symbolic_trace
 
 _PATTERNS = (
     (nn.Conv1d, nn.BatchNorm1d),

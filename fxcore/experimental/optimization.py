@@ -8,6 +8,7 @@ from typing import Any
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from torch import nn
 
+from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import GraphArgumentError, PassError
 from fxcore.experimental.conv_bn_fusion import fuse, matches_module_pattern, replace_node_module
 from fxcore.experimental.mkldnn_layout import (
@@ -26,7 +27,7 @@ from fxcore.experimental.mkldnn_layout import (
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Transformer
 from fxcore.node import Argument, Target
-from fxcore.tracer import Tracer, symbolic_trace
+from fxcore.tracer import Tracer
 
 __all__ = [
     "MklSubgraph",

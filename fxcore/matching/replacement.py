@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import nn
 
+from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.matching.literals import constants_equal
 from fxcore.matching.match import InternalMatch
 from fxcore.node import Node
-from fxcore.tracer import symbolic_trace
 
 Source = Callable[..., Any] | Graph | GraphModule
 

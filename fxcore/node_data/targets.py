@@ -28,6 +28,10 @@ _FUNCTION_META = type(torch.autograd.Function)
 def is_from_torch(obj: Any) -> bool:
     """Tell whether generated code can reach `obj` by its full name with `import torch` alone."""
     module_name = getattr(obj, "__module__", None)
+    if isinstance(obj, torch.jit.ScriptFunction):
+        return False  # it says the name of its class
+    if isinstance(obj, types.MethodType) and isinstance(obj.__self__, type):
+        module_name = obj.__self__.__module__  # Function.apply, say, which the user's class inherits
     if module_name is not None:
         return _REACHABLE_TORCH(module_name) is not None
     name = getattr(obj, "__name__", None)
@@ -49,6 +53,8 @@ def qualified_name(func: Callable[..., Any]) -> str:
 
 
 def _find_qualified_name(func: Any) -> str:
+    if isinstance(func, torch.jit.ScriptFunction):
+        return str(func.qualified_name).removeprefix("__torch__.")
     name = getattr(func, "__name__", None)
     if not isinstance(name, str):
         raise CodeGenerationError(

@@ -9,7 +9,7 @@ import sys
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import torch
@@ -21,6 +21,7 @@ from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.codegen.source_cache import SOURCES
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
+from fxcore.guards import Guard, Guards
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.node_data.targets import is_from_torch, qualified_name
@@ -96,6 +97,8 @@ class GraphTable:
     tracer_cls: Any
     tracer_extras: dict[str, Any] | None
     co_fields: dict[str, Any]
+    guards: tuple[tuple[Any, ...], ...] = ()
+    guard_graph: GraphTable | None = None
 
 
 def table_of(graph: Graph) -> GraphTable:
@@ -104,12 +107,15 @@ def table_of(graph: Graph) -> GraphTable:
     position = {node: Reference(index) for index, node in enumerate(nodes)}
     codegen = graph._codegen
     is_ordinary = type(codegen) is CodeGen and codegen._body_transformer is None
+    guards = graph.guards if isinstance(graph.guards, Guards) else Guards()
     return GraphTable(
         rows=tuple([_row(node, position) for node in nodes]),
         codegen=None if is_ordinary else codegen,
         tracer_cls=graph._tracer_cls if is_importable(graph._tracer_cls) else None,
         tracer_extras=graph._tracer_extras,
         co_fields=graph._co_fields,
+        guards=tuple([tuple([getattr(guard, item.name) for item in fields(Guard)]) for guard in guards]),
+        guard_graph=None if guards.graph is None else table_of(guards.graph),
     )
 
 
@@ -132,15 +138,22 @@ def plain_data(table: GraphTable) -> tuple[Any, ...]:
     codegen: Any = table.codegen
     if type(codegen) is PyTreeCodeGen and codegen._body_transformer is None:
         codegen = tuple(codegen.pytree_info)
-    return rows, codegen, table.tracer_cls, table.tracer_extras, table.co_fields
+    plain = rows, codegen, table.tracer_cls, table.tracer_extras, table.co_fields
+    if table.guard_graph is None:
+        return plain
+    return (*plain, [_plain_items(guard) for guard in table.guards], plain_data(table.guard_graph))
 
 
 def table_of_plain(data: tuple[Any, ...]) -> GraphTable:
     """Return the table that `plain_data` made `data` of. Raises GraphError if a name is not there any more."""
-    rows, codegen, tracer_cls, tracer_extras, co_fields = data
+    rows, codegen, tracer_cls, tracer_extras, co_fields, *of_guards = data
     if isinstance(codegen, tuple):
         codegen = PyTreeCodeGen(PyTreeInfo(*codegen))
-    return GraphTable(tuple([NodeRow(*_of_plain(row)) for row in rows]), codegen, tracer_cls, tracer_extras, co_fields)
+    table = GraphTable(tuple([NodeRow(*_of_plain(row)) for row in rows]), codegen, tracer_cls, tracer_extras, co_fields)
+    if not of_guards:
+        return table
+    guards = tuple([tuple([_of_plain(item) for item in guard]) for guard in of_guards[0]])
+    return replace(table, guards=guards, guard_graph=table_of_plain(of_guards[1]))
 
 
 def _plain(value: Any) -> Any:
@@ -260,6 +273,8 @@ def graph_from_table(table: GraphTable) -> Graph:
         node.meta = _map_meta(row.meta, resolve)
         nodes.append(node)
     graph._co_fields = table.co_fields
+    if table.guard_graph is not None:
+        graph.guards = Guards([Guard(*each) for each in table.guards], graph_from_table(table.guard_graph))
     if table.codegen is not None:
         graph.set_codegen(table.codegen)
     return graph

@@ -114,6 +114,16 @@ def is_active() -> bool:
 
 
 @contextmanager
+def suspended() -> Iterator[None]:
+    """Let modules be called and read as usual in this thread."""
+    hooks, _stack.hooks = _stack.hooks, []
+    try:
+        yield
+    finally:
+        _stack.hooks = hooks
+
+
+@contextmanager
 def intercepted_modules(
     on_call: Callable[[nn.Module, Callable[..., Any], Any, Any], Any],
     on_read: Callable[[str, Any], Any],

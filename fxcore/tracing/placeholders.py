@@ -87,6 +87,13 @@ def _forward_of(module: nn.Module, name: str) -> tuple[FunctionType, bool]:
     return (own, False) if isinstance(own, FunctionType) else (_as_function(own), False)
 
 
+def function_calling(root: Any) -> FunctionType:
+    """Return a function with the parameters of a module's forward, or of a callable, that calls it."""
+    function = _as_function(root.forward if isinstance(root, nn.Module) else root)
+    function.__globals__["__target"] = root  # not the forward, but what a call of the module does
+    return function
+
+
 def _as_function(target: Any) -> FunctionType:
     """Return a function with the parameters of `target`, a callable of another kind, that calls it."""
     try:

@@ -224,6 +224,8 @@ class TracerBase:
         if is_dataclass(a) and not isinstance(a, type):
             kwargs = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
             return self.create_node("call_function", type(a), (), kwargs)
+        if type(a).__module__ == "numpy" and hasattr(a, "item") and getattr(a, "ndim", 1) == 0:
+            return a.item()  # a number of numpy, which prints as a call of numpy that generated code cannot make
         if isinstance(a, _CONSTANTS):
             return a
         raise TraceArgumentError(

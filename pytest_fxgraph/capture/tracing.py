@@ -12,8 +12,12 @@ from typing import Any
 from torch import nn
 
 import fxcore
+from fxcore.errors import VerificationError
+from fxcore.guards import refuse_other_inputs
+from fxcore.leaf_tracer import LeafTracer
+from fxcore.trace_verification import verify_trace
 from pytest_fxgraph.capture.random_constants import trace_reproducibly
-from pytest_fxgraph.capture.shapes import record_shapes
+from pytest_fxgraph.capture.shapes import positional_arguments, record_shapes
 from pytest_fxgraph.capture.traced_graph import TracedGraph
 from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.capture.untraceable import refuse_untraceable, refuse_untraceable_parts
@@ -58,44 +62,75 @@ def trace(
     concrete_args: dict[str, Any] | None = None,
     leaf_modules: Any = (),
     wrap: Any = (),
+    assume: Mapping[str, Any] | None = None,
+    verify: bool | None = None,
+    enforce_guards: bool = False,
 ) -> fxcore.GraphModule:
     """Trace a module or function and return its graph module.
 
-    `leaf_modules` are classes or module paths, `wrap` functions or names of functions, whose calls stay one node each.
-    With `example_inputs` every node has the shape and dtype of its value in its meta. Raises CaptureError, with the
-    user's line, if tracing fails or a random number was drawn that makes the graph differ in every run.
+    `leaf_modules` are classes or module paths, `wrap` functions or names of functions, whose calls stay one node each;
+    with "auto" modules that cannot be traced are leaves. With `example_inputs` tracing goes on where Python asks for a
+    value, every node has the shape and dtype of its value in its meta, and unless `verify` is False the graph is
+    compared with the model there and on inputs of other sizes. Raises CaptureError, with the user's line, if tracing
+    fails or a random number was drawn that makes the graph differ in every run.
     """
     refuse_untraceable(model)
     leaves = _as_tuple(leaf_modules)
     _check_leaves(model, leaves)
     functions, builtins_by_name = _functions_to_wrap(model, _as_tuple(wrap))
+    example = _example_of(example_inputs, example_kwargs, assume)
+    if not example and (assume or verify or enforce_guards):
+        raise CaptureError("assume, verify and enforce_guards need an example: give example_inputs=")
 
     def traced_once() -> TracedGraph:
         tracer = _tracer(leaves, functions, record_sources=True)
-        return _trace_once(model, tracer, concrete_args, builtins_by_name, runs=True)
+        return _trace_once(model, tracer, concrete_args, builtins_by_name, runs=True, example=example)
 
     graph_module: fxcore.GraphModule = trace_reproducibly(name_of(model), traced_once).root
-    if example_inputs is not None or example_kwargs:
-        record_shapes(graph_module, example_inputs, example_kwargs)
+    if example:
+        if verify is not False:
+            _verify(model, graph_module, example)
+        record_shapes(graph_module, example["example_inputs"], example_kwargs)
+        if enforce_guards:
+            graph_module.register_forward_pre_hook(refuse_other_inputs, with_kwargs=True)
     return graph_module
+
+
+def _example_of(
+    example_inputs: object, example_kwargs: Mapping[str, Any] | None, assume: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the options of Tracer.trace that an example makes; none without an example."""
+    if example_inputs is None and not example_kwargs:
+        return {}
+    positional = () if example_inputs is None else positional_arguments(example_inputs, "example_inputs")
+    return {"example_inputs": positional, "example_kwargs": example_kwargs, "assume": assume}
+
+
+def _verify(model: Any, graph_module: fxcore.GraphModule, example: Mapping[str, Any]) -> None:
+    """Raise CaptureError if the graph does not do what the model does."""
+    try:
+        verify_trace(model, graph_module, example["example_inputs"], example["example_kwargs"])
+    except VerificationError as error:
+        raise CaptureError(f"cannot trace {name_of(model)}: {error}") from error
 
 
 def _trace_once(
     model: Any,
-    tracer: _Tracer,
+    tracer: fxcore.Tracer,
     concrete_args: dict[str, Any] | None,
     builtins_by_name: Mapping[str, _Function],
     *,
     runs: bool,
+    example: Mapping[str, Any] | None = None,
 ) -> TracedGraph:
     """Trace once; make a GraphModule if the graph is to be run, or has constants that the model must not keep."""
     with _constants_removed(model, tracer) as before:
         try:
             with _builtins_in_globals(_globals_of(model), builtins_by_name):
-                graph = tracer.trace(model, concrete_args)
+                graph = tracer.trace(model, concrete_args, **(example or {}))
         except Exception as error:
             refuse_untraceable_parts(model)
-            raise CaptureError(describe_failure(model, error)) from error
+            raise CaptureError(describe_failure(model, error, example)) from error
         if not runs and not _constants_added(model, tracer, before):
             return TracedGraph(graph, tracer.root, None if tracer.record_sources else model)
         graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
@@ -110,30 +145,15 @@ class _Tracer(fxcore.Tracer):
         self.record_sources = record_sources
 
 
-class _LeafTracer(_Tracer):
-    """Keeps calls of the modules that the user chose as one node each, too."""
-
-    def __init__(self, leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> None:
-        super().__init__(functions, record_sources=record_sources)
-        self._leaf_classes = tuple(leaf for leaf in leaves if isinstance(leaf, type))
-        self._leaf_paths = frozenset(leaf for leaf in leaves if isinstance(leaf, str))
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Tell whether a call of `m` stays one node."""
-        if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
-            return True
-        return super().is_leaf_module(m, module_qualified_name)
-
-
 def _check_leaves(model: Any, leaves: tuple[Any, ...]) -> None:
-    """Raise CaptureError for what is neither a class nor the path of a module that the model has."""
+    """Raise CaptureError for what is neither a class nor the path of a module that the model has, nor "auto"."""
     for leaf in leaves:
         if not isinstance(leaf, (type, str)):
             raise CaptureError(
                 f"leaf_modules: expected classes and module paths, got {leaf!r}; "
                 "write the module's class, or its path such as 'encoder.block1'"
             )
-    paths = [leaf for leaf in leaves if isinstance(leaf, str)]
+    paths = [leaf for leaf in leaves if isinstance(leaf, str) and leaf != "auto"]
     if not paths:
         return
     if not isinstance(model, nn.Module):
@@ -155,11 +175,13 @@ def _paths_text(paths: list[str]) -> str:
     return f"its modules are at {shown}{more}" if paths else "it has no modules inside it"
 
 
-def _tracer(leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> _Tracer:
+def _tracer(leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> fxcore.Tracer:
     """Return a tracer for the user's choices; one with leaves is slower, as it is asked about every module."""
-    if leaves:
-        return _LeafTracer(leaves, functions, record_sources=record_sources)
-    return _Tracer(functions, record_sources=record_sources)
+    if not leaves:
+        return _Tracer(functions, record_sources=record_sources)
+    tracer = LeafTracer(leaves, autowrap_functions=functions)
+    tracer.record_sources = record_sources
+    return tracer
 
 
 @contextlib.contextmanager

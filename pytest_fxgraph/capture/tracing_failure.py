@@ -6,13 +6,16 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 import fxcore
+from fxcore.examples.inputs import copied_example
+from fxcore.examples.model_state import state_kept
+from pytest_fxgraph.rng import generators_kept
 
 # Lines of these packages are never the user's.
 _PACKAGES = tuple(
@@ -22,13 +25,48 @@ _PACKAGES = tuple(
 _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 
 
-def describe_failure(model: Any, error: BaseException) -> str:
-    """Return the message for an error that was raised while tracing a model: model, reason, line of the user's code."""
+def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any] | None = None) -> str:
+    """Return the message for an error that was raised while tracing a model: model, reason, line of the user's code.
+
+    With an example, all other places that stand in the way are told, too.
+    """
+    failure = _failure_of_model(model, example) if example else None
+    if failure is not None:
+        return f"cannot trace {name_of(model)}: the model itself does not run on the example inputs: {failure}"
     lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
     line = _users_line(model, error)
     if line is not None:
         lines.insert(1, f"  {short_path(line.filename)}:{line.lineno}, in {line.name}: {line.line}")
+    if example:
+        lines += _all_obstacles(model, example)
     return "\n".join(lines)
+
+
+def _failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
+    """Return what the model itself raises on an example, which no other way to trace it would mend."""
+    args, kwargs = copied_example((example["example_inputs"], dict(example["example_kwargs"] or {})))
+    try:
+        with generators_kept(), state_kept(model if isinstance(model, nn.Module) else nn.Module(), ()):
+            model(*args, **kwargs)
+    except TypeError as error:
+        return None if "argument" in str(error) else _reason(error)
+    except Exception as error:
+        return _reason(error)
+    return None
+
+
+def _all_obstacles(model: Any, example: Mapping[str, Any]) -> list[str]:
+    """Return the lines that list all that stands in the way, if it is more than one place."""
+    try:
+        found = fxcore.diagnose(model, example["example_inputs"], example["example_kwargs"])
+    except Exception:  # the model itself fails on the example, and that has been said
+        return []
+    if len(found.obstacles) < 2:
+        return []
+    return [
+        f"all {len(found.obstacles)} places that stand in the way:",
+        *(f"  {line}" for line in str(found).splitlines()),
+    ]
 
 
 def name_of(model: Any) -> str:

@@ -64,6 +64,7 @@ ORDER = (
     ),
     *("fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators", "fxcore.operator_schemas"),
     *("fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes", "fxcore.codegen", "fxcore.graph"),
+    "fxcore.guards",
     "fxcore._utils",
     *(
         "fxcore.serialization",
@@ -72,8 +73,17 @@ ORDER = (
         "fxcore.graph_module",
         "fxcore.tracing",
         "fxcore.proxy",
+        "fxcore.examples",
     ),
-    *("fxcore.tracer", "fxcore._symbolic_trace", "fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
+    *(
+        "fxcore.tracer",
+        "fxcore.leaf_tracer",
+        "fxcore.trace_verification",
+        "fxcore._symbolic_trace",
+        "fxcore.matching",
+        "fxcore.subgraph_rewriter",
+        "fxcore.interpreter",
+    ),
     *("fxcore.passes", "fxcore.experimental", "fxcore.interop"),
     *(
         "pytest_fxgraph.errors",

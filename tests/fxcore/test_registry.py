@@ -18,6 +18,8 @@ OUTSIDE = ("torch.fx.passes.reinplace", "torch.fx.passes.runtime_assert")
 
 # Parameters beyond torch's, each by keyword only and with torch's behaviour as default. Why they are there:
 WIDENED = {
+    "torch.fx._symbolic_trace.symbolic_trace": "example_inputs and what goes with them (CONTRACT 1)",
+    "torch.fx._symbolic_trace.Tracer.trace": "the same",
     "torch.fx.interpreter.Transformer.transform": "keep_types keeps annotations, which torch drops",
     "torch.fx.subgraph_rewriter.replace_pattern": "modules by class or config, literals as captures (CONTRACT 5.6)",
     "torch.fx.passes.utils.matcher_utils.SubgraphMatcher.__init__": "the same for the matcher itself",

@@ -1,0 +1,131 @@
+"""All that stands in the way of tracing a model, found in one run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+from torch import nn
+
+from fxcore.errors import TraceError
+from fxcore.guards import Guard
+from fxcore.leaf_tracer import LeafTracer
+from fxcore.tracing.call_site import is_library_file, shown_line
+
+_MOST_LINES = 20
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A place in the model's source that tracing with an example cannot get past."""
+
+    module_path: str
+    file: str
+    line: int
+    source: str
+    reason: str
+    cure: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" + (f": {self.source}" if self.source else "")
+        module = f" (in module {self.module_path!r})" if self.module_path else ""
+        times = f" x{self.count}" if self.count > 1 else ""
+        return f"{where}{module}{times}\n  {self.reason}\n  {self.cure}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found.
+
+    `obstacles` stop a trace with this example, the most frequent first. `guards` are the places that an example gets
+    past, and that stop a trace without one.
+    """
+
+    obstacles: tuple[Obstacle, ...]
+    guards: tuple[Guard, ...]
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether the model can be traced with this example."""
+        return not self.obstacles
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        if not self.obstacles:
+            lines.append("nothing stands in the way of a trace with these example inputs")
+        for number, each in enumerate(self.obstacles):
+            if len(lines) + 3 > _MOST_LINES:
+                lines.append(f"and {len(self.obstacles) - number} more places")
+                break
+            lines += str(each).splitlines()
+        asked = [guard for guard in self.guards if guard.file]
+        if asked:
+            lines.append(f"without example_inputs, {len(asked)} places more would stop it, such as {asked[0].place}")
+        return "\n".join(lines)
+
+
+def diagnose(
+    root: nn.Module | Callable[..., Any], example_inputs: Any = None, example_kwargs: Mapping[str, Any] | None = None
+) -> Diagnosis:
+    """Trace a model with an example, go on wherever it stops, and return all places where it did.
+
+    At a branch that depends on the contents of tensors it goes on as the example does; a module whose forward fails is
+    recorded as one call. Raises what the model itself raises on the example.
+    """
+    tracer = _DiagnosingTracer()
+    positional = () if example_inputs is None else example_inputs
+    graph = tracer.trace(root, example_inputs=positional, example_kwargs=example_kwargs)
+    counts = Counter((each.file, each.line) for each in tracer.obstacles)
+    first = {(each.file, each.line): each for each in reversed(tracer.obstacles)}
+    obstacles = [replace(first[place], count=count) for place, count in counts.most_common()]
+    return Diagnosis(tuple(obstacles), tuple(guard for guard in graph.guards if not guard.is_assumed))
+
+
+class _DiagnosingTracer(LeafTracer):
+    """Notes where a trace would stop, and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__("auto")
+        self.obstacles: list[Obstacle] = []
+
+    def note_data_read(self, guard: Guard, reason: str) -> bool:
+        """Note a branch that depends on the contents of tensors, and take it as in the example."""
+        place = f"{os.path.basename(guard.file)}:{guard.line}"
+        assumption = f"assume={{{place!r}: True}}"
+        cure = (
+            f"torch.where or torch.cond; fxcore.assume(condition), or {assumption}, for the example's branch; or a "
+            f"leaf: wrap= for the function, {_leaf_option(guard.module_path)} for the module"
+        )
+        self.obstacles.append(Obstacle(guard.module_path, guard.file, guard.line, guard.source, reason, cure))
+        return True
+
+    def note_leaf(self, module_path: str, error: Exception) -> None:
+        """Note a module, or the model itself, that cannot be traced."""
+        file, line, source = _place_of(error)
+        first, _, _ = str(error).partition("\n")
+        reason = f"{type(error).__name__}: {first}" if not isinstance(error, TraceError) else first
+        cure = f'{_leaf_option(module_path)}, wrap= for the function that is called there, or frontend="export"'
+        self.obstacles.append(Obstacle(module_path, file, line, source, reason, cure))
+
+
+def _leaf_option(module_path: str) -> str:
+    return f"leaf_modules=({module_path!r},)" if module_path else "leaf_modules="
+
+
+def _place_of(error: Exception) -> tuple[str, int, str]:
+    """Return file, line and source text of the innermost line of the user's that an error passed through."""
+    found: tuple[str, int, str] = "", 0, ""
+    traceback: TracebackType | None = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        file = frame.f_code.co_filename
+        if not is_library_file(file):
+            source = shown_line(file, traceback.tb_lineno, frame.f_globals).partition(": ")[2]
+            found = file, traceback.tb_lineno, source
+        traceback = traceback.tb_next
+    return found

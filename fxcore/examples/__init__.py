@@ -1,0 +1,1 @@
+"""Proxies that carry the value which an example gives them, and the trace that makes them."""

@@ -1,0 +1,72 @@
+"""Arguments of calls: the values behind proxies, and objects that hold proxies."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+
+from fxcore.examples.proxies import ExampleProxy
+from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue
+
+
+def restored_object(name: str, state: dict[str, Any]) -> Any:
+    """Return an object of the class at `module:Class`, with these attributes; what a returned object becomes."""
+    module, _, path = name.partition(":")
+    kind: Any = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    made: Any = kind.__new__(kind)
+    vars(made).update(state)
+    return made
+
+
+def holds_proxies(value: Any) -> bool:
+    unvisited, seen = [value], set()
+    while unvisited:
+        each = unvisited.pop()
+        if isinstance(each, SymbolicValue):
+            return True
+        if id(each) in seen or isinstance(each, (type, torch.nn.Module, torch.Tensor)):
+            continue
+        seen.add(id(each))
+        if isinstance(each, dict):
+            unvisited += each.values()
+        elif isinstance(each, (list, tuple)):
+            unvisited += each
+        elif hasattr(each, "__dict__") and not callable(each):
+            unvisited += vars(each).values()
+    return False
+
+
+def value_of(argument: Any) -> Any:
+    """Return an argument with the example's values in the place of proxies."""
+    kind = type(argument)
+    if kind in CONSTANT_TYPES:
+        return argument
+    if isinstance(argument, ExampleProxy):
+        return argument.example
+    if kind is tuple:
+        return tuple([value_of(item) for item in argument])
+    if kind is list:
+        return [value_of(item) for item in argument]
+    if kind is dict:
+        return {key: value_of(item) for key, item in argument.items()}
+    if kind is slice:
+        return slice(value_of(argument.start), value_of(argument.stop), value_of(argument.step))
+    if isinstance(argument, tuple) and hasattr(argument, "_fields"):
+        return kind(*[value_of(item) for item in argument])
+    if is_dataclass(argument) and not isinstance(argument, type):
+        copied: Any = copy.copy(argument)
+        for item in fields(argument):
+            object.__setattr__(copied, item.name, value_of(getattr(argument, item.name)))
+        return copied
+    if isinstance(argument, (list, tuple)):
+        return kind([value_of(item) for item in argument])
+    if isinstance(argument, dict):
+        copied = copy.copy(argument)
+        copied.update({key: value_of(item) for key, item in argument.items()})
+        return copied
+    return argument

@@ -1,0 +1,82 @@
+"""The example that a trace is given: arguments of the traced function, and values of its parameters."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import operator
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fxcore.errors import ExampleError
+
+
+class ExampleInputs:
+    """The arguments that an example gives to a function, and the values of its parameters."""
+
+    def __init__(self, function: FunctionType, owner: Any, args: Any, kwargs: Mapping[str, Any] | None) -> None:
+        """Bind example inputs to parameters; `owner`, if it is not None, is what the function takes as `self`.
+
+        Raises ExampleError (a TypeError) if they do not fit.
+        """
+        self._owner = () if owner is None else (owner,)
+        args = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
+        self._args, self._kwargs = copied_example((args, dict(kwargs or {})))
+        signature = inspect.signature(function)
+        try:
+            bound = signature.bind(*self._owner, *self._args, **self._kwargs)
+        except TypeError as error:
+            raise ExampleError(
+                f"example_inputs do not fit {function.__qualname__}{signature}: {error}; give a tuple of its "
+                "positional arguments, and example_kwargs= for those that are given by name"
+            ) from None
+        given = set(bound.arguments)
+        bound.apply_defaults()
+        self._parameters = list(signature.parameters.values())[len(self._owner) :]
+        self.by_target = {_target_of(each): bound.arguments[each.name] for each in self._parameters}
+        self.left_at_default = {_target_of(each) for each in self._parameters if each.name not in given}
+
+    def arguments_for_root(self, tracer: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Add a placeholder for each parameter; return how the function is to be called, which is as in the example."""
+        proxies = {each.name: self._placeholder(tracer, each) for each in self._parameters}
+        positional: list[Any] = []
+        for each in self._parameters:
+            missing = len(self._args) - len(positional)
+            if missing and each.kind is each.VAR_POSITIONAL:
+                positional += [operator.getitem(proxies[each.name], index) for index in range(missing)]
+            elif missing:
+                positional.append(proxies[each.name])
+        others = next((each.name for each in self._parameters if each.kind is each.VAR_KEYWORD), "")
+        keywords = {
+            name: proxies[name] if name in proxies and name != others else operator.getitem(proxies[others], name)
+            for name in self._kwargs
+        }
+        return [*self._owner, *positional], keywords
+
+    def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
+        default = () if parameter.default is parameter.empty else (parameter.default,)
+        annotation = None if parameter.annotation is parameter.empty else parameter.annotation
+        return tracer.create_proxy("placeholder", _target_of(parameter), default, {}, type_expr=annotation)
+
+
+def _target_of(parameter: inspect.Parameter) -> str:
+    stars = (
+        "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+    )
+    return stars + parameter.name
+
+
+def copied_example(value: Any) -> Any:
+    """Return a copy of an example, whose tensors may be changed in place."""
+    memo: dict[int, Any] = {}
+    try:
+        for leaf in pytree.tree_leaves(value):
+            if isinstance(leaf, torch.Tensor):
+                memo[id(leaf)] = leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        return copy.deepcopy(value, memo)
+    except Exception:  # an object that cannot be copied is used as it is
+        return value

@@ -1,0 +1,51 @@
+"""What a model keeps, put back after it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
+    """Put back, afterwards, the attributes of modules, the contents of buffers, and torch's random generators.
+
+    Names in `added`, which is read at the end, stay on the root: the graph refers to them.
+    """
+    attributes = [(module, dict(vars(module))) for module in root.modules()]
+    tables = [
+        (module, name, dict(vars(module).get(name) or {}))
+        for module in root.modules()
+        for name in ("_parameters", "_buffers", "_modules")
+    ]
+    # Batch norm writes to its buffers without counting a version, so contents are compared.
+    copies = [(buffer, buffer.detach().clone()) for buffer in root.buffers() if not buffer.is_meta]
+    rng = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        kept = {name: table[name] for table in _tables(root) for name in added if name in table}
+        torch.set_rng_state(rng)
+        for buffer, copied in copies:
+            if not torch.equal(buffer, copied):
+                with torch.no_grad():
+                    buffer.copy_(copied)
+        for module, name, table in tables:
+            held = vars(module).get(name)
+            if held is not None and (list(held) != list(table) or any(held[key] is not table[key] for key in table)):
+                held.clear()
+                held.update(table)
+        for module, before in attributes:
+            now = vars(module)
+            for name in [name for name in now if name not in before]:
+                del now[name]
+            now.update({name: value for name, value in before.items() if now.get(name) is not value})
+        for name, value in kept.items():
+            setattr(root, name, value)
+
+
+def _tables(module: torch.nn.Module) -> list[dict[str, Any]]:
+    return [vars(module), module._parameters, module._buffers, module._modules]

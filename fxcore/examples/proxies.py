@@ -1,0 +1,324 @@
+"""Proxies that know the value which the example gives them.
+
+For a tensor it is a tensor to Python and to torch, without data of its own; for anything else it says that it is of the
+value's class. Methods and operators on it are recorded, as on any proxy. Where Python itself needs a value (`int`,
+`bool`, `range`, an index, a loop), it gets that of the example, and the tracer notes a guard.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fxcore import torch_fx_registry
+from fxcore.errors import TraceError
+from fxcore.node import Node
+from fxcore.operators.syntax import INPLACE_OPERATORS
+from fxcore.proxy import Proxy, RecordingProxy, tracer_of
+from fxcore.tracing import call_site
+
+# Types of values that are never proxies: they are told apart by `is`, or C code wants exactly that type.
+PLAIN_TYPES: tuple[type, ...] = (type(None), str, bytes, type, torch.layout, torch.memory_format, type(...))
+
+
+class ExampleProxy(RecordingProxy):
+    """A proxy with the value of the example. Of an attribute, the node is made when it is first needed."""
+
+    tracer: Any
+    example: Any
+    is_data: bool  # whether the contents of input tensors decide about the value
+    has_contents: bool  # whether they decide about what the tensor, or those in the container, hold
+    data_sizes: frozenset[int]  # the sizes of the tensor, or in the shape, that they decide about
+    _node: Node | None
+    _source: tuple[ExampleProxy, str] | None  # whose attribute it is
+
+    @property
+    def is_of_input(self) -> bool:
+        """Whether the contents of input tensors decide about the number that Python would be told."""
+        return self.is_data
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]  # made late, where a Proxy has a plain attribute
+        """The node that computes the value."""
+        if self._node is None:
+            assert self._source is not None
+            self._node = self.tracer.examples.record("call_function", getattr, self._source, {})
+        return self._node
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        orig_method: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if orig_method.__name__ == "__get__":
+            return attribute_of(args[0], orig_method.__self__.__name__)  # type: ignore[attr-defined]  # a getset_descriptor
+        tracer: Any = tracer_of(orig_method, args, kwargs or {})
+        # The parser of torch asks for the index of each number before it finds that it is a proxy's.
+        tracer.examples.drop_indices_of_call(sys._getframe(1))
+        return super().__torch_function__(orig_method, types, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.node.name})"
+
+    def __getattr__(self, name: str) -> Any:
+        return attribute_of(self, name)
+
+    def __bool__(self) -> bool:
+        if self.tracer.trace_asserts and call_site.is_assertion(sys._getframe(1), self.node.target):
+            return RecordingProxy.__bool__(self)
+        if self.is_of_input and call_site.is_assertion(sys._getframe(1), self.node.target):
+            # It stays an assertion: there is no other branch that a run might take.
+            self.tracer.create_proxy("call_function", torch._assert, (self, "Assertion failed"), {})
+            return True
+        return bool(self.tracer.examples.specialised(self, bool, "was asked for its truth"))
+
+    def __int__(self) -> int:
+        return int(self.tracer.examples.specialised(self, int, "was turned into an int"))
+
+    def __float__(self) -> float:
+        return float(self.tracer.examples.specialised(self, float, "was turned into a float"))
+
+    def __complex__(self) -> complex:
+        return complex(self.tracer.examples.specialised(self, complex, "was turned into a complex number"))
+
+    def __index__(self) -> int:
+        return int(self.tracer.examples.specialised(self, operator.index, "was used as an index", sys._getframe(1)))
+
+    def __len__(self) -> int:
+        length = self.tracer.create_proxy("call_function", len, (self,), {})
+        return int(self.tracer.examples.specialised(length, int, "was asked for its length"))
+
+    def __iter__(self) -> Iterator[Any]:
+        unpacked = call_site.unpacked_length(sys._getframe(1))
+        return self._items(unpacked)
+
+    def __reversed__(self) -> Iterator[Any]:
+        items = list(self._items(None))
+        return reversed(items)
+
+    def _items(self, unpacked: int | None) -> Iterator[Any]:
+        if isinstance(self.example, dict):
+            yield from list(self.keys())
+            return
+        if not hasattr(self.example, "__getitem__"):
+            raise TypeError(f"{type(self.example).__name__!r} object is not iterable while tracing")
+        length = len(self.example)
+        # Unpacking into names refuses another length when the graph runs.
+        if unpacked != length:
+            len(self)
+        yield from (operator.getitem(self, index) for index in range(length))
+
+    def __contains__(self, item: object) -> bool:
+        if isinstance(self.example, (list, tuple)):
+            return any(each is item or bool(each == item) for each in self._items(None))
+        return bool(self.tracer.create_proxy("call_function", operator.contains, (self, item), {}))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.setitem, (self, key, value), {})
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        import numpy
+
+        return numpy.asarray(
+            self.tracer.examples.specialised(self, lambda value: value, "was given to numpy"), dtype=dtype
+        )
+
+    def keys(self) -> Any:
+        """Return the keys of a dict as they are."""
+        keys = self.tracer.create_proxy("call_function", list, (self,), {})
+        return self.tracer.examples.specialised(keys, list, "was asked for its keys")
+
+
+@functools.cache
+def _class_of_proxies(of_torch: type | None) -> type:
+    return Proxy if of_torch is None else type("Proxy", (of_torch, Proxy), {})
+
+
+class ExampleTensor(ExampleProxy, torch.Tensor):
+    """A proxy for a tensor. It has the example's shape and dtype, and no data: C code that wants these fails."""
+
+    @property  # type: ignore[misc]  # so that libraries which leave out checks of data for torch.fx do so here
+    def __class__(self) -> type:
+        """A class of proxies, of fxcore and, if it is there, of torch.fx; the type itself is a class of tensors."""
+        return _class_of_proxies(torch_fx_registry.proxy_class())
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]  # torch's own differs between versions
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = next((each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, cls)), None)
+        name, place = ("a tensor", "") if found is None else (repr(found.node.name), found.tracer._place())
+        raise TraceError(
+            f"{function} wants the data of {name}, which is not there while tracing{place}\n"
+            "Code in C called it, past everything that can be recorded. Make the function that does so a leaf with "
+            "fxcore.wrap(), or the module with leaf_modules="
+        )
+
+    @property
+    def is_of_input(self) -> bool:
+        """Whether the contents of input tensors decide about the number that Python would be told."""
+        return self.has_contents
+
+    __repr__ = ExampleProxy.__repr__  # type: ignore[assignment]  # torch's takes options
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.clone()
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise AttributeError("a proxy has no data")
+
+
+class ExampleValue(ExampleProxy):
+    """A proxy for a number, a size, a dtype, a container or any other value that is no tensor."""
+
+    @property  # type: ignore[misc]  # so that isinstance() answers as for the value
+    def __class__(self) -> type:
+        """The class of the value."""
+        return type(self.example)
+
+    def __hash__(self) -> int:
+        return hash(self.tracer.examples.specialised(self, lambda value: value, "was hashed"))
+
+    def __str__(self) -> str:
+        return str(self.tracer.examples.specialised(self, lambda value: value, "was written as text"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.tracer.examples.specialised(self, lambda value: value, "was written as text"), spec)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self.tracer.create_proxy("call_function", round, (self,) if digits is None else (self, digits), {})
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+
+class RecordedMethod:
+    """A method of a value that is no tensor; a call of it is recorded."""
+
+    def __init__(self, owner: ExampleProxy, name: str) -> None:
+        self._owner, self.__name__ = owner, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        owner, name = self._owner, self.__name__
+        if isinstance(owner.example, dict) and name in ("items", "values") and not (args or kwargs):
+            pairs = [(key, operator.getitem(owner, key)) for key in owner.keys()]  # noqa: SIM118 - no dict
+            return pairs if name == "items" else [value for _, value in pairs]
+        return owner.tracer.create_proxy("call_method", name, (owner, *args), kwargs)
+
+
+def proxy_of(
+    tracer: Any,
+    node: Node | None,
+    value: Any,
+    is_data: bool,
+    has_contents: bool,
+    data_sizes: frozenset[int] = frozenset(),
+) -> ExampleProxy:
+    """Return a proxy for the value of a node, and what the contents of input tensors decide about it."""
+    proxy: ExampleProxy
+    if isinstance(value, torch.Tensor):
+        proxy = _without_data(value)
+        if isinstance(value, torch.nn.Parameter):
+            proxy.__dict__["_is_param"] = True  # what isinstance(proxy, nn.Parameter) asks
+    else:
+        proxy = object.__new__(ExampleValue)
+    proxy.__dict__.update(
+        tracer=tracer,
+        example=value,
+        is_data=is_data,
+        has_contents=has_contents,
+        data_sizes=data_sizes,
+        _node=node,
+        _source=None,
+    )
+    return proxy
+
+
+def attribute_of(owner: ExampleProxy, name: str) -> Any:
+    """Return what reading an attribute of a proxy gives: a proxy, whose node is made when it is needed.
+
+    Methods record calls; None, classes and other functions are returned as they are, and so are strings, with a guard.
+    """
+    value = getattr(owner.example, name)
+    if callable(value) and not isinstance(value, (torch.Tensor, type)):
+        return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
+    if isinstance(value, PLAIN_TYPES) and not isinstance(value, (str, bytes)):
+        return value
+    if isinstance(owner, ExampleTensor) and not isinstance(value, torch.Tensor):
+        is_data = has_contents = name == "nbytes" and bool(owner.data_sizes)
+        sizes = owner.data_sizes.intersection(value) if isinstance(value, torch.Size) else frozenset()
+    else:
+        is_data, has_contents, sizes = owner.is_data, owner.has_contents, owner.data_sizes
+    proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, sizes)
+    proxy.__dict__["_source"] = (owner, name)
+    if isinstance(value, (str, bytes)):
+        return owner.tracer.examples.specialised(proxy, lambda value: value, "was read")
+    return proxy
+
+
+def _without_data(value: torch.Tensor) -> ExampleTensor:
+    make: Callable[..., Any] = torch.Tensor._make_wrapper_subclass
+    try:
+        return make(  # type: ignore[no-any-return]
+            ExampleTensor, value.shape, dtype=value.dtype, device=value.device, requires_grad=value.requires_grad
+        )
+    except (RuntimeError, TypeError):  # nested and sparse tensors, and dtypes of which there is no such tensor
+        return make(ExampleTensor, ())  # type: ignore[no-any-return]
+
+
+def _recorded_method(name: str) -> Callable[..., Any]:
+    def call(self: ExampleTensor, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.create_proxy("call_method", name, (self, *args), kwargs)
+
+    call.__name__ = name
+    return call
+
+
+def _recorded_attribute(name: str) -> property:
+    def read(self: ExampleTensor) -> Any:
+        return attribute_of(self, name)
+
+    def write(self: ExampleTensor, value: Any) -> None:
+        self.tracer.create_proxy("call_function", setattr, (self, name, value), {})
+
+    return property(read, write)
+
+
+def _recorded_inplace(target: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: ExampleTensor, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", target, (self, other), {})
+
+    return call
+
+
+def _define_members_of_tensor() -> None:
+    """Let every public member of torch.Tensor be recorded, past the parser of torch, which refuses some proxies."""
+    for name in dir(torch.Tensor):
+        member = inspect.getattr_static(torch.Tensor, name)
+        if name.startswith("_") or isinstance(member, (staticmethod, classmethod)) or name in vars(ExampleTensor):
+            continue
+        make = _recorded_method if callable(member) else _recorded_attribute
+        setattr(ExampleTensor, name, make(name))
+    for name in INPLACE_OPERATORS:
+        if name != "setitem":
+            setattr(ExampleTensor, f"__{name}__", _recorded_inplace(getattr(operator, name)))
+
+
+_define_members_of_tensor()

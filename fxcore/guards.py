@@ -1,0 +1,201 @@
+"""Guards: what a graph takes for granted about its inputs, since the traced Python asked for a plain value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fxcore.errors import GuardError
+from fxcore.graph import Graph
+from fxcore.node import Node
+from fxcore.operators.syntax import OPERATORS
+
+_MOST_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One condition: a node of the graph must have the value that it had in the example.
+
+    `expression` says it in Python, with the names of nodes for their values. Module path, function, file, line and
+    source text say where the traced program asked.
+    """
+
+    expression: str
+    node: str  # name of the node whose value was asked for
+    value: Any = field(compare=False)
+    module_path: str = ""
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    source: str = ""
+    is_assumed: bool = False  # depends on data, and the user said that the example's branch is to be taken
+
+    @property
+    def place(self) -> str:
+        """Return where the program asked: `file:line: source text (in module path)`."""
+        where = f"{self.file}:{self.line}" if self.file else ""
+        where += f": {self.source}" if self.source else ""
+        return where + (f" (in module {self.module_path!r})" if self.module_path else "")
+
+    def __str__(self) -> str:
+        return self.expression
+
+
+class Guards(Sequence[Guard]):
+    """The guards of one graph, each once, in their order, and a graph that computes their values."""
+
+    def __init__(self, guards: Sequence[Guard] = (), graph: Graph | None = None) -> None:
+        """`graph` takes the same inputs as the guarded one, and returns the value that each guard is about."""
+        self._guards = tuple(guards)
+        self.graph = graph
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._guards[index]
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def __repr__(self) -> str:
+        return f"Guards({[guard.expression for guard in self._guards]})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Guards) and self._guards == other._guards
+
+    def __hash__(self) -> int:
+        return hash(self._guards)
+
+    def broken_by(self, values: Sequence[Any]) -> Iterator[tuple[Guard, Any]]:
+        """Yield each guard that does not hold, with the value that was found, given what `graph` returns."""
+        for guard, found in zip(self._guards, values, strict=True):
+            if not _is_same(guard.value, found):
+                yield guard, found
+
+
+def refuse_broken(guards: Guards, values: Sequence[Any], name: str) -> None:
+    """Raise GuardError (a ValueError) if a guard does not have its value."""
+    broken = list(guards.broken_by(values))
+    if not broken:
+        return
+    told = []
+    for guard, found in broken[:_MOST_TOLD]:
+        place = f"; asked at {guard.place}" if guard.place else ""
+        told.append(f"  {guard.expression}: it is {_shown(found)}{place}")
+    more = f"\n  and {len(broken) - _MOST_TOLD} more" if len(broken) > _MOST_TOLD else ""
+    raise GuardError(
+        f"the graph of {name} does not hold for these inputs, which break {len(broken)} of its {len(guards)} guards:\n"
+        + "\n".join(told)
+        + f"{more}\nTrace the model with an example like these inputs, or change the line that asks for the value"
+    )
+
+
+def refuse_other_inputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check the guards before a graph module runs; a forward pre-hook."""
+    module.check_guards(*args, **kwargs)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _is_same(expected: Any, obtained: Any) -> bool:
+    if isinstance(obtained, (tuple, list)) and type(expected) is int:
+        return len(obtained) == expected
+    try:
+        return bool(expected == obtained) or (expected != expected and obtained != obtained)
+    except Exception:  # values of other kinds, whose comparison fails
+        return False
+
+
+def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    """Return a graph with the same inputs that computes the values of some nodes, and nothing else."""
+    needed: set[Node] = set()
+    unvisited = list(nodes)
+    while unvisited:
+        node = unvisited.pop()
+        if node not in needed:
+            needed.add(node)
+            unvisited += node.all_input_nodes
+    copied = Graph()
+    copied._codegen = graph._codegen
+    values: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if node in needed or node.op == "placeholder":
+            values[node] = copied.node_copy(node, values.__getitem__)
+    copied.output(tuple([values[node] for node in nodes]))
+    return copied
+
+
+def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
+    """Return how the value of a node is computed, as Python; nodes that are not inlined stand there by name."""
+    if node.op == "placeholder":
+        return str(node.target).lstrip("*")
+    if not is_inlined(node):
+        return node.name
+    texts = [_argument_text(item, is_inlined) for item in node.args]
+    texts_of_keywords = [f"{name}={_argument_text(item, is_inlined)}" for name, item in node.kwargs.items()]
+    if node.op == "call_method":
+        return f"{texts[0]}.{node.target}({', '.join([*texts[1:], *texts_of_keywords])})"
+    if node.op == "get_attr":
+        return f"self.{node.target}"
+    if node.target is getattr and len(node.args) == 2:
+        return f"{texts[0]}.{node.args[1]}"
+    name = getattr(node.target, "__name__", str(node.target))
+    template = OPERATORS.get(name) if getattr(node.target, "__module__", "") == "_operator" else None
+    if template is not None and template.count("{}") == len(texts):
+        if name == "getitem":
+            return template.format(*texts)
+        return template.format(*[_in_brackets(text) for text in texts])
+    return f"{name}({', '.join([*texts, *texts_of_keywords])})"
+
+
+def _argument_text(argument: Any, is_inlined: Callable[[Node], bool]) -> str:
+    if isinstance(argument, Node):
+        return expression_of(argument, is_inlined)
+    if isinstance(argument, (tuple, list)):
+        inner = ", ".join([_argument_text(item, is_inlined) for item in argument])
+        if isinstance(argument, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(argument) == 1 else f"({inner})"
+    if isinstance(argument, slice):
+        parts = (argument.start, argument.stop, argument.step)
+        texts = ["" if part is None else _argument_text(part, is_inlined) for part in parts]
+        return ":".join(texts if texts[2] else texts[:2])
+    return repr(argument)
+
+
+def _in_brackets(text: str) -> str:
+    depth = 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == " " and not depth:
+            return f"({text})"
+    return text
+
+
+def condition_text(expression: str, value: Any) -> str:
+    """Return the condition that an expression has a value: `n > 2` for True, `n <= 2` for False, else `n == 16`."""
+    if value is True:
+        return expression
+    if value is False:
+        return negated(expression)
+    if value is None:
+        return f"{expression} is None"
+    return f"{expression} == {value!r}"
+
+
+def negated(expression: str) -> str:
+    """Return the opposite of a condition, written as one writes it."""
+    depth, found = 0, []
+    words = expression.split(" ")
+    for index, word in enumerate(words):
+        if depth == 0 and index and word in ("==", "!=", "<", ">=", ">", "<="):
+            found.append(index)
+        depth += sum(map(word.count, "([")) - sum(map(word.count, ")]"))
+    if len(found) == 1:
+        opposites = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+        words[found[0]] = opposites[words[found[0]]]
+        return " ".join(words)
+    return f"not {_in_brackets(expression)}"

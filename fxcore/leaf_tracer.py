@@ -1,0 +1,140 @@
+"""Traces a model with the modules that the user chose, or that cannot be traced, as one node each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from torch import nn
+
+from fxcore.errors import LeafError
+from fxcore.graph import Graph
+from fxcore.node import Node
+from fxcore.tracer import Tracer
+from fxcore.tracing import placeholders
+from fxcore.tracing.wrap import wrapped_function
+
+# Classes of modules, paths of modules, or "auto" for those that cannot be traced.
+LeafModules = type | str | Iterable[type | str] | Literal["auto"]
+
+_MOST_PATHS = 8
+
+
+class LeafTracer(Tracer):
+    """Records modules of some classes, and at some paths, as one call; with "auto", those that cannot be traced.
+
+    A module that cannot be traced becomes one node with the reason in `meta["leaf_reason"]`: the innermost one whose
+    forward raises an error and whose inputs can be arguments of a node.
+    """
+
+    def __init__(self, leaf_modules: LeafModules = (), **options: Any) -> None:
+        """Take classes, paths or "auto", and the options of Tracer."""
+        super().__init__(**options)
+        leaves = (leaf_modules,) if isinstance(leaf_modules, (str, type)) else tuple(leaf_modules)
+        self.is_automatic = "auto" in leaves
+        self._leaf_classes = tuple(leaf for leaf in leaves if isinstance(leaf, type))
+        self._leaf_paths = [leaf for leaf in leaves if isinstance(leaf, str) and leaf != "auto"]
+        unknown = [leaf for leaf in leaves if not isinstance(leaf, (type, str))]
+        if unknown:
+            raise LeafError(f"leaf_modules: expected classes and paths of modules, or 'auto', got {unknown[0]!r}")
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Tell whether a module becomes one node."""
+        if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
+            return True
+        return super().is_leaf_module(m, module_qualified_name)
+
+    def trace(self, root: nn.Module | Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+        """Record `root` as Tracer does; if its own forward cannot be traced and leaves are "auto", as a whole."""
+        if self._leaf_paths:
+            _check_paths(root, self._leaf_paths)
+        if not self.is_automatic:
+            return super().trace(root, *args, **kwargs)
+        try:
+            return super().trace(root, *args, **kwargs)
+        except Exception as error:
+            self.note_leaf("", error)
+            tracer = _WholeTracer(root)
+            graph = tracer.trace(tracer.holder, *args, **kwargs)
+            self.root, graph._tracer_cls = tracer.root, type(self)
+            for node in graph.nodes:
+                if node.op.startswith("call_") and node.target in ("model", root):
+                    node.meta["leaf_reason"] = _reason(error)
+            return graph
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Record a call of a module, as one node if what it does cannot be recorded."""
+        if not self.is_automatic:
+            return super().call_module(m, forward, args, kwargs)
+        before = next(reversed(self.graph.nodes), None)
+        noted = 0 if self.examples is None else self.examples.noted
+        try:
+            return super().call_module(m, forward, args, kwargs)
+        except Exception as error:
+            self._forget(before, noted)
+            try:
+                proxy = self.create_proxy("call_module", self._path_of_call(m), args, kwargs)
+            except Exception:
+                raise error from None
+            node = next(reversed(self.graph.nodes))
+            node.meta["leaf_reason"] = _reason(error)
+            self.note_leaf(str(node.target), error)
+            return proxy
+
+    def note_leaf(self, module_path: str, error: Exception) -> None:
+        """Take notice of a module that is recorded as one call, since tracing it raised an error."""
+
+    def _forget(self, before: Node | None, noted: int) -> None:
+        """Remove all nodes after one, and the guards that were noted meanwhile."""
+        for node in reversed(self.graph.nodes):
+            if node is before:
+                break
+            self._parameter_proxies = {
+                path: proxy for path, proxy in self._parameter_proxies.items() if proxy.node is not node
+            }
+            self.graph.erase_node(node)
+        if self.examples is not None:
+            self.examples.forget_since(noted)
+
+
+class _WholeTracer(Tracer):
+    """Records a model, or a function, as a single call."""
+
+    def __init__(self, root: nn.Module | Callable[..., Any]) -> None:
+        super().__init__()
+        self._model = root
+        self.holder = nn.Module()
+        self.holder.training = getattr(root, "training", True)
+        if isinstance(root, nn.Module):
+            self.holder.model = root
+        # On the instance, so that it is called without self.
+        vars(self.holder)["forward"] = placeholders.function_calling(root)
+        if not isinstance(root, nn.Module):
+            self.holder.forward.__globals__["__target"] = wrapped_function(root)
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Tell whether a module becomes one node: the model does."""
+        return m is self._model or super().is_leaf_module(m, module_qualified_name)
+
+
+def _reason(error: Exception) -> str:
+    """Return why a module is a leaf, in a line."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"cannot be traced: {lines[1] if len(lines) > 1 and 'symbolically traced' in lines[0] else lines[0]}"
+
+
+def _check_paths(root: Any, paths: list[str]) -> None:
+    """Raise LeafError for a path at which the model has no module, with the nearest ones."""
+    known = (
+        [path for path, _ in root.named_modules(remove_duplicate=False) if path] if isinstance(root, nn.Module) else []
+    )
+    for path in paths:
+        if path not in known:
+            near = difflib.get_close_matches(path, known, n=3, cutoff=0.5) or known[:_MOST_PATHS]
+            raise LeafError(
+                f"leaf_modules: {placeholders.name_of(root)} has no module at {path!r}; "
+                + (f"it has {', '.join(map(repr, near))}" if near else "it has no modules inside it")
+            )

@@ -1,0 +1,220 @@
+"""Does a graph that was traced with an example do what its model does, there and on inputs of other sizes?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from fxcore.errors import GuardError, VerificationError
+from fxcore.examples.inputs import copied_example
+from fxcore.examples.model_state import state_kept
+from fxcore.graph_module import GraphModule
+
+# Relative to the largest magnitude: the graph runs the very operators that eager runs.
+_TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
+_ORDINARY_TOLERANCE = 1e-4
+
+# How many dimensions are changed alone, of those that have the same size.
+_MOST_ALONE = 4
+
+
+@dataclass(frozen=True)
+class FreeSizes:
+    """Which sizes of inputs a graph left free: those of which another one was run and agreed.
+
+    `dimensions` maps the path of each tensor among the inputs to the dimensions that were changed, together with those
+    of the same size where eager takes them only so.
+    """
+
+    dimensions: dict[str, tuple[int, ...]]
+    refused: dict[str, str]  # path and dimension -> the guard that another size breaks
+
+    def __str__(self) -> str:
+        if not self.dimensions:
+            return "no size of an input is free"
+        return "; ".join(f"{path}: {', '.join(map(str, dims))}" for path, dims in self.dimensions.items())
+
+
+def verify_trace(
+    root: nn.Module | Callable[..., Any],
+    graph_module: GraphModule,
+    example_inputs: Any,
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> FreeSizes:
+    """Run eager and graph on the example, on fresh values of its sizes, and on other sizes where the guards allow them.
+
+    Returns which sizes are free, and keeps it in `graph_module.meta["free_sizes"]`. Model and generators are left as
+    they were. Raises VerificationError (an AssertionError) if outputs differ.
+    """
+    args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    example: _Inputs = (args, dict(example_kwargs or {}))
+    comparison = _Comparison(root, graph_module)
+    comparison.run(example, "the example", must_run=True)
+    comparison.run(_resized(example, {}), "other values of the example's sizes")
+    dimensions: dict[str, set[int]] = {}
+    refused: dict[str, str] = {}
+    for sizes in _other_sizes(example):
+        if all(dimension in dimensions.get(path, ()) for path, dimension in sizes):
+            continue
+        told = ", ".join(f"{path} with {size} in dimension {dim}" for (path, dim), size in list(sizes.items())[:3])
+        outcome = comparison.run(_resized(example, sizes), f"inputs of another size ({told})")
+        for path, dimension in sizes:
+            if outcome is _AGREES:
+                dimensions.setdefault(path, set()).add(dimension)
+            elif outcome is not None:
+                refused.setdefault(f"{path}[{dimension}]", str(outcome))
+    found = FreeSizes({path: tuple(sorted(dims)) for path, dims in dimensions.items()}, refused)
+    graph_module.meta["free_sizes"] = found
+    return found
+
+
+# Positional and keyword arguments.
+_Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+_Place = tuple[str, int]
+_AGREES = object()
+
+
+class _Comparison:
+    """Runs eager and graph on the same inputs."""
+
+    def __init__(self, root: Any, graph_module: GraphModule) -> None:
+        self._root, self._graph_module = root, graph_module
+        self._module = root if isinstance(root, nn.Module) else nn.Module()
+
+    def run(self, inputs: _Inputs, what: str, *, must_run: bool = False) -> object:
+        """Return that both agree, the guard that refuses the inputs, or None if eager does not take them.
+
+        Raises VerificationError if they differ, or if the graph alone fails; with `must_run`, what eager raises.
+        """
+        args, kwargs = copied_example(inputs)
+        try:
+            expected = self._called(self._root, args, kwargs)
+        except Exception:
+            if must_run:
+                raise
+            return None
+        try:
+            with state_kept(self._module, ()):
+                args, kwargs = copied_example(inputs)
+                self._graph_module.check_guards(*args, **kwargs)
+        except GuardError as error:
+            if must_run:
+                raise
+            return str(error).splitlines()[1].strip()
+        args, kwargs = copied_example(inputs)
+        try:
+            obtained = self._called(self._graph_module, args, kwargs)
+        except Exception as error:
+            raise VerificationError(
+                f"{self._words(what)}: eager runs, and the graph raises {type(error).__name__}: {error}"
+            ) from error
+        difference = next(_differences(expected, obtained, "output"), None)
+        if difference is not None:
+            raise VerificationError(f"{self._words(what)}: {difference}")
+        return _AGREES
+
+    def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with torch.random.fork_rng(devices=[]), state_kept(self._module, ()):
+            torch.manual_seed(0)
+            return copied_example(call(*args, **kwargs))
+
+    def _words(self, what: str) -> str:
+        return (
+            f"the graph that was traced from {type(self._root).__name__} does not do what the model does on {what}. "
+            "Something was computed while tracing that depends on the inputs, and no guard says so; trace with "
+            "leaf_modules= for the module that does it, or with verify=False to look at the graph"
+        )
+
+
+def _other_sizes(inputs: _Inputs) -> Iterator[dict[_Place, int]]:
+    """Yield sizes to try: first all dimensions of one size together, then each alone."""
+    places: dict[int, list[_Place]] = {}
+    for path, tensor in _named_tensors(inputs):
+        for dimension, size in enumerate(tensor.shape):
+            if size:
+                places.setdefault(size, []).append((path, dimension))
+    for size, group in places.items():
+        for other in (size + 1, 2 * size):
+            yield dict.fromkeys(group, other)
+    for size, group in places.items():
+        if len(group) > 1:
+            for place in group[:_MOST_ALONE]:
+                yield {place: size + 1}
+
+
+def _named_tensors(inputs: _Inputs) -> list[tuple[str, torch.Tensor]]:
+    leaves, _ = pytree.tree_flatten_with_path(inputs)
+    return [(_path_text(path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.numel()]
+
+
+def _path_text(path: Any) -> str:
+    return "".join(str(key) for key in path[1:]).strip("[]'") if len(path) == 2 else "".join(map(str, path[1:]))
+
+
+def _resized(inputs: _Inputs, sizes: Mapping[_Place, int]) -> _Inputs:
+    """Return inputs of other sizes, whose tensors hold values of the example in another order."""
+    generator = torch.Generator().manual_seed(0)
+
+    def changed(path: Any, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.numel() or leaf.is_meta:
+            return leaf
+        text = _path_text(path)
+        shape = [sizes.get((text, dimension), size) for dimension, size in enumerate(leaf.shape)]
+        flat = leaf.detach().reshape(-1)
+        if list(leaf.shape) == shape:
+            order = torch.randperm(leaf.numel(), generator=generator)
+        else:
+            order = torch.randint(0, leaf.numel(), (math.prod(shape),), generator=generator)
+        return flat[order.to(leaf.device)].reshape(shape).requires_grad_(leaf.requires_grad)
+
+    return pytree.tree_map_with_path(changed, inputs)  # type: ignore[no-any-return]  # of the same structure
+
+
+def _differences(expected: Any, obtained: Any, path: str) -> Iterator[str]:
+    if isinstance(expected, torch.Tensor) and isinstance(obtained, torch.Tensor):
+        if expected.shape != obtained.shape or expected.dtype != obtained.dtype:
+            yield (
+                f"{path} is {expected.dtype} of shape {list(expected.shape)} in eager, {obtained.dtype} of shape "
+                f"{list(obtained.shape)} in the graph"
+            )
+        elif not _agree(expected, obtained):
+            yield f"{path} has other values in the graph than in eager"
+        return
+    parts, others = _parts(expected), _parts(obtained)
+    if parts is None or others is None:
+        if type(expected) in (int, float, bool, str) and expected != obtained and expected == expected:
+            yield f"{path} is {expected!r} in eager, {obtained!r} in the graph"
+        return
+    if parts.keys() != others.keys():
+        yield f"{path} has the parts {list(parts)} in eager, {list(others)} in the graph"
+        return
+    for name, part in parts.items():
+        yield from _differences(part, others[name], f"{path}{name}")
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    if isinstance(value, dict):
+        return {f"[{key!r}]": item for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return {f"[{index}]": item for index, item in enumerate(value)}
+    if isinstance(value, torch.Tensor) or not hasattr(value, "__dict__") or isinstance(value, (type, nn.Module)):
+        return None
+    return {f".{name}": item for name, item in vars(value).items()}
+
+
+def _agree(expected: torch.Tensor, obtained: torch.Tensor) -> bool:
+    if expected.is_meta or not expected.numel():
+        return True
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return bool(torch.equal(expected, obtained))
+    tolerance = _TOLERANCE.get(expected.dtype, _ORDINARY_TOLERANCE)
+    expected, obtained = expected.detach(), obtained.detach()
+    finite = expected[expected.isfinite()].abs()
+    scale = float(finite.max()) if finite.numel() else 0.0
+    return torch.allclose(expected, obtained, rtol=tolerance, atol=tolerance * scale, equal_nan=True)

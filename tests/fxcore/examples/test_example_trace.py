@@ -1,0 +1,452 @@
+"""Tracing with an example: sizes stay symbolic until Python needs a number, and then a guard says so."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import fxcore
+from fxcore.errors import ExampleError, GuardError, LeafError, TraceError
+from fxcore.passes.shape_prop import ShapeProp
+
+
+def expressions(graph_module):
+    return [str(guard) for guard in graph_module.graph.guards]
+
+
+def assert_agrees(function, graph_module, *inputs):
+    torch.manual_seed(0)
+    expected = function(*inputs)
+    torch.manual_seed(0)
+    torch.testing.assert_close(graph_module(*inputs), expected)
+
+
+def test_a_graph_without_questions_is_that_of_a_trace_without_example():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return F.relu(self.layer(x)).view(x.size(0), -1) + x.shape[1]
+
+    model = Net()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 4))
+
+    assert str(graph_module.graph) == str(fxcore.symbolic_trace(model).graph)
+    assert expressions(graph_module) == []
+
+
+def test_without_an_example_nothing_differs():
+    with pytest.raises(TraceError, match="symbolically traced variables cannot be used as inputs to control flow"):
+        fxcore.symbolic_trace(lambda x: x if x.shape[0] == 2 else -x)
+
+
+# Each is refused without an example. The second input is of another size that the guards allow.
+ASKING = {
+    "isinstance": (lambda x: x * 2 if isinstance(x, torch.Tensor) else x, (2, 3), (4, 5)),
+    "shape": (lambda x: x * 2 if x.shape[1] == 3 else x, (2, 3), (5, 3)),
+    "dim": (lambda x: x.sum(-1) if x.dim() == 2 else x, (2, 3), (4, 5)),
+    "unpacked sizes": (lambda x: sum(x * size for size in x.shape), (2, 3), (4, 3)),
+    "len of shape": (lambda x: x.sum() if len(x.shape) > 1 else x, (2, 3), (4, 5)),
+    "range": (lambda x: sum(x[:, i] for i in range(x.shape[1])), (2, 3), (5, 3)),
+    "iteration": (lambda x: torch.stack([row * 2 for row in x.unbind(0)]), (2, 3), (2, 5)),
+    "chunks": (lambda x: torch.cat([part + 1 for part in x.chunk(2, 1)], 1), (2, 4), (3, 4)),
+    "starred": (lambda x: x.reshape(*x.shape[:1], -1) * 2, (2, 3, 4), (3, 4, 2)),
+    "dtype": (lambda x: x.float() if x.dtype != torch.float32 else x * 2, (2, 3), (4, 5)),
+    "device": (lambda x: x * 2 if x.device.type == "cpu" else x, (2, 3), (4, 5)),
+    "is_floating_point": (lambda x: x * 2 if x.is_floating_point() else x, (2, 3), (4, 5)),
+    "parity": (lambda x: x * 2 if x.shape[0] % 2 == 0 else x, (2, 3), (4, 5)),
+    "factory": (lambda x: x + torch.zeros(x.shape[0], 3), (2, 3), (5, 3)),
+    "factory of sizes": (lambda x: x + torch.arange(x.shape[1], device=x.device), (2, 3), (4, 5)),
+    "tensor of sizes": (lambda x: x / torch.tensor([x.shape[1]], dtype=x.dtype), (2, 3), (4, 5)),
+    "float of a size": (lambda x: x / math.sqrt(x.shape[1]), (2, 3), (4, 5)),
+    "minimum": (lambda x: x[:, : min(x.shape[1], 2)], (2, 3), (4, 5)),
+    "text": (lambda x: x * {"2": 3}.get(f"{x.dim()}", 1), (2, 3), (4, 5)),
+    "membership": (lambda x: x * 2 if x.dim() in (2, 3) else x, (2, 3), (4, 5)),
+    "finfo": (lambda x: x.masked_fill(x > 0.5, torch.finfo(x.dtype).min), (2, 3), (4, 5)),
+    "in place": (lambda x: x.clone().add_(1).mul_(2), (2, 3), (4, 5)),
+    "item assignment": (lambda x: _with_zeros(x.clone()), (2, 3), (4, 5)),
+}
+
+
+def _with_zeros(x):
+    x[:, 0] = 0
+    return x
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_what_python_asks_is_answered_by_the_example(name):
+    function, size, other = ASKING[name]
+    example = torch.rand(size)
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=example)
+
+    graph_module.graph.lint()
+    assert_agrees(function, graph_module, example)
+    graph_module.check_guards(torch.rand(other))
+    assert_agrees(function, graph_module, torch.rand(other))
+
+
+def test_a_specialised_size_is_a_guard_with_its_place():
+    def repeated(x):
+        for _ in range(x.shape[0]):
+            x = x + 1
+        return x
+
+    graph_module = fxcore.symbolic_trace(repeated, example_inputs=torch.rand(3, 2))
+
+    (guard,) = graph_module.graph.guards
+    assert guard.expression == "x.shape[0] == 3"
+    assert guard.value == 3
+    assert guard.function.endswith("repeated")
+    assert guard.source == "for _ in range(x.shape[0]):"
+    assert guard.place.startswith(f"{__file__}:{guard.line}: for _ in range(x.shape[0]):")
+    with pytest.raises(GuardError) as caught:
+        graph_module.check_guards(torch.rand(4, 2))
+    assert str(caught.value).splitlines()[:2] == [
+        "the graph of repeated does not hold for these inputs, which break 1 of its 1 guards:",
+        f"  x.shape[0] == 3: it is 4; asked at {guard.place}",
+    ]
+
+
+def test_a_condition_is_the_guard_and_not_the_sizes_in_it():
+    graph_module = fxcore.symbolic_trace(lambda x: x * 2 if x.shape[0] > 2 else x, example_inputs=torch.rand(3, 2))
+
+    assert expressions(graph_module) == ["x.shape[0] > 2"]
+    graph_module.check_guards(torch.rand(7, 2))
+    with pytest.raises(GuardError, match=r"x.shape\[0\] > 2: it is False"):
+        graph_module.check_guards(torch.rand(2, 2))
+
+
+def test_guards_leave_no_nodes_behind():
+    graph_module = fxcore.symbolic_trace(lambda x: x * 2 if x.shape[0] > 2 else x, example_inputs=torch.rand(3, 2))
+
+    assert [node.name for node in graph_module.graph.nodes] == ["x", "mul", "output"]
+
+
+def test_enforced_guards_refuse_other_inputs():
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x * 2 if x.shape[0] > 2 else x, example_inputs=torch.rand(3, 2), enforce_guards=True
+    )
+
+    graph_module(torch.rand(4, 2))
+    with pytest.raises(GuardError):
+        graph_module(torch.rand(1, 2))
+
+
+def test_class_tokens_and_causal_masks_keep_batch_and_length_free():
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.token = nn.Parameter(torch.rand(1, 1, 8))
+            self.register_buffer("mask", torch.tril(torch.ones(32, 32)))
+
+        def forward(self, x):
+            x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1)
+            b, t, c = x.shape
+            scores = x @ x.transpose(1, 2) / c**0.5
+            return scores.masked_fill(self.mask[:t, :t] == 0, float("-inf")).softmax(-1) @ x + torch.zeros(b, t, c)
+
+    model = Attention()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 5, 8))
+
+    assert expressions(graph_module) == []
+    assert_agrees(model, graph_module, torch.rand(7, 11, 8))
+
+
+def test_a_branch_on_contents_is_refused_with_the_cures():
+    def gated(x):
+        if x.sum() > 0:
+            return x * 2
+        return x
+
+    with pytest.raises(TraceError) as caught:
+        fxcore.symbolic_trace(gated, example_inputs=torch.ones(3))
+
+    message = str(caught.value)
+    assert message.startswith("symbolically traced variables cannot be used as inputs to control flow\n")
+    assert "if x.sum() > 0:" in message
+    assert "It follows from the contents of a tensor" in message
+    assert "fxcore.assume(condition), or assume={'test_example_trace.py:" in message
+
+
+def test_an_assumed_branch_is_taken_as_in_the_example_and_guarded():
+    def gated(x):
+        if fxcore.assume(x.sum() > 0):
+            return x * 2
+        return x
+
+    graph_module = fxcore.symbolic_trace(gated, example_inputs=torch.ones(3))
+
+    assert_agrees(gated, graph_module, torch.ones(5))
+    assert graph_module.graph.guards[0].is_assumed
+    with pytest.raises(GuardError, match=r"x.sum\(\) > 0"):
+        graph_module.check_guards(-torch.ones(3))
+    assert torch.equal(gated(-torch.ones(3)), -torch.ones(3))
+
+
+def test_a_place_can_be_assumed_from_outside():
+    def gated(x):
+        if x.sum() > 0:
+            return x * 2
+        return x
+
+    place = f"{__file__}:{gated.__code__.co_firstlineno + 1}"
+
+    graph_module = fxcore.symbolic_trace(gated, example_inputs=torch.ones(3), assume={place: True})
+
+    assert [node.name for node in graph_module.graph.nodes] == ["x", "mul", "output"]
+
+
+def test_an_assertion_about_contents_stays_an_assertion():
+    names = {}
+    exec("def checked(x):\n    assert x.min() >= 0\n    return x * 2", names)  # pytest rewrites assertions of this file
+    checked = names["checked"]
+
+    graph_module = fxcore.symbolic_trace(checked, example_inputs=torch.ones(3))
+
+    assert_agrees(checked, graph_module, torch.rand(4))
+    with pytest.raises(AssertionError):
+        graph_module(-torch.ones(3))
+
+
+def test_a_branch_on_what_the_model_keeps_is_a_guard():
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("is_ready", torch.tensor(True))
+
+        def forward(self, x):
+            return x * 2 if self.is_ready else x
+
+    graph_module = fxcore.symbolic_trace(Counted(), example_inputs=torch.ones(3))
+
+    assert expressions(graph_module) == ["bool(self.is_ready)"]
+
+
+def test_sizes_beside_one_that_contents_decide_about_can_be_asked_for():
+    def filtered(edges):
+        kept = edges[:, edges[0] != edges[1]]
+        if kept.size(0) != 2:
+            raise ValueError
+        return kept * 2 if kept.dim() == 2 else kept
+
+    edges = torch.tensor([[0, 1, 2], [1, 1, 0]])
+
+    graph_module = fxcore.symbolic_trace(filtered, example_inputs=edges)
+
+    assert_agrees(filtered, graph_module, torch.tensor([[0, 1, 2, 3], [0, 1, 2, 0]]))
+    with pytest.raises(TraceError, match="It follows from the contents of a tensor"):
+        fxcore.symbolic_trace(lambda x: range(x.nonzero().shape[0]), example_inputs=edges)
+
+
+def test_inputs_in_lists_dicts_and_stars_are_taken_apart():
+    def mixed(x, others, *more, scale=1, **named):
+        total = x
+        for other in (*others, *more):
+            total = total + other
+        return total * scale + named["bias"]
+
+    inputs = (torch.rand(3), [torch.rand(3), torch.rand(3)], torch.rand(3))
+
+    graph_module = fxcore.symbolic_trace(
+        mixed, example_inputs=inputs, example_kwargs={"bias": torch.rand(3), "scale": 2}
+    )
+
+    torch.testing.assert_close(graph_module(*inputs, bias=inputs[0], scale=3), mixed(*inputs, bias=inputs[0], scale=3))
+    assert expressions(graph_module) == ["len(others) == 2"]
+
+
+def test_an_argument_left_at_its_default_must_stay_there():
+    def masked(x, mask=None):
+        return x if mask is None else x * mask
+
+    graph_module = fxcore.symbolic_trace(masked, example_inputs=torch.ones(3))
+
+    assert expressions(graph_module) == ["mask is None"]
+    with pytest.raises(GuardError, match="mask is None: it is tensor"):
+        graph_module.check_guards(torch.ones(3), torch.ones(3))
+
+
+@dataclass
+class Result:
+    values: torch.Tensor
+    count: int
+
+
+def test_dataclasses_come_out_as_what_they_are():
+    def result(x):
+        return Result(x * 2, x.shape[0])
+
+    graph_module = fxcore.symbolic_trace(result, example_inputs=torch.ones(3))
+
+    obtained = graph_module(torch.ones(5))
+    assert isinstance(obtained, Result)
+    assert obtained.count == 5
+
+
+class Cache:
+    def __init__(self, keys):
+        self.keys = keys
+
+
+def test_objects_that_hold_values_come_out_as_what_they_are():
+    graph_module = fxcore.symbolic_trace(lambda x: Cache([x * 2]), example_inputs=torch.ones(3))
+
+    obtained = graph_module(torch.ones(4))
+
+    assert type(obtained) is Cache
+    assert torch.equal(obtained.keys[0], 2 * torch.ones(4))
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 5
+
+
+def test_a_function_of_autograd_keeps_its_backward():
+    graph_module = fxcore.symbolic_trace(lambda x: Doubled.apply(x), example_inputs=torch.ones(3))
+    x = torch.ones(3, requires_grad=True)
+
+    graph_module(x).sum().backward()
+
+    assert torch.equal(x.grad, torch.full((3,), 5.0))
+
+
+@torch.jit.script
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x * 2
+    return x
+
+
+def test_a_scripted_function_is_a_leaf():
+    graph_module = fxcore.symbolic_trace(lambda x: scripted(x) + 1, example_inputs=torch.ones(3))
+
+    assert torch.equal(graph_module(-torch.ones(3)), torch.zeros(3))
+    assert torch.equal(graph_module(torch.ones(3)), 3 * torch.ones(3))
+
+
+def test_a_module_made_in_forward_is_kept():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+        def forward(self, x):
+            return nn.Sequential(*self.layers, nn.ReLU())(x)
+
+    model = Net()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 3))
+
+    assert_agrees(model, graph_module, torch.rand(4, 3))
+
+
+def test_the_model_and_the_generators_are_left_as_they_were():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(3)
+            self.calls = 0
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x):
+            self.calls += 1
+            self.total = self.total + x.sum(0)
+            self.total.add_(1)
+            return F.dropout(self.norm(x), training=self.training)
+
+    model = Net().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    example = torch.rand(4, 3)
+    state = torch.get_rng_state()
+
+    fxcore.symbolic_trace(model, example_inputs=example)
+
+    assert model.calls == 0
+    assert type(model.total) is torch.Tensor
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_example_is_left_as_it_was_and_not_kept():
+    example = torch.zeros(3)
+
+    graph_module = fxcore.symbolic_trace(lambda x: x.add_(1), example_inputs=example)
+
+    assert torch.equal(example, torch.zeros(3))
+    assert not any(isinstance(value, torch.Tensor) for node in graph_module.graph.nodes for value in node.meta.values())
+
+
+def test_examples_that_do_not_fit_are_refused():
+    with pytest.raises(ExampleError, match=r"example_inputs do not fit .*too many positional arguments"):
+        fxcore.symbolic_trace(lambda x: x, example_inputs=(torch.ones(1), torch.ones(1)))
+    with pytest.raises(ExampleError, match="need an example: give example_inputs="):
+        fxcore.symbolic_trace(lambda x: x, enforce_guards=True)
+
+
+def test_guards_survive_pickles_and_copies():
+    graph_module = fxcore.symbolic_trace(_large, example_inputs=torch.rand(3, 2))
+
+    again = pickle.loads(pickle.dumps(graph_module))
+
+    assert expressions(again) == ["x.shape[0] > 2"]
+    with pytest.raises(GuardError):
+        again.check_guards(torch.rand(1, 2))
+
+
+def _large(x):
+    return x * 2 if x.shape[0] > 2 else x
+
+
+def test_a_model_on_the_meta_device_is_traced_without_memory():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(10**5, 10**5), nn.ReLU())
+        example = torch.empty(2, 10**5)
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=example)
+
+    assert [node.op for node in graph_module.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
+
+
+def test_a_tracer_of_the_users_takes_an_example_too():
+    class Tracer(fxcore.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            return True
+
+    graph = Tracer().trace(nn.Sequential(nn.Sequential(nn.ReLU())), example_inputs=torch.rand(2))
+
+    assert [node.op for node in graph.nodes] == ["placeholder", "call_module", "output"]
+
+
+def test_shapes_can_be_propagated_through_the_graph():
+    graph_module = fxcore.symbolic_trace(lambda x: x.view(x.shape[0], -1), example_inputs=torch.rand(2, 3, 4))
+
+    ShapeProp(graph_module).propagate(torch.rand(5, 3, 4))
+
+    assert graph_module.graph.output_node().meta["tensor_meta"].shape == (5, 12)
+
+
+def test_leaf_modules_by_path_and_by_class():
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Sequential(nn.Linear(2, 2)))
+
+    by_path = fxcore.symbolic_trace(model, leaf_modules=("0",))
+
+    assert [node.target for node in by_path.graph.nodes if node.op == "call_module"] == ["0", "1.0"]
+    with pytest.raises(LeafError, match=r"Sequential has no module at '7'; it has '0', '0.0'"):
+        fxcore.symbolic_trace(model, leaf_modules=("7",))

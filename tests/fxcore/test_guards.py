@@ -1,0 +1,61 @@
+"""Guards as text, and as a graph that computes what they are about."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+
+from fxcore import Graph
+from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, negated
+
+
+@pytest.mark.parametrize(
+    ("expression", "opposite"),
+    [
+        ("x > 2", "x <= 2"),
+        ("x.shape[0] == 3", "x.shape[0] != 3"),
+        ("(x > 2) == (y > 2)", "(x > 2) != (y > 2)"),
+        ("x.is_cuda", "not x.is_cuda"),
+        ("x & y", "not (x & y)"),
+    ],
+)
+def test_the_opposite_of_a_condition_is_written_as_one_writes_it(expression, opposite):
+    assert negated(expression) == opposite
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "x > 2"), (False, "x <= 2"), (None, "x > 2 is None"), (16, "x > 2 == 16")]
+)
+def test_a_value_is_asked_for_in_python(value, text):
+    assert condition_text("x > 2", value) == text
+
+
+def test_values_in_between_are_written_out():
+    graph = Graph()
+    x = graph.placeholder("x")
+    shape = graph.call_function(getattr, (x, "shape"))
+    size = graph.call_function(operator.getitem, (shape, slice(1, None)))
+    total = graph.call_function(operator.add, (size, (2,)))
+    rest = graph.call_function(operator.mul, (total, 2))
+
+    assert expression_of(rest, lambda node: True) == "(x.shape[1:] + (2,)) * 2"
+    assert expression_of(rest, lambda node: node is rest) == "add * 2"
+
+
+def test_a_slice_of_a_graph_has_all_inputs_and_nothing_that_is_not_needed():
+    graph = Graph()
+    x, _ = graph.placeholder("x"), graph.placeholder("y")
+    needed = graph.call_method("sum", (x,))
+    graph.output(graph.call_method("mean", (x,)))
+
+    copied = copied_slice(graph, [needed])
+
+    assert [node.name for node in copied.nodes] == ["x", "y", "sum_1", "output"]
+    copied.lint()
+
+
+def test_guards_that_do_not_hold_are_told_with_what_was_found():
+    guards = Guards([Guard("a == 1", "a", 1), Guard("b == 2", "b", 2)])
+
+    assert [(guard.expression, found) for guard, found in guards.broken_by((1, 3))] == [("b == 2", 3)]

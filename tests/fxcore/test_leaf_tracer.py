@@ -1,0 +1,76 @@
+"""Modules that become one node each: those that the user names, and those that cannot be traced."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.errors import LeafError
+from fxcore.leaf_tracer import LeafTracer
+
+
+class Gate(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.block = nn.Sequential(nn.Linear(3, 3), Gate())
+
+    def forward(self, x):
+        return self.block(self.layer(x)) + 1
+
+
+@pytest.mark.parametrize("options", [{}, {"example_inputs": torch.rand(2, 3)}], ids=["plain", "example"])
+def test_the_smallest_module_that_cannot_be_traced_is_a_leaf_with_the_reason(options):
+    model = Net()
+
+    graph_module = fxcore.symbolic_trace(model, leaf_modules="auto", **options)
+
+    targets = [node.target for node in graph_module.graph.nodes if node.op == "call_module"]
+    assert targets == ["layer", "block.0", "block.1"]
+    reasons = {node.target: node.meta.get("leaf_reason") for node in graph_module.graph.nodes}
+    assert reasons["block.0"] is None
+    assert reasons["block.1"].startswith("cannot be traced: The value 'gt'")
+    x = torch.rand(2, 3)
+    assert torch.equal(graph_module(x), model(x))
+
+
+def test_nothing_is_left_of_the_attempt():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            y = x * self.scale
+            return y if (y + 1).sum() > 0 else -y
+
+    graph_module = fxcore.symbolic_trace(nn.Sequential(Late(), nn.ReLU()), leaf_modules="auto")
+
+    graph_module.graph.lint()
+    assert [node.op for node in graph_module.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
+
+
+@pytest.mark.parametrize("root", [Gate(), Gate().forward], ids=["module", "function"])
+def test_a_model_whose_own_forward_cannot_be_traced_is_one_call(root):
+    graph_module = fxcore.symbolic_trace(root, leaf_modules="auto", example_inputs=torch.ones(3))
+
+    assert len(graph_module.graph.nodes) == 3
+    assert torch.equal(graph_module(torch.ones(2)), 2 * torch.ones(2))
+    assert torch.equal(graph_module(-torch.ones(2)), -torch.ones(2))
+
+
+def test_what_is_neither_class_nor_path_is_refused():
+    with pytest.raises(LeafError, match="expected classes and paths of modules, or 'auto', got 3"):
+        LeafTracer((3,))
+
+
+def test_a_path_without_module_is_refused_with_the_nearest_ones():
+    with pytest.raises(LeafError, match=r"Net has no module at 'block.2'; it has 'block.1', 'block.0', 'block'"):
+        fxcore.symbolic_trace(Net(), leaf_modules="block.2")
