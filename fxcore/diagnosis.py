@@ -6,15 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 from torch import nn
 
 from fxcore.errors import TraceError
 from fxcore.guards import Guard
-from fxcore.leaf_tracer import LeafTracer
-from fxcore.tracing.call_site import is_library_file, shown_line
+from fxcore.leaf_tracer import LeafTracer, place_of
 
 _MOST_LINES = 20
 
@@ -106,7 +104,7 @@ class _DiagnosingTracer(LeafTracer):
 
     def note_leaf(self, module_path: str, error: Exception) -> None:
         """Note a module, or the model itself, that cannot be traced."""
-        file, line, source = _place_of(error)
+        file, line, source = place_of(error)
         first, _, _ = str(error).partition("\n")
         reason = f"{type(error).__name__}: {first}" if not isinstance(error, TraceError) else first
         cure = f'{_leaf_option(module_path)}, wrap= for the function that is called there, or frontend="export"'
@@ -115,17 +113,3 @@ class _DiagnosingTracer(LeafTracer):
 
 def _leaf_option(module_path: str) -> str:
     return f"leaf_modules=({module_path!r},)" if module_path else "leaf_modules="
-
-
-def _place_of(error: Exception) -> tuple[str, int, str]:
-    """Return file, line and source text of the innermost line of the user's that an error passed through."""
-    found: tuple[str, int, str] = "", 0, ""
-    traceback: TracebackType | None = error.__traceback__
-    while traceback is not None:
-        frame = traceback.tb_frame
-        file = frame.f_code.co_filename
-        if not is_library_file(file):
-            source = shown_line(file, traceback.tb_lineno, frame.f_globals).partition(": ")[2]
-            found = file, traceback.tb_lineno, source
-        traceback = traceback.tb_next
-    return found

@@ -129,11 +129,14 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
 
 
 def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
-    """Return how the value of a node is computed, as Python; nodes that are not inlined stand there by name."""
+    """Return how the value of a node is computed, as Python; of a node that is not inlined, what it calls.
+
+    No names of nodes stand in it: these change where a node is added before.
+    """
     if node.op == "placeholder":
         return str(node.target).lstrip("*")
     if not is_inlined(node):
-        return node.name
+        return _called(node)
     texts = [_argument_text(item, is_inlined) for item in node.args]
     texts_of_keywords = [f"{name}={_argument_text(item, is_inlined)}" for name, item in node.kwargs.items()]
     if node.op == "call_method":
@@ -149,6 +152,15 @@ def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
             return template.format(*texts)
         return template.format(*[_in_brackets(text) for text in texts])
     return f"{name}({', '.join([*texts, *texts_of_keywords])})"
+
+
+def _called(node: Node) -> str:
+    if node.op == "get_attr":
+        return f"self.{node.target}"
+    if node.op == "call_module":
+        return f"self.{node.target}(...)"
+    name = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
+    return f"{name}(...)"
 
 
 def _argument_text(argument: Any, is_inlined: Callable[[Node], bool]) -> str:

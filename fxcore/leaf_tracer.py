@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any, Literal
 
 from torch import nn
@@ -13,6 +15,7 @@ from fxcore.graph import Graph
 from fxcore.node import Node
 from fxcore.tracer import Tracer
 from fxcore.tracing import placeholders
+from fxcore.tracing.call_site import is_library_file, shown_line
 from fxcore.tracing.wrap import wrapped_function
 
 # Classes of modules, paths of modules, or "auto" for those that cannot be traced.
@@ -121,9 +124,26 @@ class _WholeTracer(Tracer):
 
 
 def _reason(error: Exception) -> str:
-    """Return why a module is a leaf, in a line."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return f"cannot be traced: {lines[1] if len(lines) > 1 and 'symbolically traced' in lines[0] else lines[0]}"
+    """Return why a module is a leaf, in a line without places of files, and the line of source that stopped it."""
+    lines = str(error).splitlines() or [""]
+    said = lines[1] if len(lines) > 1 and lines[0].startswith("symbolically traced variables") else lines[0]
+    said = re.sub(r" at [^ ]*:\d+(: .*)?$", "", said) or type(error).__name__
+    _, _, source = place_of(error)
+    return f"cannot be traced: {said}" + (f": {source}" if source else "")
+
+
+def place_of(error: BaseException) -> tuple[str, int, str]:
+    """Return file, line and source text of the innermost line of the user's that an error passed through."""
+    found: tuple[str, int, str] = "", 0, ""
+    traceback: TracebackType | None = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        file = frame.f_code.co_filename
+        if not is_library_file(file):
+            source = shown_line(file, traceback.tb_lineno, frame.f_globals).partition(": ")[2]
+            found = file, traceback.tb_lineno, source
+        traceback = traceback.tb_next
+    return found
 
 
 def _check_paths(root: Any, paths: list[str]) -> None:

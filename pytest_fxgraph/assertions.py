@@ -165,7 +165,7 @@ class _GoldenCheck:
         Raises AssertionError if the golden does not match and nobody asked for an update.
         """
         graphs: Graphs = {}
-        module = to_graph_module(subject)
+        module = to_graph_module(subject, example_inputs=self.example_inputs, example_kwargs=self.example_kwargs)
         with shapes_recorded(module, self.example_inputs, self.example_kwargs):
             document = build_document_of_graph(
                 module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs

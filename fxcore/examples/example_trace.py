@@ -109,6 +109,8 @@ class ExampleTrace:
 
     def argument_of(self, value: Any, ordinary: Callable[[Any], Any]) -> Any:
         """Return what stands for an object that is no ordinary argument: a call that makes one like it."""
+        if type(value) is type(torch.FloatTensor):  # the old name of a dtype on a device, which is taken as text, too
+            return f"{value.__module__}.{value.__name__}"
         if isinstance(value, (SymbolicValue, torch.nn.Module, type)):
             return ordinary(value)
         if is_dataclass(value):

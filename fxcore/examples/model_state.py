@@ -23,12 +23,16 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
     ]
     # Batch norm writes to its buffers without counting a version, so contents are compared.
     copies = [(buffer, buffer.detach().clone()) for buffer in root.buffers() if not buffer.is_meta]
+    memory = [(tensor, tensor.detach()) for tensor in (*root.parameters(), *root.buffers())]
     rng = torch.get_rng_state()
     try:
         yield
     finally:
         kept = {name: table[name] for table in _tables(root) for name in added if name in table}
         torch.set_rng_state(rng)
+        for tensor, alias in memory:
+            if not _is_same_memory(tensor, alias):
+                tensor.data = alias
         for buffer, copied in copies:
             if not torch.equal(buffer, copied):
                 with torch.no_grad():
@@ -49,3 +53,10 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
 
 def _tables(module: torch.nn.Module) -> list[dict[str, Any]]:
     return [vars(module), module._parameters, module._buffers, module._modules]
+
+
+def _is_same_memory(tensor: torch.Tensor, alias: torch.Tensor) -> bool:
+    try:
+        return tensor.data_ptr() == alias.data_ptr()
+    except RuntimeError:  # of other layouts there is no such pointer, nor of a proxy that was put in its place
+        return tensor.layout is not torch.strided

@@ -103,8 +103,7 @@ class ExampleProxy(RecordingProxy):
         return self._items(unpacked)
 
     def __reversed__(self) -> Iterator[Any]:
-        items = list(self._items(None))
-        return reversed(items)
+        return iter(list(self._items(None))[::-1])
 
     def _items(self, unpacked: int | None) -> Iterator[Any]:
         if isinstance(self.example, dict):

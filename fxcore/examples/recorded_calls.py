@@ -19,6 +19,8 @@ import torch
 from torch.utils import checkpoint
 
 from fxcore.errors import TraceArgumentError
+from fxcore.examples.arguments import value_of
+from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
 from fxcore.tracing.wrap import find_symbolic
@@ -33,6 +35,7 @@ def patch_calls(patcher: Patcher) -> None:
     """Let these calls be recorded by the trace of `patcher`."""
     patcher.replace_all(vars(torch), _functions())
     patcher.replace_all(torch.Tensor, _methods())
+    patcher.replace(torch.nn.Module, "_apply", _with_values)
     patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
     patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
     einops = sys.modules.get("einops.einops")
@@ -55,6 +58,20 @@ def _methods() -> dict[str, Callable[..., Any]]:
     for name, target in _OPERATORS.items():
         found[name] = _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
     return found
+
+
+@functools.cache
+def _with_values(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for `Module._apply`, which moves real parameters: a proxy must not take their place."""
+
+    def _apply(self: Any, function: Callable[[Any], Any], *args: Any, **kwargs: Any) -> Any:
+        def on_values(tensor: Any) -> Any:
+            return value_of(function(tensor))
+
+        with module_hooks.suspended():
+            return original(self, on_values, *args, **kwargs)
+
+    return _apply
 
 
 @functools.cache

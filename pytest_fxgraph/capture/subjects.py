@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import nn
 import fxcore
 from fxcore import interop
 from pytest_fxgraph.capture.traced_graph import TracedGraph
-from pytest_fxgraph.capture.tracing import trace, trace_to_read
+from pytest_fxgraph.capture.tracing import trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import SubjectError
 
@@ -30,14 +30,25 @@ _GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
 _INTERPRETED = {("torch.export.unflatten", "UnflattenedModule"), ("torch.export.unflatten", "InterpreterModule")}
 
 
-def to_graph_module(subject: Any, adapt: Adapter | None = None) -> fxcore.GraphModule:
+def to_graph_module(
+    subject: Any,
+    adapt: Adapter | None = None,
+    *,
+    example_inputs: object = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> fxcore.GraphModule:
     """Return the graph of a subject: graphs as they are, or converted from torch.fx; modules and functions are traced.
 
-    A GraphModule of fxcore is returned itself, not a copy. Raises SubjectError (a TypeError) for an object that is no
+    What cannot be traced without an example is traced with this one, and compared with the model. A GraphModule of
+    fxcore is returned itself, not a copy. Raises SubjectError (a TypeError) for an object that is no
     subject, CaptureError if tracing fails.
     """
     found = _graph_or_model(subject, adapt)
-    return found if isinstance(found, fxcore.GraphModule) else trace(found)
+    if isinstance(found, fxcore.GraphModule):
+        return found
+    if example_inputs is None and not example_kwargs:
+        return trace(found)
+    return trace_for_inputs(found, example_inputs, example_kwargs, verify=True)
 
 
 def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:

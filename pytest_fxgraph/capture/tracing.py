@@ -96,6 +96,19 @@ def trace(
     return graph_module
 
 
+def trace_for_inputs(
+    model: Any, inputs: object, kwargs: Mapping[str, Any] | None = None, *, verify: bool
+) -> fxcore.GraphModule:
+    """Trace a module or function as `trace` does without an example, and where that fails, with these inputs.
+
+    So a graph that can be had without an example does not depend on one. Raises CaptureError if both fail.
+    """
+    try:
+        return trace(model)
+    except CaptureError:
+        return trace(model, example_inputs=inputs, example_kwargs=kwargs, verify=verify)
+
+
 def _example_of(
     example_inputs: object, example_kwargs: Mapping[str, Any] | None, assume: Mapping[str, Any] | None
 ) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from pytest_fxgraph.document.nested_graphs import (
     is_graph_module,
 )
 from pytest_fxgraph.document.origins import Origins, unread_frame
+from pytest_fxgraph.document.specialisations import specialisation_notes
 from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
@@ -158,7 +159,11 @@ class _DocumentBuilder:
             modules=tuple(self._module_records()),
             state=state.records(),
             torch_version=str(torch.__version__),
-            notes=(*structure_notes(self._graph, self._texts.text), *range_notes(self._module, nodes)),
+            notes=(
+                *structure_notes(self._graph, self._texts.text),
+                *range_notes(self._module, nodes),
+                *specialisation_notes(self._graph, self._nodes),
+            ),
             facts=() if self._place else FACTS,
         )
 

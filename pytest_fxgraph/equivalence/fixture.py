@@ -19,6 +19,7 @@ from pytest_fxgraph.capture.subjects import (
     to_graph_module,
 )
 from pytest_fxgraph.capture.tracing import trace as trace_model
+from pytest_fxgraph.capture.tracing import trace_for_inputs
 from pytest_fxgraph.choices import CHECKS, Check, Mode, NumberByPath, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
@@ -218,9 +219,16 @@ class FxEquivalence(CheckDefaults):
             return called_as_module(model), to_graph_module(model)
         return called_as_module(model), None
 
-    def _graph_of(self, model: Any) -> fxcore.GraphModule:
-        """Trace a model; take the graph of one that is a graph module of torch.fx, which train() may rewrite."""
-        return to_graph_module(model) if is_torch_graph_module(model) else self._trace(model)
+    def _graph_of(self, model: Any, arguments: Arguments) -> fxcore.GraphModule:
+        """Trace a model, with the inputs if it cannot be traced without; the check itself compares the two.
+
+        A graph module of torch.fx has a graph already, which train() may rewrite.
+        """
+        if is_torch_graph_module(model):
+            return to_graph_module(model)
+        if self._trace is not trace_model:
+            return self._trace(model)
+        return trace_for_inputs(model, arguments.args, arguments.kwargs, verify=False)
 
     def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
         """Make the graph as an adapter does; trace the model if no adapter knows it."""
@@ -236,7 +244,7 @@ class FxEquivalence(CheckDefaults):
         graph = given
         try:
             if graph is None:
-                graph = self._graph_of(model)
+                graph = self._graph_of(model, check.arguments)
                 # A forward may change buffers while it is traced. Versions suffice: a write that they do not count is
                 # found when all is read after the second run, and then both run again.
                 guard.restore(trust_versions=True)

@@ -59,7 +59,12 @@ class ObtainedGraph:
         runs_examples = request.example_inputs is not None or request.example_kwargs
         with nullcontext() if runs_examples else gc_paused():
             if runs_examples:
-                graph_module = to_graph_module(subject, self._adapt)
+                graph_module = to_graph_module(
+                    subject,
+                    self._adapt,
+                    example_inputs=request.example_inputs,
+                    example_kwargs=request.example_kwargs,
+                )
                 self._traced = TracedGraph(graph_module.graph, graph_module)
             else:
                 self._traced = to_readable_graph(subject, self._adapt)

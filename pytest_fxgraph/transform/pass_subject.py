@@ -13,6 +13,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.capture.subjects import is_exported_program, is_graph, is_torch_graph_module
 from pytest_fxgraph.capture.tracing import trace as trace_by_fxcore
+from pytest_fxgraph.capture.tracing import trace_for_inputs
 from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.choices import TRACES
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
@@ -97,7 +98,9 @@ class PassSubject:
 
     def _traced(self, model: Any, arguments: Arguments) -> Any:
         if self.trace in (None, "fxcore"):
-            return trace_by_fxcore(model, concrete_args=self.concrete_args)
+            if self.concrete_args:
+                return trace_by_fxcore(model, concrete_args=self.concrete_args)
+            return trace_for_inputs(model, arguments.args, arguments.kwargs, verify=False)
         try:
             if self.trace == "torch":
                 return torch.fx.symbolic_trace(model, self.concrete_args)
