@@ -107,7 +107,7 @@ class _DiagnosingTracer(LeafTracer):
         file, line, source = place_of(error)
         first, _, _ = str(error).partition("\n")
         reason = f"{type(error).__name__}: {first}" if not isinstance(error, TraceError) else first
-        cure = f'{_leaf_option(module_path)}, wrap= for the function that is called there, or frontend="export"'
+        cure = f"{_leaf_option(module_path)}, wrap= for the function there, or torch.export.export(model, inputs)"
         self.obstacles.append(Obstacle(module_path, file, line, source, reason, cure))
 
 

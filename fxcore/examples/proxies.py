@@ -267,9 +267,13 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         is_data, has_contents, sizes = owner.is_data, owner.has_contents, owner.data_sizes
     proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, sizes)
     proxy.__dict__["_source"] = (owner, name)
-    if isinstance(value, (str, bytes)):
-        return owner.tracer.examples.specialised(proxy, lambda value: value, "was read")
-    return proxy
+    is_told = isinstance(value, (str, bytes)) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
+    return owner.tracer.examples.specialised(proxy, lambda value: value, "was read") if is_told else proxy
+
+
+def _is_compared_by_identity() -> bool:
+    frame = call_site.user_frame()
+    return frame is not None and call_site.compares_identity(frame)
 
 
 def _without_data(value: torch.Tensor) -> ExampleTensor:

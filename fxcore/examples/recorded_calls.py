@@ -3,7 +3,7 @@
 The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), functions that look at
 values want real values, and a slice of a tensor that is no proxy asks its bounds for a number without saying so. einops
 looks its recipes up by shape, and a function of autograd is more than its forward. With a proxy among their arguments,
-the calls are recorded instead.
+the calls are recorded instead. Random numbers are drawn anew in each run, so that is recorded without a proxy, too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from fxcore.tracing.wrap import find_symbolic
 
 _LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "finfo", "iinfo", "range", "broadcast_shapes")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
+_RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like",
+           "randn_like", "randint_like")  # fmt: skip
+_DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
 _OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
@@ -35,6 +38,9 @@ def patch_calls(patcher: Patcher) -> None:
     """Let these calls be recorded by the trace of `patcher`."""
     patcher.replace_all(vars(torch), _functions())
     patcher.replace_all(torch.Tensor, _methods())
+    patcher.replace_all(vars(torch.nn.functional), _dropouts())
+    for module, name in ((torch._functorch.apis, "vmap_impl"), (torch._functorch.eager_transforms, "grad_impl")):
+        patcher.replace(vars(module), name, _recorded_transform)
     patcher.replace(torch.nn.Module, "_apply", _with_values)
     patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
     patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
@@ -48,7 +54,51 @@ def patch_calls(patcher: Patcher) -> None:
 @functools.cache
 def _functions() -> dict[str, Callable[..., Any]]:
     names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
-    return {name: _recorded(REPLACEMENTS.original(vars(torch), name)) for name in names}
+    found = {name: _recorded(REPLACEMENTS.original(vars(torch), name)) for name in names}
+    return found | {name: _recorded_random(REPLACEMENTS.original(vars(torch), name)) for name in _RANDOM}
+
+
+@functools.cache
+def _dropouts() -> dict[str, Callable[..., Any]]:
+    functions = {name: REPLACEMENTS.original(vars(torch.nn.functional), name) for name in _DROPOUTS}
+    return {name: _recorded_random(function) for name, function in functions.items()}
+
+
+def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `function`, or records a call of it wherever a trace with an example runs."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        if getattr(tracer, "examples", None) is None:
+            return function(*args, **kwargs)
+        return tracer.create_proxy("call_function", function, args, kwargs)
+
+    return call
+
+
+@functools.cache
+def _recorded_transform(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for what vmap, or grad, does with its function: a call of a function that does it all."""
+    is_vmap = original.__name__ == "vmap_impl"
+
+    def call(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        found: Any = find_symbolic((args, kwargs))
+        if found is None:
+            return original(func, *args, **kwargs)
+        options, inputs, keywords = (args[:4], args[4:], kwargs) if is_vmap else (args[:2], args[2], args[3])
+
+        def transformed(*inputs: Any, **keywords: Any) -> Any:
+            if is_vmap:
+                return original(func, *options, *inputs, **keywords)
+            return original(func, *options, inputs, keywords)
+
+        name = getattr(func, "__name__", type(func).__name__).strip("<>")
+        transformed.__name__ = transformed.__qualname__ = f"{'vmap' if is_vmap else 'grad'}_of_{name}"
+        transformed.__module__ = getattr(func, "__module__", None) or __name__
+        return found.tracer.create_proxy("call_function", transformed, tuple(inputs), keywords)
+
+    return call
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LONGEST_OPERAND = 6  # instructions that load the other operand: `torch.nn.functional.relu`
 _NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 
@@ -123,6 +124,25 @@ def _unpacked_length(code: CodeType, offset: int) -> int | None:
         if instruction.offset == offset:
             return int(instruction.argval) if instruction.opname == "UNPACK_SEQUENCE" else None
     return None
+
+
+def compares_identity(frame: FrameType) -> bool:
+    """Tell whether what `frame` is reading is an operand of `is` or `is not`, as in `x.dtype is torch.float32`."""
+    return _compares_identity(frame.f_code, frame.f_lasti)
+
+
+@functools.lru_cache(maxsize=1024)
+def _compares_identity(code: CodeType, offset: int) -> bool:
+    instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
+    position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
+    if position is None:
+        return False
+    for item in instructions[position + 1 : position + _LONGEST_OPERAND]:
+        if item.opname == "IS_OP":
+            return True
+        if not item.opname.startswith(("LOAD_", "COPY")):
+            return False
+    return False
 
 
 def is_assertion(frame: FrameType, asked: Any) -> bool:

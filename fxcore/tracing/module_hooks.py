@@ -113,6 +113,12 @@ def is_active() -> bool:
     return bool(_stack.hooks)
 
 
+def active_tracer() -> Any:
+    """Return the tracer whose trace intercepts modules in this thread; None without one, or while it is suspended."""
+    hooks = _stack.hooks
+    return getattr(hooks[-1].on_call, "__self__", None) if hooks else None
+
+
 @contextmanager
 def suspended() -> Iterator[None]:
     """Let modules be called and read as usual in this thread."""

@@ -240,7 +240,7 @@ def test_sizes_beside_one_that_contents_decide_about_can_be_asked_for():
             raise ValueError
         return kept * 2 if kept.dim() == 2 else kept
 
-    edges = torch.tensor([[0, 1, 2], [1, 1, 0]])
+    edges = torch.tensor([[0, 1, 2, 3, 4], [1, 1, 0, 3, 3]])
 
     graph_module = fxcore.symbolic_trace(filtered, example_inputs=edges)
 
@@ -339,6 +339,58 @@ def test_a_scripted_function_is_a_leaf():
 
     assert torch.equal(graph_module(-torch.ones(3)), torch.zeros(3))
     assert torch.equal(graph_module(torch.ones(3)), 3 * torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x + torch.rand(3), lambda x: x * F.dropout(torch.ones(3))], ids=["rand", "dropout"]
+)
+def test_random_numbers_are_drawn_anew_in_each_run(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=torch.ones(3))
+
+    assert_agrees(function, graph_module, torch.ones(3))
+    assert not torch.equal(torch.stack([graph_module(torch.ones(3)) for _ in range(8)]).std(0), torch.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.vmap(lambda row: row.sum() * row)(x),
+        lambda x: torch.func.grad(lambda values: (values**2).sum())(x),
+    ],
+    ids=["vmap", "grad"],
+)
+def test_a_transform_of_a_function_is_one_call(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=torch.rand(2, 3))
+
+    assert [node.op for node in graph_module.graph.nodes] == ["placeholder", "call_function", "output"]
+    assert_agrees(function, graph_module, torch.rand(5, 3))
+
+
+def test_a_comparison_of_dtypes_by_identity_is_a_guard():
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x * 2 if x.dtype is torch.float32 else x, example_inputs=torch.rand(3)
+    )
+
+    assert expressions(graph_module) == ["x.dtype == torch.float32"]
+    assert torch.equal(graph_module(torch.ones(2)), 2 * torch.ones(2))
+
+
+def test_moving_a_part_of_the_model_leaves_its_parameters():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.layer.to(x.device)
+            return self.layer(x)
+
+    model = Net()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(3, 2))
+
+    assert type(model.layer.weight.data) is torch.Tensor
+    assert_agrees(model, graph_module, torch.rand(4, 2))
 
 
 def test_a_module_made_in_forward_is_kept():
