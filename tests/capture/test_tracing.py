@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.capture.tracing import trace, trace_to_read, traced_again_with_sources
+from pytest_fxgraph.capture.tracing import trace, trace_for_inputs, trace_to_read, traced_again_with_sources
 from pytest_fxgraph.errors import CaptureError, InputsError
 
 
@@ -319,3 +319,59 @@ def test_constants_of_a_graph_that_is_only_read_are_kept_apart_from_the_model():
     path = traced.graph.find_nodes(op="get_attr")[0].target
     assert torch.equal(getattr(traced.root, path), torch.ones(2))
     assert not hasattr(model, path)
+
+
+class ShapeDependent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.dim() == 2:
+            x = self.linear(x)
+        return x * x.shape[0]
+
+
+def test_an_example_gets_past_a_question_for_the_shape():
+    traced = trace(ShapeDependent(), example_inputs=torch.rand(2, 4))
+
+    assert [str(guard) for guard in traced.graph.guards] == ["x.dim() == 2"]
+    assert traced.meta["free_sizes"].dimensions == {"0": (0,)}
+    assert traced.graph.output_node().meta["tensor_meta"].shape == (2, 4)
+
+
+def test_a_graph_that_can_be_had_without_an_example_does_not_depend_on_one():
+    assert trace_for_inputs(Net(), torch.rand(2, 4), verify=True).graph.guards == ()
+    assert len(trace_for_inputs(ShapeDependent(), torch.rand(2, 4), verify=True).graph.guards) == 1
+
+
+def test_options_of_an_example_are_refused_without_one():
+    with pytest.raises(CaptureError, match="assume, verify and enforce_guards need an example: give example_inputs="):
+        trace(ShapeDependent(), enforce_guards=True)
+
+
+def test_all_places_that_stand_in_the_way_are_told():
+    class Gates(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Gate(), Mean()
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    with pytest.raises(CaptureError) as caught:
+        trace(Gates(), example_inputs=torch.rand(2, 4))
+
+    assert "all 2 places that stand in the way:" in str(caught.value)
+    assert "leaf_modules=('second',)" in str(caught.value)
+    assert len(trace(Gates(), example_inputs=torch.rand(2, 4), leaf_modules="auto").graph.nodes) == 4
+
+
+class Gate(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x + float(x.mean())
