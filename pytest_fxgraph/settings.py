@@ -266,9 +266,9 @@ CODE = Setting(
 # What holds for the fixtures that compare eager with a graph, by the names of their arguments.
 NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS, SEARCH, SEARCH_SECONDS)
 _SETTINGS = (
-    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED, STRICT_INPUTS),
+    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(SEARCH, SEARCH_SECONDS),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS),
 )
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}

@@ -51,9 +51,6 @@ class CodeGen:
         """
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
-        first = _first_after_defaults(free_vars)
-        if first is not None:
-            free_vars.insert(first, "*")
         if not expanded_def:
             return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
         parameters = "".join([_parameter_line(parameter) for parameter in free_vars])
@@ -338,20 +335,6 @@ def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> 
 @functools.lru_cache(maxsize=64)
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
-
-
-def _first_after_defaults(parameters: list[str]) -> int | None:
-    """Return where a parameter without default follows one with a default, which Python takes by keyword alone."""
-    has_default = False
-    for index, parameter in enumerate(parameters):
-        if parameter.startswith("*"):
-            return None
-        if "=" not in parameter.partition("#")[0]:
-            if has_default:
-                return index
-        else:
-            has_default = True
-    return None
 
 
 def _parameter_line(parameter: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from fxcore.codegen.keyword_codegen import KeywordCodeGen
 from fxcore.errors import ExampleError
 
 
@@ -43,6 +44,9 @@ class ExampleInputs:
     def arguments_for_root(self, tracer: Any) -> tuple[list[Any], dict[str, Any]]:
         """Add a placeholder for each parameter; return how the function is to be called, which is as in the example."""
         proxies = {each.name: self._placeholder(tracer, each) for each in self._parameters}
+        kinds = [each.kind for each in self._parameters]
+        if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+            tracer.graph.set_codegen(KeywordCodeGen(kinds.index(inspect.Parameter.KEYWORD_ONLY)))
         positional: list[Any] = []
         for each in self._parameters:
             missing = len(self._args) - len(positional)

@@ -87,21 +87,9 @@ class FxTransform(CheckDefaults):
         arguments = subject.arguments_by_program(inputs, kwargs)
         check = self.new_check(next(iter(arguments.values())), options)
         run = _TransformRun(transform, check, arguments, wanted, inplace, idempotent, keeps_meta, self._buffer_pool)
-        results: list[TransformResult] = []
-        training = TrainingFlags(subject.model)
-        with generators_kept(), global_state_kept():
-            try:
-                subject = replace(subject, model=initialized(subject.model, check.arguments, check.seed))
-                # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
-                for mode in wanted:
-                    results.append(run.in_mode(subject, mode))
-            finally:
-                training.restore()
-        # Both graphs go back to the model's own mode, for whoever looks at them side by side.
-        for graph in (results[0].before, results[0].after):
-            follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
+        result = run.in_modes(subject)
         searches = tuple(check.search.reports) if check.search is not None else ()
-        return replace(results[0], own_name=self._own_name, searches=searches)
+        return replace(result, own_name=self._own_name, searches=searches)
 
 
 @dataclass(frozen=True)
@@ -116,6 +104,24 @@ class _TransformRun:
     idempotent: bool
     keeps_meta: tuple[str, ...] | bool
     buffer_pool: BufferPool
+
+    def in_modes(self, subject: PassSubject) -> TransformResult:
+        """Trace, transform and compare in each mode; return the result of the first."""
+        __tracebackhide__ = True
+        results: list[TransformResult] = []
+        training = TrainingFlags(subject.model)
+        with generators_kept(), global_state_kept():
+            try:
+                subject = replace(subject, model=initialized(subject.model, self.check.arguments, self.check.seed))
+                # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
+                for mode in self.modes:
+                    results.append(self.in_mode(subject, mode))
+            finally:
+                training.restore()
+        # Both graphs go back to the model's own mode, for whoever looks at them side by side.
+        for graph in (results[0].before, results[0].after):
+            follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
+        return results[0]
 
     def in_mode(self, subject: PassSubject, mode: str) -> TransformResult:
         """Trace, transform and compare in one mode; raises AssertionError, as FxTransform does."""

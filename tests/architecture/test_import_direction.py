@@ -78,6 +78,7 @@ ORDER = (
     *(
         "fxcore.tracer",
         "fxcore.leaf_tracer",
+        "fxcore.diagnosis",
         "fxcore.trace_verification",
         "fxcore._symbolic_trace",
         "fxcore.matching",

@@ -51,7 +51,7 @@ RAISED = {
     "example inputs of fx_trace": (
         "fx_trace",
         "fx_trace(Linear(), example_inputs=torch.ones(2, 7))",
-        "the example inputs do not run",
+        "cannot trace Linear: the model itself does not run on the example inputs",
     ),
     "a level": ("fx_golden", "assert Linear() == fx_golden(level='nope')", "there is no level 'nope'"),
     "a form of constants": ("fx_golden", "assert Linear() == fx_golden(constants='x')", "argument constants: expected"),

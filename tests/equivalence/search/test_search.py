@@ -157,18 +157,17 @@ def test_the_script_holds_the_smallest_input(tmp_path):
     assert torch.equal(arguments[0], torch.tensor([[-1.0]]))
 
 
-def test_what_a_graph_keeps_between_calls_is_found_by_a_second_call():
+def test_what_a_graph_keeps_between_calls_is_found_before_the_search():
     def counting():
         calls = []
 
         def function(x):
             calls.append(x)
-            # Each check calls it once; only a second call makes the number even.
             return x * 2 if len(calls) % 2 else x * 3
 
         return function
 
-    with pytest.raises(MismatchError, match="found by search"):
+    with pytest.raises(MismatchError, match="output of a second call has other values"):
         FxEquivalence()(Calling(lambda x: x * 2), drawn(3, 4), graph=graph_calling(counting()), search=40)
 
 
@@ -235,7 +234,7 @@ def test_a_search_ends_when_its_time_is_up_and_says_what_it_left_out():
 
     (report,) = equivalence.searches
     assert report.tried < 10_000
-    assert report.seconds < 30  # the machine may be busy
+    assert report.is_cut
     assert f"the time was up, and {10_000 - report.tried} tries were left out: raise search_seconds" in str(report)
 
 
