@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from torch import nn
 
 from fxcore.tracing.patching import Patcher
+from fxcore.tracing.tracer_base import SymbolicValue
 
 _lock = threading.Lock()
 _KEYS = ("_parameters", "_buffers")
@@ -53,10 +54,19 @@ class InterceptedDict(dict[str, Any]):
         return dict, (dict(self),)  # a copy that is made meanwhile is of the ordinary kind
 
     def updated_original(self) -> dict[str, Any]:
-        """Return the original dict, with what the traced code changed in this one."""
+        """Return the original dict, with what the traced code changed in this one, but for proxies.
+
+        `self.total += x` leaves a proxy here, which would stay in the user's module after the trace.
+        """
         if self.is_changed:
+            before = dict(self.original)
             self.original.clear()
-            self.original.update(self)
+            for name in dict.keys(self):
+                value = dict.__getitem__(self, name)
+                if not isinstance(value, SymbolicValue):
+                    self.original[name] = value
+                elif name in before:
+                    self.original[name] = before[name]
         return self.original
 
 

@@ -193,3 +193,24 @@ def test_garbage_collection_is_as_it_was():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class Summing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.total += x
+        return self.total * 2
+
+
+@pytest.mark.parametrize("options", [{}, {"example_inputs": torch.ones(3)}], ids=["plain", "example"])
+def test_a_buffer_that_forward_assigns_stays_the_models(options):
+    model, eager = Summing(), Summing()
+
+    graph_module = fxcore.symbolic_trace(model, **options)
+
+    assert torch.equal(model.total, torch.zeros(3))
+    for _ in range(2):
+        assert torch.equal(graph_module(torch.ones(3)), eager(torch.ones(3)))
