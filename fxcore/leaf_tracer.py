@@ -79,7 +79,8 @@ class LeafTracer(Tracer):
         except Exception as error:
             self._forget(before, noted)
             try:
-                proxy = self.create_proxy("call_module", self._path_of_call(m), args, kwargs)
+                path = self.path_of_module(m) if self.examples is None else self._path_of_call(m)
+                proxy = self.create_proxy("call_module", path, args, kwargs)
             except Exception:
                 raise error from None
             node = next(reversed(self.graph.nodes))

@@ -117,7 +117,7 @@ class Tracer(TracerBase):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Record a call of a module if it is a leaf, else return what `forward(*args, **kwargs)` returns."""
-        path = self._path_of_call(m)
+        path = self.path_of_module(m) if self.examples is None else self._path_of_call(m)
         count = self.num_calls.get(path, 0)
         self.num_calls[path] = count + 1
         key, place = f"{path}@{count}" if count else path, (path, type(m))
@@ -143,8 +143,8 @@ class Tracer(TracerBase):
         return False
 
     def _path_of_call(self, module: nn.Module) -> str:
-        """Return the path of a module that is called; with an example, the traced code may have made it."""
-        if self.examples is None or self.submodule_paths is None or module in self.submodule_paths:
+        """Return the path of a module that is called, which the traced code may have made."""
+        if self.submodule_paths is None or module in self.submodule_paths:
             return self.path_of_module(module)
         try:
             return self.path_of_module(module)
@@ -405,13 +405,13 @@ class Tracer(TracerBase):
             every_attribute=type(self).getattr is not Tracer.getattr,
             every_call=any(_calls_itself(module) for module in modules),
         ):
+            if self.examples is not None:
+                patch_calls(patcher)  # before others that replace the same names: the first to do so stays
             patch_registered(patcher)
             patch_recorded(patcher)
             patch_globals(patcher, names, self._autowrap_function_ids)
             for module in self._autowrap_search:
                 patch_module(patcher, module, self._autowrap_function_ids)
-            if self.examples is not None:
-                patch_calls(patcher)
             yield
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -173,7 +173,7 @@ def _call_of_scripted_functions() -> dict[str, Callable[..., Any]]:
         found: Any = find_symbolic((args, kwargs))
         if found is None:
             return original(self, *args, **kwargs)
-        return found.tracer.create_proxy("call_function", self, args, kwargs)
+        return found.tracer.create_proxy("call_function", self, args, kwargs, name=str(self.name))
 
     return {"__call__": call}
 

@@ -93,7 +93,9 @@ def test_any_document_is_found_under_other_names(document):
     document = replace(document, code="")
     obtained = rename_nodes(document, {node.name: f"{node.name}_1x" for node in document.nodes})
 
-    assert differs_in_names_at_most(encode(document), obtained) or not encode(document).isascii()
+    text = encode(document)
+    # Characters that are not printed as they are stand in names as escapes, which only YAML reads.
+    assert differs_in_names_at_most(text, obtained) or not text.isascii() or "\\" in text
 
 
 @given(documents(), documents())
