@@ -94,6 +94,11 @@ def _key(tensor: torch.Tensor) -> tuple[str, int]:
 class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves these without types
     """Sees every operator, also of scripted code and inside of functions of torch."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Else torch wraps the method below in one that imports Dynamo, which takes longer than the check.
+        return False
+
     def __init__(self, use: InputUse) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._use = use

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -172,3 +174,19 @@ def test_right_graphs_pass(model, inputs, grads):
 
     FxEquivalence()(made, inputs, modes=("eval", "train"), grads=grads, strict_inputs=True)
     FxEquivalence(strict_inputs=True)(made, inputs)
+
+
+def test_following_inputs_does_not_import_dynamo():
+    # torch wraps the methods of dispatch modes in one that does, which takes longer than the check.
+    program = (
+        "import sys, torch\n"
+        "from pytest_fxgraph import assert_equivalent\n"
+        "try:\n"
+        "    assert_equivalent(torch.sin, lambda x: torch.cos(x), torch.rand(3))\n"
+        "except AssertionError as error:\n"
+        "    print('differ' in str(error), 'torch._dynamo' in sys.modules)\n"
+    )
+
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == ["True", "False"]

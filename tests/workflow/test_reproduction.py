@@ -180,9 +180,21 @@ def test_net(fx_equivalence):
 NOT_PICKLED = ("aliasing of state", "random numbers", "a buffer", "gradients of a parameter")
 
 
+# Each takes three starts of Python: a sample in every run, the others with -m long.
+SAMPLE = (
+    ("aliasing", "Net()"),
+    ("a buffer", "Net()"),
+    ("gradients of a parameter", "Net()"),
+    ("random numbers", "net()"),
+)
+
+
 @pytest.mark.parametrize(
     ("kind", "model"),
-    [*((kind, "Net()") for kind in MISMATCHES), *((kind, "net()") for kind in NOT_PICKLED)],
+    [
+        pytest.param(kind, model, marks=[] if (kind, model) in SAMPLE else [pytest.mark.long])
+        for kind, model in [*((kind, "Net()") for kind in MISMATCHES), *((kind, "net()") for kind in NOT_PICKLED)]
+    ],
 )
 def test_every_kind_of_mismatch_is_shown_by_its_script(project, kind, model):
     body, other, words = MISMATCHES[kind]
