@@ -9,10 +9,10 @@ the calls are recorded instead. Random numbers are drawn anew in each run, so th
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import sys
 from collections.abc import Callable
-from types import MethodType
 from typing import Any
 
 import torch
@@ -131,9 +131,12 @@ def _recorded_apply(original: Any) -> Any:
     Where an argument cannot be one of a node, as a function cannot, what its forward does is recorded instead.
     """
 
+    # The class method itself, in Python or, from torch 2.14 on, in C, to be bound to the class of the user's.
+    method = inspect.getattr_static(original.__self__, "apply")
+
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         found: Any = find_symbolic((args, kwargs))
-        target = MethodType(original.__func__, cls)
+        target = method.__get__(None, cls)
         if found is None:
             return target(*args, **kwargs)
         try:

@@ -30,7 +30,7 @@ def is_from_torch(obj: Any) -> bool:
     module_name = getattr(obj, "__module__", None)
     if isinstance(obj, torch.jit.ScriptFunction):
         return False  # it says the name of its class
-    if isinstance(obj, types.MethodType) and isinstance(obj.__self__, type):
+    if isinstance(obj, (types.MethodType, types.BuiltinMethodType)) and isinstance(obj.__self__, type):
         module_name = obj.__self__.__module__  # Function.apply, say, which the user's class inherits
     if module_name is not None:
         return _REACHABLE_TORCH(module_name) is not None
