@@ -34,6 +34,7 @@ from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
 from fxcore.tracing import module_hooks, placeholders, refused_calls
 from fxcore.tracing.call_site import user_line
+from fxcore.tracing.imports import imports_unpatched
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -385,7 +386,7 @@ class Tracer(TracerBase):
     @contextmanager
     def _examples_of(self, inputs: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
         """Trace with an example; afterwards, leave the model's state as it was."""
-        with state_kept(self.root, self._lifted_paths):
+        with state_kept(self.root, self._lifted_paths), imports_unpatched():
             self.examples = ExampleTrace(self, inputs, assume)
             try:
                 yield

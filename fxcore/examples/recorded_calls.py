@@ -25,7 +25,8 @@ from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
 from fxcore.tracing.wrap import find_symbolic
 
-_LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "finfo", "iinfo", "range", "broadcast_shapes")
+_LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes")
+_CLASSES = ("finfo", "iinfo")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
 _RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like",
            "randn_like", "randint_like")  # fmt: skip
@@ -55,6 +56,7 @@ def patch_calls(patcher: Patcher) -> None:
 def _functions() -> dict[str, Callable[..., Any]]:
     names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
     found = {name: _recorded(REPLACEMENTS.original(vars(torch), name)) for name in names}
+    found |= {name: _recorded_class(REPLACEMENTS.original(vars(torch), name)) for name in _CLASSES}
     return found | {name: _recorded_random(REPLACEMENTS.original(vars(torch), name)) for name in _RANDOM}
 
 
@@ -62,6 +64,22 @@ def _functions() -> dict[str, Callable[..., Any]]:
 def _dropouts() -> dict[str, Callable[..., Any]]:
     functions = {name: REPLACEMENTS.original(vars(torch.nn.functional), name) for name in _DROPOUTS}
     return {name: _recorded_random(function) for name, function in functions.items()}
+
+
+def _recorded_class(kind: Any) -> Any:
+    """Return a class that is asked for instances as `kind` is, and that records a call with a proxy."""
+
+    class Recorded(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, kind)
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            found: Any = find_symbolic((args, kwargs))
+            if found is None:
+                return kind(*args, **kwargs)
+            return found.tracer.create_proxy("call_function", kind, args, kwargs)
+
+    return Recorded(kind.__name__, (), {})
 
 
 def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,20 +60,26 @@ class _Holder:
                 self.holder.update(self.originals)
             else:
                 for name, original in self.originals.items():
-                    self._restore(name, original)
+                    self.restore(name, original)
             self.originals.clear()
             return
         for name in replacements:
             self.users[name] -= 1
             if not self.users[name]:
                 del self.users[name]
-                self._restore(name, self.originals.pop(name))
+                self.restore(name, self.originals.pop(name))
 
-    def _restore(self, name: str, original: Any) -> None:
+    def current(self, name: str) -> Any:
+        """Return what the holder itself has at a name now."""
+        names = self.holder if isinstance(self.holder, dict) else vars(self.holder)
+        return names.get(name, _MISSING)
+
+    def restore(self, name: str, original: Any) -> None:
+        """Put a value back at a name; take the name away if there was none."""
         if original is _MISSING:
             if isinstance(self.holder, dict):
                 self.holder.pop(name, None)
-            else:
+            elif name in vars(self.holder):
                 delattr(self.holder, name)
         elif isinstance(self.holder, dict):
             self.holder[name] = original
@@ -124,6 +131,23 @@ class SharedReplacements:
                 return names
             merged = {**names, **known.originals}
         return {name: value for name, value in merged.items() if value is not _MISSING}
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Put all originals back for a while, in every thread."""
+        with self._lock:
+            held = [
+                (known, {name: known.current(name) for name in known.originals}) for known in self._holders.values()
+            ]
+            for known, values in held:
+                for name in values:
+                    known.restore(name, known.originals[name])
+            try:
+                yield
+            finally:
+                for known, values in held:
+                    for name, value in values.items():
+                        known.restore(name, value)
 
 
 REPLACEMENTS = SharedReplacements()

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fxcore.tracing.patching import Patcher, SharedReplacements
+from fxcore.tracing.patching import REPLACEMENTS, Patcher, SharedReplacements
 
 
 class Base:
@@ -82,3 +82,22 @@ def test_a_thing_is_visited_once():
     patcher, thing = Patcher(), object()
 
     assert [patcher.visit_once(thing), patcher.visit_once(thing)] == [True, False]
+
+
+def test_originals_are_back_while_replacements_are_suspended():
+    class Holder:
+        pass
+
+    names = {"there": 1}
+    with Patcher() as patcher:
+        patcher.replace_all(names, {"there": 2})
+        patcher.replace_all(Holder, {"new": 3})
+
+        with REPLACEMENTS.suspended(), REPLACEMENTS.suspended():
+            assert names == {"there": 1}
+            assert not hasattr(Holder, "new")
+
+        assert names == {"there": 2}
+        assert Holder.new == 3
+    assert names == {"there": 1}
+    assert not hasattr(Holder, "new")
