@@ -91,10 +91,13 @@ class Search:
             if self._tries < tries and not self._time.is_up:
                 # The first example of a round is always the simplest, so that a round of one would be in vain.
                 left = max(tries - self._tries, _LEAST_OF_A_ROUND)
-                found = minimal(recipes(self._space), self._is_wrong, seed + round_ * 2**32, left)
+                found = minimal(recipes(self._space), self._is_wrong, seed + round_ * 2**32, left, self._is_over)
                 if found is not None:
                     return found
         return None
+
+    def _is_over(self) -> bool:
+        return self._found_at is None and self._time.is_up
 
     def _is_wrong(self, recipe: Recipe) -> bool:
         """Tell whether a recipe shows a fault: always the same, and no where tries or time are used up."""

@@ -185,20 +185,30 @@ def simpler_recipes(space: SearchSpace, found: Recipe) -> st.SearchStrategy[Reci
     )
 
 
+class SearchStopped(BaseException):
+    """Nothing more is to be drawn; hypothesis, which catches every Exception, lets it through."""
+
+
 class _Found(Exception):  # noqa: N818 - nothing went wrong
     """Tells hypothesis that a recipe is one of those that are looked for."""
 
 
 def minimal(
-    strategy: st.SearchStrategy[Recipe], is_wanted: Callable[[Recipe], bool], seed: int, tries: int
+    strategy: st.SearchStrategy[Recipe],
+    is_wanted: Callable[[Recipe], bool],
+    seed: int,
+    tries: int,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Recipe | None:
-    """Return the simplest recipe that is wanted, or None if none of the drawn ones is.
+    """Return the simplest recipe that is wanted, or None if none of the drawn ones is, or once `is_over` says so.
 
     What is drawn depends on the seed alone, and nothing is stored. `is_wanted` must answer alike for equal recipes.
     """
     last: list[Recipe] = []
 
     def run(recipe: Recipe) -> None:
+        if is_over():
+            raise SearchStopped
         if is_wanted(recipe):
             last[:] = [recipe]
             raise _Found
@@ -223,6 +233,6 @@ def minimal(
     decorating = threading.Thread(target=decorate)
     decorating.start()
     decorating.join()
-    with contextlib.suppress(_Found, hypothesis.errors.Flaky):
+    with contextlib.suppress(_Found, SearchStopped, hypothesis.errors.Flaky):
         given[0]()
     return last[0] if last else None
