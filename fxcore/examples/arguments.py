@@ -24,6 +24,7 @@ def restored_object(name: str, state: dict[str, Any]) -> Any:
 
 
 def holds_proxies(value: Any) -> bool:
+    """Tell whether a proxy is somewhere in an object: in its items, its attributes, or in those of what it holds."""
     unvisited, seen = [value], set()
     while unvisited:
         each = unvisited.pop()

@@ -14,7 +14,7 @@ from fxcore.errors import TraceError
 from fxcore.examples.arguments import holds_proxies, restored_object, value_of
 from fxcore.examples.data_reads import Origin, is_free_of_effects, origin_of
 from fxcore.examples.inputs import ExampleInputs
-from fxcore.examples.proxies import PLAIN_TYPES, ExampleProxy, ExampleTensor, proxy_of
+from fxcore.examples.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.graph import Graph
 from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of
 from fxcore.immutable_collections import immutable_dict
@@ -59,7 +59,7 @@ class ExampleTrace:
         """Run a call on the example's values, record it, and return a proxy for its result."""
         value, origin = self._run(kind, target, args, kwargs)
         node = self.record(kind, target, args, kwargs, name, type_expr)
-        if isinstance(value, PLAIN_TYPES) and not isinstance(value, (str, bytes)):
+        if isinstance(value, PLAIN_TYPES):
             if kind == "placeholder" or origin.is_data:
                 self._note(node, value, None)
             return value
@@ -69,7 +69,7 @@ class ExampleTrace:
         if kind == "placeholder" and target in self.inputs.left_at_default:
             self._note(node, value, None)
             return value
-        if isinstance(value, (str, bytes)):
+        if isinstance(value, TEXT_TYPES):
             return self.specialised(proxy, lambda value: value, "was read")
         return proxy
 

@@ -25,7 +25,9 @@ from fxcore.proxy import Proxy, RecordingProxy, tracer_of
 from fxcore.tracing import call_site
 
 # Types of values that are never proxies: they are told apart by `is`, or C code wants exactly that type.
-PLAIN_TYPES: tuple[type, ...] = (type(None), str, bytes, type, torch.layout, torch.memory_format, type(...))
+PLAIN_TYPES: tuple[type, ...] = (type(None), type, torch.layout, torch.memory_format, type(...))
+# Types of values that are told to Python at once, with a guard, since C code wants exactly these.
+TEXT_TYPES: tuple[type, ...] = (str, bytes)
 
 
 class ExampleProxy(RecordingProxy):
@@ -258,7 +260,7 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     value = getattr(owner.example, name)
     if callable(value) and not isinstance(value, (torch.Tensor, type)):
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
-    if isinstance(value, PLAIN_TYPES) and not isinstance(value, (str, bytes)):
+    if isinstance(value, PLAIN_TYPES):
         return value
     if isinstance(owner, ExampleTensor) and not isinstance(value, torch.Tensor):
         is_data = has_contents = name == "nbytes" and bool(owner.data_sizes)
@@ -267,7 +269,7 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         is_data, has_contents, sizes = owner.is_data, owner.has_contents, owner.data_sizes
     proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, sizes)
     proxy.__dict__["_source"] = (owner, name)
-    is_told = isinstance(value, (str, bytes)) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
+    is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.examples.specialised(proxy, lambda value: value, "was read") if is_told else proxy
 
 
