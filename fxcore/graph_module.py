@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from fxcore.lazy_forward import (
     install_forward,
     skipped_by_dynamo,
 )
+from fxcore.model_state import state_kept
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import (
     copy_attributes,
@@ -242,7 +243,9 @@ class GraphModule(nn.Module):
         guards = self._graph.guards
         if not isinstance(guards, Guards) or guards.graph is None:
             return
-        with torch.no_grad():
+        # What a guard asks for may be the result of a layer that writes to its buffers, as batch norm does.
+        calls_modules = any(node.op == "call_module" for node in guards.graph.nodes)
+        with torch.no_grad(), state_kept(self, ()) if calls_modules else nullcontext():
             values = GraphModule(self, guards.graph)(*args, **kwargs)
         refuse_broken(guards, values, type(self).__name__)
 

@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 
 from fxcore.errors import GuardError, VerificationError
 from fxcore.examples.inputs import copied_example
-from fxcore.examples.model_state import state_kept
 from fxcore.graph_module import GraphModule
+from fxcore.model_state import state_kept
 
 # Relative to the largest magnitude: the graph runs the very operators that eager runs.
 _TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2}

@@ -20,12 +20,12 @@ from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.examples.example_trace import ExampleTrace
 from fxcore.examples.inputs import ExampleInputs
-from fxcore.examples.model_state import state_kept
 from fxcore.examples.recorded_calls import patch_calls
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
+from fxcore.model_state import state_kept
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call

@@ -14,7 +14,7 @@ from torch import nn
 
 import fxcore
 from fxcore.examples.inputs import copied_example
-from fxcore.examples.model_state import state_kept
+from fxcore.model_state import state_kept
 from pytest_fxgraph.rng import generators_kept
 
 # Lines of these packages are never the user's.

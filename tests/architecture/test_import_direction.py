@@ -70,6 +70,7 @@ ORDER = (
         "fxcore.serialization",
         "fxcore.lazy_forward",
         "fxcore.uninitialized",
+        "fxcore.model_state",
         "fxcore.graph_module",
         "fxcore.tracing",
         "fxcore.proxy",

@@ -132,6 +132,24 @@ def test_guards_leave_no_nodes_behind():
     assert [node.name for node in graph_module.graph.nodes] == ["x", "mul", "output"]
 
 
+def test_checking_guards_changes_no_buffer():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(3)
+
+        def forward(self, x):
+            x = self.norm(x)
+            return x * 2 if x.shape[0] > 2 else x
+
+    graph_module = fxcore.symbolic_trace(Net().train(), example_inputs=torch.rand(4, 3))
+
+    graph_module.check_guards(torch.rand(4, 3))
+
+    assert int(graph_module.norm.num_batches_tracked) == 0
+    assert torch.equal(graph_module.norm.running_mean, torch.zeros(3))
+
+
 def test_enforced_guards_refuse_other_inputs():
     graph_module = fxcore.symbolic_trace(
         lambda x: x * 2 if x.shape[0] > 2 else x, example_inputs=torch.rand(3, 2), enforce_guards=True
