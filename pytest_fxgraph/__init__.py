@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pytest_fxgraph.assertions import diff_graphs as diff_graphs
     from pytest_fxgraph.assertions import ops as ops
     from pytest_fxgraph.assertions import rewrite as rewrite
-    from pytest_fxgraph.capture.fixture import FxTrace as FxTrace
     from pytest_fxgraph.choices import Check as Check
     from pytest_fxgraph.choices import ConstantForm as ConstantForm
     from pytest_fxgraph.choices import Level as Level
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome as Outcome
     from pytest_fxgraph.rewriting import FxRewrite as FxRewrite
     from pytest_fxgraph.rewriting import RewriteResult as RewriteResult
+    from pytest_fxgraph.subjects.fixture import FxTrace as FxTrace
     from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
     from pytest_fxgraph.transform.result import TransformResult as TransformResult
 

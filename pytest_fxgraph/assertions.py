@@ -12,8 +12,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
-from pytest_fxgraph.capture.shapes import shapes_recorded
-from pytest_fxgraph.capture.subjects import to_graph_module, to_graph_with_operators
 from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Level, NumberByPath
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
@@ -35,6 +33,8 @@ from pytest_fxgraph.report.graph_summary import summary_section
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.text import full_section, short_lines
 from pytest_fxgraph.rewriting import FxRewrite
+from pytest_fxgraph.subjects.shapes import shapes_recorded
+from pytest_fxgraph.subjects.subjects import to_graph_module, to_graph_with_operators
 from pytest_fxgraph.transform.fixture import FxTransform
 
 UPDATE_VARIABLE = "FXGRAPH_UPDATE"

@@ -12,13 +12,13 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.activation import enable_golden_session
 
 if TYPE_CHECKING:
-    from pytest_fxgraph.capture.fixture import FxTrace
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
     from pytest_fxgraph.equivalence.repro import ReproductionFolder
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
     from pytest_fxgraph.golden.fixture import FxGolden
     from pytest_fxgraph.operator_queries import FxOps
     from pytest_fxgraph.rewriting import FxRewrite
+    from pytest_fxgraph.subjects.fixture import FxTrace
     from pytest_fxgraph.transform.fixture import FxTransform
 
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
@@ -32,7 +32,7 @@ def fx_trace() -> FxTrace:
     fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
     """
     _require_torch("fx_trace")
-    from pytest_fxgraph.capture.fixture import FxTrace
+    from pytest_fxgraph.subjects.fixture import FxTrace
 
     return FxTrace()
 

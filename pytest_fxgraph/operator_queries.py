@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_fxgraph.capture.subjects import Adapter, to_graph_with_operators
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -16,6 +15,7 @@ from pytest_fxgraph.operator_patterns import (
     operator_calls,
     validate_target,
 )
+from pytest_fxgraph.subjects.subjects import Adapter, to_graph_with_operators
 
 _SHOWN = 12
 

@@ -14,8 +14,8 @@ from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.replacement import graph_of
 from fxcore.subgraph_rewriter import ReplacedPatterns, replace_pattern_with_filters
-from pytest_fxgraph.capture.subjects import Adapter, to_graph_module
 from pytest_fxgraph.document.origins import Origins
+from pytest_fxgraph.subjects.subjects import Adapter, to_graph_module
 
 _REASONS = 3
 _NAMED = 5

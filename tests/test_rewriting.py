@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 import fxcore
 from pytest_fxgraph import rewrite
-from pytest_fxgraph.capture.tracing import trace
+from pytest_fxgraph.subjects.tracing import trace
 
 
 class Block(nn.Module):

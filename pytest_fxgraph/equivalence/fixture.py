@@ -11,15 +11,6 @@ from typing import Any
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.capture.subjects import (
-    Adapter,
-    is_exported_program,
-    is_torch_graph_module,
-    model_of,
-    to_graph_module,
-)
-from pytest_fxgraph.capture.tracing import trace as trace_model
-from pytest_fxgraph.capture.tracing import trace_for_inputs
 from pytest_fxgraph.choices import CHECKS, Check, Mode, NumberByPath, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
@@ -35,6 +26,15 @@ from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
+from pytest_fxgraph.subjects.subjects import (
+    Adapter,
+    is_exported_program,
+    is_torch_graph_module,
+    model_of,
+    to_graph_module,
+)
+from pytest_fxgraph.subjects.tracing import trace as trace_model
+from pytest_fxgraph.subjects.tracing import trace_for_inputs
 
 Trace = Callable[[Any], fxcore.GraphModule]
 

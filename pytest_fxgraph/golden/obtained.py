@@ -12,16 +12,16 @@ import pytest
 
 from fxcore.gc_pause import gc_paused
 from pytest_fxgraph import settings
-from pytest_fxgraph.capture.shapes import shapes_recorded
-from pytest_fxgraph.capture.subjects import to_graph_module, to_readable_graph
-from pytest_fxgraph.capture.traced_graph import TracedGraph
-from pytest_fxgraph.capture.tracing import traced_again_with_sources
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.golden.program_set import PROGRAM_NOTE
+from pytest_fxgraph.subjects.shapes import shapes_recorded
+from pytest_fxgraph.subjects.subjects import to_graph_module, to_readable_graph
+from pytest_fxgraph.subjects.traced_graph import TracedGraph
+from pytest_fxgraph.subjects.tracing import traced_again_with_sources
 
 
 @dataclass(frozen=True)

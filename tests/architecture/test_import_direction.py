@@ -100,7 +100,7 @@ ORDER = (
         "pytest_fxgraph.hookspecs",
         "pytest_fxgraph.rng",
         "pytest_fxgraph.global_state",
-        "pytest_fxgraph.capture",
+        "pytest_fxgraph.subjects",
         "pytest_fxgraph.operator_queries",
         "pytest_fxgraph.rewriting",
         "pytest_fxgraph.golden",

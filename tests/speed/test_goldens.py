@@ -10,10 +10,10 @@ from torch import nn
 
 import fxcore
 from fixtures.call_counts import added_calls
-from pytest_fxgraph.capture.subjects import to_readable_graph
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.subjects.subjects import to_readable_graph
 
 CONFTEST = """
 import yaml

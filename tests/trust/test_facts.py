@@ -12,13 +12,13 @@ from torch.export import Dim, export
 
 from fixtures.lowered import CompileSpec, with_delegate
 from fxcore import Graph, GraphModule, symbolic_trace
-from pytest_fxgraph.capture.shapes import shapes_recorded
-from pytest_fxgraph.capture.subjects import to_graph_module
 from pytest_fxgraph.compare.levels import LEVELS, compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import FACTS
+from pytest_fxgraph.subjects.shapes import shapes_recorded
+from pytest_fxgraph.subjects.subjects import to_graph_module
 
 
 def calling(module, inputs=None):

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.capture.subjects import to_graph_module
-from pytest_fxgraph.capture.tracing import trace
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.errors import CaptureError, DocumentError
+from pytest_fxgraph.subjects.subjects import to_graph_module
+from pytest_fxgraph.subjects.tracing import trace
 
 
 def model():

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.capture.tracing import trace
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.subjects.tracing import trace
 
 
 class DrawsConstant(nn.Module):

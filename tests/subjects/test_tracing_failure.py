@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from fxcore.errors import TraceError
-from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.subjects.tracing_failure import describe_failure, name_of
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import torch
 
 import fxcore
 from fxcore.node_data.attribute_paths import get_attribute
-from pytest_fxgraph.capture.traced_graph import TracedGraph
-from pytest_fxgraph.capture.tracing_failure import short_path
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.rng import RngState, generators_kept
+from pytest_fxgraph.subjects.traced_graph import TracedGraph
+from pytest_fxgraph.subjects.tracing_failure import short_path
 
 # Draws with few outcomes, such as which layers are dropped, may be the same twice.
 _MOST_RETRIES = 4

@@ -6,8 +6,8 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.capture.subjects import UnknownModule, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.subjects.subjects import UnknownModule, to_graph_module, to_graph_with_operators
 
 
 class Net(nn.Module):

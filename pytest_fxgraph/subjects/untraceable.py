@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from pytest_fxgraph.capture.tracing_failure import name_of
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.subjects.tracing_failure import name_of
 
 _SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 

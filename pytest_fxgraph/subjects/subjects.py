@@ -10,10 +10,10 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.capture.traced_graph import TracedGraph
-from pytest_fxgraph.capture.tracing import trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.subjects.traced_graph import TracedGraph
+from pytest_fxgraph.subjects.tracing import trace, trace_for_inputs, trace_to_read
 
 # Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
 Adapter = Callable[[Any], Any]

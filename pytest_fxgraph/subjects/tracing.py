@@ -16,13 +16,13 @@ from fxcore.errors import VerificationError
 from fxcore.guards import refuse_other_inputs
 from fxcore.leaf_tracer import LeafTracer
 from fxcore.trace_verification import verify_trace
-from pytest_fxgraph.capture.random_constants import trace_reproducibly
-from pytest_fxgraph.capture.shapes import positional_arguments, record_shapes
-from pytest_fxgraph.capture.traced_graph import TracedGraph
-from pytest_fxgraph.capture.tracing_failure import describe_failure, name_of
-from pytest_fxgraph.capture.untraceable import refuse_untraceable, refuse_untraceable_parts
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.rng import generators_kept
+from pytest_fxgraph.subjects.random_constants import trace_reproducibly
+from pytest_fxgraph.subjects.shapes import positional_arguments, record_shapes
+from pytest_fxgraph.subjects.traced_graph import TracedGraph
+from pytest_fxgraph.subjects.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.subjects.untraceable import refuse_untraceable, refuse_untraceable_parts
 
 _Function = Callable[..., Any]
 _MOST_PATHS = 8

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.capture.tracing import trace, trace_for_inputs, trace_to_read, traced_again_with_sources
 from pytest_fxgraph.errors import CaptureError, InputsError
+from pytest_fxgraph.subjects.tracing import trace, trace_for_inputs, trace_to_read, traced_again_with_sources
 
 
 class Block(nn.Module):

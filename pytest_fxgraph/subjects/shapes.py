@@ -17,9 +17,9 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
-from pytest_fxgraph.capture.untraceable import refuse_untraceable_parts
 from pytest_fxgraph.errors import CaptureError, InputsError
 from pytest_fxgraph.rng import generators_kept
+from pytest_fxgraph.subjects.untraceable import refuse_untraceable_parts
 
 
 def positional_arguments(inputs: object, name: str = "inputs") -> tuple[Any, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import fxcore
-from pytest_fxgraph.capture.tracing import trace
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.subjects.tracing import trace
 
 
 class FxTrace:

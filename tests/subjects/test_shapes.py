@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.capture.shapes import positional_arguments, record_shapes
+from pytest_fxgraph.subjects.shapes import positional_arguments, record_shapes
 
 Pair = namedtuple("Pair", ["first", "second"])
 
