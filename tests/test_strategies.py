@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 import torch
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import fxcore
@@ -68,6 +68,8 @@ def swapped_subtraction(gm: fxcore.GraphModule) -> fxcore.GraphModule:
 
 
 def is_caught(drawn) -> bool:
+    if " - " not in repr(drawn[0]):
+        return False  # the pass leaves it as it is, and comparing it takes most of the time
     try:
         FxTransform()(swapped_subtraction, *drawn)
     except AssertionError:
@@ -76,9 +78,10 @@ def is_caught(drawn) -> bool:
 
 
 def test_a_wrong_pass_is_found_and_shrunk_to_a_module_that_shows_it_alone():
-    few = settings(max_examples=400, deadline=None, database=None)
+    few = settings(max_examples=400, deadline=None, database=None, phases=(Phase.generate, Phase.shrink))
 
-    model, _ = find(strategies.modules_with_inputs(), is_caught, settings=few, random=Random(0))
+    # Half of the operations of the default: what is found first takes less to be made small.
+    model, _ = find(strategies.modules_with_inputs(max_operations=4), is_caught, settings=few, random=Random(0))
 
     assert len(model.program.steps) <= 2
     assert " - " in repr(model)

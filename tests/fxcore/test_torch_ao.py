@@ -50,7 +50,7 @@ def _one_engine(monkeypatch):
     torch.backends.quantized.engine = engine
 
 
-SAMPLE = ("linears", "functions", "joins", "embeddings", "structures")  # of the models, in every run
+SAMPLE = ("linears", "functions", "joins", "structures")  # of the models, in every run
 
 
 def plain(value):
@@ -194,6 +194,7 @@ def test_equalization():
     same_in_both(program)
 
 
+@pytest.mark.long
 def test_layers_are_chosen_for_equalization_by_their_noise():
     def program(load):
         equalize = load("quantization.fx._equalize")
@@ -392,7 +393,7 @@ def saved(value):
     return file.getvalue()
 
 
-@pytest.mark.parametrize("name", ["linears", "embeddings"])
+@pytest.mark.parametrize("name", ["linears", pytest.param("embeddings", marks=pytest.mark.long)])
 def test_what_is_quantized_is_copied_and_saved(name):
     def program(load):
         looks = []

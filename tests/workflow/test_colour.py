@@ -33,13 +33,13 @@ def section_of(result) -> str:
         ([], {"FORCE_COLOR": "1"}, True),
         ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
         (["--color=yes"], {"NO_COLOR": "1"}, True),
-        (["--color=yes", "-n2"], {}, True),
-        (["-n2"], {}, False),
+        (["--color=yes", "-n1"], {}, True),
+        (["-n1"], {}, False),
     ],
     ids=str,
 )
 def test_sections_follow_pytests_own_colour(differing, monkeypatch, options, environment, is_coloured):
-    if "-n2" in options:
+    if "-n1" in options:
         pytest.importorskip("xdist")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

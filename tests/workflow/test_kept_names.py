@@ -51,7 +51,7 @@ def edited(project):
     return project
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", ["-n0", "-n1"])
 def test_an_update_changes_six_lines_and_the_golden_then_matches_as_it_is(edited, workers):
     before = edited.goldens()[GOLDEN]
 

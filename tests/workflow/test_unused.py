@@ -63,7 +63,7 @@ def test_a_wrong_value_is_refused(stale):
     result.stderr.fnmatch_lines(["*--fx-unused: expected one of warn, fail, ignore, got 'maybe'*"])
 
 
-@pytest.mark.parametrize("options", [[], ["-n2"], ["-p", "no:cacheprovider"]])
+@pytest.mark.parametrize("options", [[], ["-n1"], ["-p", "no:cacheprovider"]])
 def test_prune_prints_and_removes_it_with_its_variants_and_received_files(stale, options):
     folder = stale.path / "golden/test_net"
     golden = (folder / "test_two.yaml").read_bytes()
