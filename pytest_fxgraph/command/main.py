@@ -11,15 +11,13 @@ from typing import TextIO
 
 from pytest_fxgraph.command.accept import add_accept
 from pytest_fxgraph.command.diff import add_diff
+from pytest_fxgraph.command.draw import add_draw
 from pytest_fxgraph.command.output import FAILED
 from pytest_fxgraph.command.show import add_show
 from pytest_fxgraph.command.unused import add_unused
 from pytest_fxgraph.command.upgrade import add_upgrade
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable_line
-
-BUILT = ("show", "diff", "accept", "unused", "upgrade")
-PLANNED = ("draw",)
 
 _EXAMPLES = """\
 examples:
@@ -33,6 +31,8 @@ examples:
       all goldens of two folders, to the letter
   fxgraph diff HEAD~1:golden golden
       what has happened to the goldens since the last commit but one
+  fxgraph draw golden/tests/test_model/test_encoder.yaml -o encoder.svg
+      a picture of the graph; .html, .mmd and .dot, too
   fxgraph accept
       what pytest --fx-received wrote, one cause of many differences told once
   fxgraph accept --cluster 3f09ac
@@ -55,7 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _never_fail_at_a_character(sys.stdout, sys.stderr)
     parser = _parser()
     try:
-        _refuse_unbuilt(given)
         options = parser.parse_args(given)
         status: int = options.run(options)
         sys.stdout.flush()
@@ -85,17 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add_command in (add_show, add_diff, add_accept, add_unused, add_upgrade):
+    for add_command in (add_show, add_diff, add_draw, add_accept, add_unused, add_upgrade):
         add_command(commands)
     return parser
-
-
-def _refuse_unbuilt(arguments: Sequence[str]) -> None:
-    if arguments and arguments[0] in PLANNED:
-        raise GateError(
-            f"cannot run `fxgraph {arguments[0]}`: this release does not have that command yet; "
-            f"it has {', '.join(BUILT)}"
-        )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from pytest_fxgraph.document.model import MOST_BYTES
-from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
 from pytest_fxgraph.golden.files import golden_digest
 
 # What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
@@ -184,6 +184,20 @@ def _replace(path: Path, content: bytes) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def write_whole(path: Path, text: str, what: str) -> None:
+    """Write a text file anywhere in one step, and its folder if that is missing; `what` is what errors call it.
+
+    Raises ReportError if that fails; the file that was there before is then whole.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(Path(os.path.realpath(path)), text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise ReportError(
+            f"cannot write the {what} {path}: {_reason(error)}; make room, give permission or choose another place"
+        ) from error
 
 
 def _keep_mode(path: Path, temporary: Path) -> None:

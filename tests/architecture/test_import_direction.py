@@ -95,7 +95,8 @@ ORDER = (
         "pytest_fxgraph.operator_table",
         "pytest_fxgraph.document",
     ),
-    *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.operator_patterns"),
+    *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.draw"),
+    "pytest_fxgraph.operator_patterns",
     *(
         "pytest_fxgraph.hookspecs",
         "pytest_fxgraph.rng",
@@ -108,6 +109,9 @@ ORDER = (
     *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.brief_failures", "pytest_fxgraph.plugin"),
 )
+
+
+WITHOUT_TORCH = ("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.draw", "pytest_fxgraph.command")
 
 
 def place_of(name: str) -> str:
@@ -173,7 +177,7 @@ def test_a_file_imports_no_library_that_its_package_does_without(file):
         forbidden["pytest"] = "fxcore knows nothing of pytest"
     if name != "fxcore.interop":
         forbidden["torch.fx"] = "fxcore.interop alone knows torch.fx; others look through fxcore.torch_fx_registry"
-    if name.startswith(("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.command")):
+    if name.startswith(WITHOUT_TORCH):
         forbidden["torch"] = forbidden["fxcore"] = "documents are compared and shown without torch"
     for package, reason in forbidden.items():
         found = sorted(item for item in imported if item == package or item.startswith(f"{package}."))

@@ -153,8 +153,8 @@ def test_what_was_received_is_no_golden_of_a_folder(capsys, goldens):
         (["diff", "{folder}", "{relu}"], "cannot compare the folder"),
         (["show", "{corrupt}"], "cannot read the golden file"),
         (
-            ["draw", "{relu}", "-o", "a.svg"],
-            "cannot run `fxgraph draw`: this release does not have that command yet; it has show, diff, accept, unused",
+            ["draw", "{relu}", "-o", "a.png"],
+            "cannot draw to a.png: a picture's name ends in .svg, .html, .mmd, .dot; choose one of these",
         ),
         (["diff", "HEAD~1:nowhere.yaml", "{relu}"], "cannot read HEAD~1:nowhere.yaml: there is no such file, and git"),
     ],

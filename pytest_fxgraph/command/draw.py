@@ -1,0 +1,41 @@
+"""`fxgraph draw`: a golden as a picture, in a file of its own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pytest_fxgraph.command.golden_source import golden_place
+from pytest_fxgraph.command.output import SAME, print_lines
+from pytest_fxgraph.draw.formats import ENDINGS, drawn_text, ending_of
+from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.golden.store import write_whole
+
+
+def add_draw(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "draw",
+        help="draw a golden as a picture",
+        description="Nodes stand in layers, in boxes by module; of blocks that repeat, the first is shown. A page "
+        "(.html) opens and closes boxes, and searches.",
+    )
+    parser.add_argument("--full", action="store_true", help="show every node, also those of blocks that repeat")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help=f"the picture; its name ends in {', '.join(ENDINGS)}"
+    )
+    parser.add_argument("golden", metavar="G", help="a golden file, or one at a git revision")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    ending_of(options.output)
+    place = golden_place(options.golden)
+    if place.is_folder or not place.files:
+        raise GoldenError(f"cannot draw {place.name}: it is no golden file; give one, as `fxgraph show` names them")
+    golden = next(iter(place.files.values()))
+    text = drawn_text(golden.document(), options.output, title=golden.name, is_full=options.full)
+    write_whole(Path(options.output), text, "picture")
+    print_lines([f"wrote {options.output}"])
+    return SAME

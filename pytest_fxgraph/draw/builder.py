@@ -1,0 +1,303 @@
+"""A picture of a document, or of the overlay of two: which nodes are drawn, and what is folded with what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from pytest_fxgraph.document.literals import references
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
+from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Edge, Fact, Picture, lay_in_layers
+from pytest_fxgraph.report.graph_text import repeated_nodes
+from pytest_fxgraph.report.numbered_paths import format_paths
+
+_MOST_CHILDREN = 120  # of a cluster; more are drawn in parts
+_PART = 40
+_FEWEST_UNCHANGED = 3  # that are worth a box of their own
+_LONGEST_LITERALS = 22
+_SHAPE = re.compile(r"\b(?:(?:b?float|u?int|complex|bits|quint|qint)\w*|bool)\[([^\]]*)\]")
+_SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call_module": "module"}
+
+Key = tuple[str, str]  # what sort of cluster, and which
+
+
+def picture_of(
+    expected: GraphDocument,
+    obtained: GraphDocument | None = None,
+    *,
+    title: str,
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> Picture:
+    """Return the picture of one document, or of what differs between two: both in one.
+
+    `sources` are lines of the model by the names of the nodes of the last document, which files do not hold.
+    """
+    merged = merged_nodes(expected, obtained)
+    kept, attached = _without_private_state(merged)
+    order = {old: new for new, old in enumerate(kept)}
+    paths = [_module_keys(merged[old]) for old in kept]
+    if obtained is None:
+        _fold_repeated(expected, kept, paths)
+    nodes = [_drawn(merged[old], attached.get(old, ()), sources) for old in kept]
+    edges = tuple(
+        Edge(order[edge.source], order[old], edge.status)
+        for old in kept
+        for edge in merged[old].reads
+        if edge.source in order
+    )
+    clusters = _Clusters(nodes, edges, paths, is_overlay=obtained is not None)
+    clusters.build(title)
+    named = tuple(clusters.with_place(number, node) for number, node in enumerate(nodes))
+    return lay_in_layers(Picture(title, named, edges, tuple(clusters.all), obtained is not None))
+
+
+def _without_private_state(merged: Sequence[MergedNode]) -> tuple[list[int], dict[int, list[MergedNode]]]:
+    """Return the nodes that are drawn, tensors right before their first reader, and the tensors of single readers.
+
+    A tensor that one node reads, and that did not change, is told with that node.
+    """
+    readers: dict[int, list[int]] = {}
+    for position, node in enumerate(merged):
+        for edge in node.reads:
+            readers.setdefault(edge.source, []).append(position)
+    attached: dict[int, list[MergedNode]] = {}
+    before: dict[int, list[int]] = {}
+    kept: list[int] = []
+    for position, node in enumerate(merged):
+        found = readers.get(position, [])
+        if node.record.op != "get_attr" or not found:
+            kept.append(position)
+        elif len(found) == 1 and not node.status and not _edge_status(merged[found[0]], position):
+            attached.setdefault(found[0], []).append(node)
+        else:
+            before.setdefault(min(found), []).append(position)
+    return [each for position in kept for each in (*before.get(position, ()), position)], attached
+
+
+def _edge_status(reader: MergedNode, source: int) -> str:
+    return next((edge.status for edge in reader.reads if edge.source == source), "")
+
+
+def _module_keys(node: MergedNode) -> list[Key]:
+    """Return the modules that a node is in, the outermost first."""
+    parts = (node.record.scope or (node.expected.scope if node.expected else None) or "").split(".")
+    return [("module", ".".join(parts[: end + 1])) for end in range(len(parts))] if parts[0] else []
+
+
+def _fold_repeated(document: GraphDocument, kept: Sequence[int], paths: list[list[Key]]) -> None:
+    """Put the second and further ones of blocks that repeat into a cluster of their own."""
+    for block in repeated_nodes(document):
+        first = block.start + block.length
+        inside = [place for place, old in enumerate(kept) if first <= old < block.end]
+        if not inside:
+            continue
+        depth = len(_common([paths[place] for place in inside]))
+        key = ("repeated", f"{len(block.blocks) - 1} more: {format_paths(block.blocks[1:])}")
+        for place in inside:
+            paths[place].insert(depth, key)
+
+
+def _common(paths: Sequence[list[Key]]) -> list[Key]:
+    shortest, longest = min(paths), max(paths)
+    for place, (one, other) in enumerate(zip(shortest, longest, strict=False)):
+        if one != other:
+            return list(shortest[:place])
+    return list(shortest)
+
+
+def _drawn(node: MergedNode, tensors: Sequence[MergedNode], sources: Mapping[str, str]) -> DrawnNode:
+    record = node.record
+    sort = _SORTS.get(record.op, "call")
+    label = {
+        "input": record.target,
+        "output": "output",
+        "state": record.target.rpartition(".")[2],
+        "module": (node.module.kind if node.module else record.target).rpartition(".")[2],
+    }.get(sort) or _call_label(record)
+    if node.status == "changed" and node.expected is not None:
+        before = _call_label(node.expected).partition("(")[0]
+        after = label.partition("(")[0]
+        if sort == "call" and before != after:
+            label = f"{before} → {after}"
+    facts = [*node.facts]
+    for tensor in tensors:
+        texts = [fact.obtained for fact in tensor.facts if fact.what == "tensor"] or [tensor.record.value or ""]
+        facts.append(Fact(f"reads {tensor.record.target}", texts[0], texts[0]))
+    source = sources.get(record.name) if node.obtained is not None else None
+    facts += [Fact("source", source, source)] if source else []
+    return DrawnNode(record.name, label, "", sort, short_value(record.value), node.status, tuple(facts))
+
+
+def _call_label(record: NodeRecord) -> str:
+    """Return the operator, with the literals among its arguments where they are short."""
+    target = record.target
+    for prefix in (
+        "aten.",
+        "prims.",
+        "torch.nn.functional.",
+        "torch.ops.",
+        "torch.",
+        "operator.",
+        "builtins.",
+        "math.",
+    ):
+        if target.startswith(prefix):
+            target = target[len(prefix) :]
+            break
+    target = re.sub(r"\.(default|Tensor|Scalar|int|self|dim|dim_IntList)$", "", target)
+    if record.op == "call_method":
+        target = f".{target}"
+    texts = [*record.args, *(f"{keyword}={text}" for keyword, text in record.kwargs)]
+    plain = ", ".join(text for text in texts if not references(text))
+    return f"{target}({plain})" if plain and len(plain) <= _LONGEST_LITERALS else target
+
+
+def short_value(value: str | None) -> str:
+    """Return the shapes in the text of a value: sizes with a multiplication sign between; of several, the first few."""
+    shapes = [shape.replace(", ", "\N{MULTIPLICATION SIGN}") or "scalar" for shape in _SHAPE.findall(value or "")]
+    return ", ".join(shapes[:2]) + (f", … {len(shapes)}" if len(shapes) > 2 else "")
+
+
+class _Clusters:
+    """Builds the clusters of a picture from the paths of its nodes, which are in the order of execution."""
+
+    def __init__(
+        self, nodes: Sequence[DrawnNode], edges: Sequence[Edge], paths: Sequence[Sequence[Key]], *, is_overlay: bool
+    ) -> None:
+        self.all: list[Cluster] = []
+        self._nodes, self._paths, self._is_overlay = nodes, paths, is_overlay
+        self._near: set[int] = set()  # nodes that changed, and those beside them
+        for edge in edges:
+            if edge.status or any(
+                nodes[end].status in ("added", "removed", "changed") for end in (edge.source, edge.target)
+            ):
+                self._near.update((edge.source, edge.target))
+        self._near.update(number for number, node in enumerate(nodes) if node.status not in ("", "followed"))
+        self._parent_path: dict[int, str] = {}
+
+    def build(self, title: str) -> None:
+        """Make the cluster of the whole graph, and all clusters in it."""
+        root = self._new(title, "graph", "")
+        self._fill(root, range(len(self._nodes)), 0)
+
+    def with_place(self, number: int, node: DrawnNode) -> DrawnNode:
+        """Return a node with where it is, as seen from the cluster that it is drawn in."""
+        scope = self._paths[number][-1][1] if self._paths[number] else ""
+        path = next((fact.obtained or fact.expected for fact in node.facts if fact.what == "target"), "")
+        path = path if node.sort in ("module", "state") else scope
+        around = self._parent_path.get(number, "")
+        place = "" if path == around else _relative(path, around)
+        return replace(node, place="" if node.sort == "input" or place == node.label else place)
+
+    def _new(self, label: str, sort: str, path: str) -> Cluster:
+        cluster = Cluster(len(self._nodes) + len(self.all), label, sort, path)
+        self.all.append(cluster)
+        return cluster
+
+    def _fill(self, cluster: Cluster, inside: Sequence[int], depth: int) -> None:
+        """Put nodes into a cluster, those of one module, one after the other, in a cluster of it."""
+        runs = [*_runs(inside, self._paths, depth)]
+        while len(runs) == 1 and runs[0][0] is not None and len(runs[0][1]) > 1 and cluster.sort == "module":
+            cluster.label, cluster.path = runs[0][0][1], runs[0][0][1]  # around everything there is: one box is enough
+            depth += 1
+            runs = [*_runs(inside, self._paths, depth)]
+        for key, members in runs:
+            if key is None or (len(members) == 1 and key[0] == "module"):
+                cluster.children += members
+                self._parent_path.update(dict.fromkeys(members, cluster.path))
+                continue
+            inner = self._new(key[1], key[0], key[1] if key[0] == "module" else cluster.path)
+            self._fill(inner, members, depth + 1)
+            if inner.sort == "module":
+                inner.label = _relative(inner.path, cluster.path)
+            cluster.children.append(inner.number)
+        self._count(cluster, inside)
+        if self._is_overlay and cluster.changes:
+            self._fold_unchanged(cluster)
+        self._split(cluster)
+
+    def _count(self, cluster: Cluster, inside: Sequence[int]) -> None:
+        cluster.nodes = len(inside)
+        for number in inside:
+            status = self._nodes[number].status
+            if status not in ("", "followed"):
+                cluster.changes[status] = cluster.changes.get(status, 0) + 1
+
+    def _members(self, child: int) -> Sequence[int]:
+        if child < len(self._nodes):
+            return [child]
+        cluster = self.all[child - len(self._nodes)]
+        return [member for each in cluster.children for member in self._members(each)]
+
+    def _fold_unchanged(self, cluster: Cluster) -> None:
+        """Put what is far from any change into boxes of their own."""
+        children: list[int] = []
+        waiting: list[int] = []
+
+        def put_waiting() -> None:
+            members = [member for child in waiting for member in self._members(child)]
+            if len(waiting) > 1 and len(members) >= _FEWEST_UNCHANGED:
+                folded = self._new("unchanged", "unchanged", cluster.path)
+                folded.children, folded.nodes = [*waiting], len(members)
+                folded.label = self._label_of_unchanged(waiting)
+                self._split(folded)
+                children.append(folded.number)
+            else:
+                children.extend(waiting)
+            waiting.clear()
+
+        for child in cluster.children:
+            if self._near.isdisjoint(self._members(child)) and not self._is_interface(child):
+                waiting.append(child)
+            else:
+                put_waiting()
+                children.append(child)
+        put_waiting()
+        cluster.children = children
+
+    def _is_interface(self, child: int) -> bool:
+        return child < len(self._nodes) and self._nodes[child].sort in ("input", "output")
+
+    def _label_of_unchanged(self, children: Sequence[int]) -> str:
+        paths = [self.all[child - len(self._nodes)].path for child in children if child >= len(self._nodes)]
+        return f"unchanged: {format_paths(paths)}" if paths else "unchanged"
+
+    def _split(self, cluster: Cluster) -> None:
+        """Draw a cluster of very many children in parts."""
+        while len(cluster.children) > _MOST_CHILDREN:
+            parts = []
+            for start in range(0, len(cluster.children), _PART):
+                children = cluster.children[start : start + _PART]
+                members = [member for child in children for member in self._members(child)]
+                names = self._nodes[members[0]].name, self._nodes[members[-1]].name
+                part = self._new(f"{names[0]} … {names[1]}", "part", cluster.path)
+                part.children = children
+                self._count(part, members)
+                parts.append(part.number)
+            cluster.children = parts
+
+
+def _relative(path: str, around: str) -> str:
+    """Return a path as seen from a module; a number alone would say little, so the name before it stays."""
+    if not around or not path.startswith(f"{around}."):
+        return path
+    short = path[len(around) + 1 :]
+    return f"{around.rpartition('.')[2]}.{short}" if short[:1].isdigit() else short
+
+
+def _runs(inside: Sequence[int], paths: Sequence[Sequence[Key]], depth: int) -> Iterator[tuple[Key | None, list[int]]]:
+    """Yield nodes that follow on each other in one cluster together, and others one by one."""
+    run: list[int] = []
+    current: Key | None = None
+    for number in inside:
+        key = paths[number][depth] if depth < len(paths[number]) else None
+        if run and (key != current or key is None):
+            yield current, run
+            run = []
+        current = key
+        run.append(number)
+    if run:
+        yield current, run

@@ -1,0 +1,58 @@
+"""The endings of picture files, and the text that a file of each holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.dot import dot_text
+from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
+from pytest_fxgraph.draw.picture import Picture
+from pytest_fxgraph.draw.svg import svg_text
+from pytest_fxgraph.errors import ReportError
+
+ENDINGS = (".svg", ".html", ".mmd", ".dot")
+MOST_SEEN = 150  # boxes of a picture, unless everything is to be seen
+_STEPS = (150, 100, 60, 30, 15)
+
+
+def ending_of(path: str) -> str:
+    """Return the ending of a picture's path. Raises ReportError, which lists those there are, for any other."""
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise ReportError(f"cannot draw to {path}: a picture's name ends in {', '.join(ENDINGS)}; choose one of these")
+    return ending
+
+
+def drawn_text(document: GraphDocument, path: str, *, title: str, is_full: bool = False) -> str:
+    """Return the text of a picture file of a graph, in the format that its path ends in.
+
+    With `is_full` nothing is folded. Raises ReportError for another ending.
+    """
+    ending = ending_of(path)
+    picture = picture_of(document, title=title)
+    if ending == ".html":
+        from pytest_fxgraph.draw.page import page_of_picture
+
+        return page_of_picture(picture, document, is_full=is_full)
+    opened = picture.all_opened() if is_full else picture.opened(MOST_SEEN)
+    if ending == ".svg":
+        return svg_text(picture, opened)
+    return (
+        dot_text(picture, opened)
+        if ending == ".dot"
+        else mermaid_text(picture, opened)
+        if is_full
+        else _mermaid(picture)
+    )
+
+
+def _mermaid(picture: Picture) -> str:
+    """Return a flowchart that is folded as far as it takes for GitHub to draw it."""
+    text = ""
+    for most in _STEPS:
+        text = mermaid_text(picture, picture.opened(most))
+        if fits_on_github(text):
+            break
+    return text

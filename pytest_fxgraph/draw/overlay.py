@@ -1,0 +1,194 @@
+"""The nodes of one graph, or of two with aligned nodes as one, in an order in which both may have executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_fxgraph.compare.expected_terms import in_expected_terms
+from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
+from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
+from pytest_fxgraph.compare.structure import structure_and_alignment
+from pytest_fxgraph.document.literals import rename_references
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.draw.picture import Edge, Fact
+
+_NOT_COMPARED = ("in module", "name")  # where a node is, and what it is called, is no difference
+
+
+@dataclass
+class MergedNode:
+    """A node of either graph, or one of each that were taken for the same."""
+
+    expected: NodeRecord | None
+    obtained: NodeRecord | None
+    status: str = ""
+    facts: tuple[Fact, ...] = ()
+    module: ModuleRecord | None = None  # that it calls
+    reads: list[Edge] = field(default_factory=list)  # the sources are positions in the merged order
+
+    @property
+    def record(self) -> NodeRecord:
+        """Return the record that the picture shows: the obtained one, if there is one."""
+        record = self.obtained or self.expected
+        assert record is not None
+        return record
+
+
+def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None) -> list[MergedNode]:
+    """Return the nodes of one document, or of the overlay of two, with what each reads and how it differs."""
+    if obtained is None:
+        index = graph_index_of(expected)
+        pairs = [(None, position) for position in range(len(index.nodes))]
+        return _merged(None, index, pairs, [-1] * len(index.nodes))
+    expected, obtained = with_facts_of_both(expected, obtained)
+    obtained = in_expected_terms(expected, obtained)
+    before, after = graph_index_of(expected), graph_index_of(obtained)
+    _, alignment = structure_and_alignment(before, after)
+    return _merged(before, after, [*_in_one_order(alignment.obtained_of, alignment.expected_of)], alignment.expected_of)
+
+
+def _in_one_order(obtained_of: Sequence[int], expected_of: Sequence[int]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the pairs in the order of the obtained graph; what was removed follows what stood before it."""
+    removed: dict[int, list[int]] = {}  # by the expected node that stands before, -1 at the beginning
+    for position, partner in enumerate(obtained_of):
+        if partner < 0:
+            removed.setdefault(position - 1, []).append(position)
+    pending = [-1]
+    position = -1
+    while True:
+        while pending:
+            for lone in removed.pop(pending.pop(), ()):
+                yield lone, None
+                pending.append(lone)
+        position += 1
+        if position == len(expected_of):
+            return
+        partner = expected_of[position]
+        yield (partner if partner >= 0 else None), position
+        pending = [partner] if partner >= 0 else []
+
+
+def _merged(
+    before: GraphIndex | None,
+    after: GraphIndex,
+    pairs: Sequence[tuple[int | None, int | None]],
+    expected_of: Sequence[int],
+) -> list[MergedNode]:
+    names = {}
+    if before is not None:
+        names = {before.nodes[old].name: after.nodes[new].name for new, old in enumerate(expected_of) if old >= 0}
+    tables = [_Tables(index) if index is not None else None for index in (before, after)]
+    found = []
+    places: list[dict[int, int]] = [{}, {}]
+    for place, pair in enumerate(pairs):
+        records = [
+            index.nodes[position] if index is not None and position is not None else None
+            for index, position in zip((before, after), pair, strict=True)
+        ]
+        for side, position in enumerate(pair):
+            if position is not None:
+                places[side][position] = place
+        sides = [
+            {} if record is None or table is None else table.facts(record, names if not side else {})
+            for side, (record, table) in enumerate(zip(records, tables, strict=True))
+        ]
+        node = MergedNode(records[0], records[1], facts=_joined(*sides, is_one=before is None))
+        if before is not None:
+            node.status = _status(node)
+        table = tables[0] if records[1] is None else tables[1]
+        node.module = table.modules.get(node.record.target) if table and node.record.op == "call_module" else None
+        found.append(node)
+    for place, pair in enumerate(pairs):
+        found[place].reads = _edges(place, pair, (before, after), places)
+    return found
+
+
+def _edges(
+    place: int,
+    pair: tuple[int | None, int | None],
+    indices: tuple[GraphIndex | None, GraphIndex],
+    places: Sequence[Mapping[int, int]],
+) -> list[Edge]:
+    expected, obtained = (
+        {places[side][read]: None for read in index.inputs[position]}
+        if index is not None and position is not None
+        else {}
+        for side, (index, position) in enumerate(zip(indices, pair, strict=True))
+    )
+    if indices[0] is None:
+        return [Edge(source, place) for source in obtained]
+    return [
+        Edge(source, place, "" if source in expected and source in obtained else _side(source in obtained))
+        for source in {**expected, **obtained}
+    ]
+
+
+def _side(is_obtained: bool) -> str:
+    return "added" if is_obtained else "removed"
+
+
+def _status(node: MergedNode) -> str:
+    if node.expected is None or node.obtained is None:
+        return _side(node.obtained is not None)
+    differing = {fact.what for fact in node.facts if fact.expected != fact.obtained} - {*_NOT_COMPARED}
+    if differing <= {"value"}:
+        return "followed" if differing and node.record.op != "placeholder" else "changed" if differing else ""
+    return "changed"
+
+
+class _Tables:
+    """The modules and tensors of a graph by path."""
+
+    def __init__(self, index: GraphIndex) -> None:
+        self.modules = index.modules
+        self._state = {record.path: record for record in index.document.state}
+
+    def facts(self, node: NodeRecord, names: Mapping[str, str]) -> dict[str, str]:
+        """Return what is known of a node, each thing under what it is called."""
+        facts = {"name": node.name, "operation": node.op, "target": node.target}
+        for place, text in enumerate(node.args):
+            facts[f"args[{place}]"] = rename_references(text, names)
+        facts.update({keyword: rename_references(text, names) for keyword, text in node.kwargs})
+        facts.update({f"meta {key}": rename_references(text, names) for key, text in node.meta})
+        if node.value is not None:
+            facts["value"] = node.value
+        module = self.modules.get(node.target) if node.op == "call_module" else None
+        if module is not None:
+            facts["module"] = module.kind
+            facts.update({f"module, {name}": text for name, text in module.config})
+            if module.training is not None:
+                facts["module, mode"] = "training" if module.training else "evaluating"
+        facts.update(self._state_facts(node))
+        if node.scope:
+            facts["in module"] = node.scope
+        if node.source:
+            facts["source"] = node.source
+        return facts
+
+    def _state_facts(self, node: NodeRecord) -> Iterator[tuple[str, str]]:
+        if node.op == "get_attr" and (record := self._state.get(node.target)) is not None:
+            yield "tensor", _state_text(record)
+            return
+        for record in self._owned.get(node.target, ()):
+            yield f"tensor {record.path[len(node.target) + 1 :]}", _state_text(record)
+
+    @property
+    def _owned(self) -> Mapping[str, list[StateRecord]]:
+        cached: dict[str, list[StateRecord]] | None = self.__dict__.get("_by_module")
+        if cached is None:
+            cached = self.__dict__["_by_module"] = {}
+            for record in self._state.values():
+                cached.setdefault(record.path.rpartition(".")[0], []).append(record)
+        return cached
+
+
+def _state_text(record: StateRecord) -> str:
+    content = f" = {record.content}" if record.content is not None else ""
+    return f"{record.kind} {record.value}{content}{', requires grad' if record.requires_grad else ''}"
+
+
+def _joined(expected: Mapping[str, str], obtained: Mapping[str, str], *, is_one: bool) -> tuple[Fact, ...]:
+    if is_one:
+        return tuple(Fact(what, text, text) for what, text in obtained.items())
+    return tuple(Fact(what, expected.get(what, ""), obtained.get(what, "")) for what in {**obtained, **expected})

@@ -1,0 +1,229 @@
+"""Pages of HTML: pictures that fold and search, with texts and code beside them, in one file that needs no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
+from pytest_fxgraph.draw.picture import Picture
+from pytest_fxgraph.draw.side_by_side import Row, table_html, text_rows
+from pytest_fxgraph.report.clusters import Cluster
+from pytest_fxgraph.report.context import node_line
+from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.report.printable import printable, printable_line
+
+_HERE = Path(__file__).parent
+_MOST_SEEN = 150  # boxes at first
+_MOST_PICTURES = 200  # of a page: each is some hundred kilobytes
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True)
+class PageGraph:
+    """A graph, or two that differ, as a page shows them; texts are shown as they are."""
+
+    title: str
+    status: str = ""  # "mismatch", "missing", ...
+    headline: str = ""
+    words: str = ""  # everything that is to be said
+    expected: GraphDocument | None = None
+    obtained: GraphDocument | None = None
+    cluster: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)  # lines of the model by the names of obtained nodes
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """What a page says besides its graphs."""
+
+    title: str
+    summary: str = ""
+    clusters: Sequence[Cluster] = ()
+    sections: Sequence[str] = ()
+    others: Mapping[str, Sequence[str]] = field(default_factory=dict)  # goldens without a picture, by what they are
+    command: str = ""  # that accepts a cluster, before its key
+
+
+def page_of_picture(picture: Picture, document: GraphDocument, *, is_full: bool = False) -> str:
+    """Return the page of one graph."""
+    graph = PageGraph(picture.title, expected=document)
+    opened = picture.all_opened() if is_full else picture.opened(_MOST_SEEN)
+    return _page(PageContent(picture.title), [(graph, picture_data(picture, sorted(opened)))])
+
+
+def page_text(content: PageContent, graphs: Sequence[PageGraph]) -> str:
+    """Return the page of several graphs, with a list of them, and of the clusters they are in."""
+    pictured = []
+    for number, graph in enumerate(graphs):
+        data = None
+        document = graph.expected or graph.obtained
+        if document is not None and number < _MOST_PICTURES:
+            picture = picture_of(
+                document,
+                graph.obtained if graph.expected is not None else None,
+                title=graph.title,
+                sources=graph.sources,
+            )
+            data = picture_data(picture, sorted(picture.opened(_MOST_SEEN)))
+        pictured.append((graph, data))
+    return _page(content, pictured)
+
+
+def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
+    """Return a picture as `page.js` reads it."""
+    return {
+        "overlay": picture.is_overlay,
+        "opened": list(opened),
+        "nodes": [
+            [
+                *(printable_line(text) for text in (node.name, node.label, node.place)),
+                *(node.sort, node.status, node.value),
+                [[printable_line(text) for text in (fact.what, fact.expected, fact.obtained)] for fact in node.facts],
+            ]
+            for node in picture.nodes
+        ],
+        "edges": [[edge.source, edge.target] for edge in picture.edges],
+        "clusters": [
+            {
+                "label": printable_line(each.label),
+                "sort": each.sort,
+                "path": printable_line(each.path),
+                "count": each.nodes,
+                "changes": each.changes,
+                "children": each.children,
+                "in": each.ports_in,
+                "out": each.ports_out,
+                "rows": each.layers.rows,
+                "links": [
+                    [link.source, link.target, link.bends, link.values, link.status] for link in each.layers.links
+                ],
+            }
+            for each in picture.clusters
+        ],
+    }
+
+
+def _page(content: PageContent, graphs: Sequence[tuple[PageGraph, dict[str, Any] | None]]) -> str:
+    return "".join(_parts(content, graphs))
+
+
+def _parts(content: PageContent, graphs: Sequence[tuple[PageGraph, dict[str, Any] | None]]) -> Iterator[str]:
+    style = _file("picture.css") + _file("page.css")
+    yield (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_quoted(content.title)}</title>\n<style>{style}</style></head>\n<body class='fx'>\n"
+    )
+    yield f"<header><h1>{_quoted(content.title)}</h1>"
+    yield f"<p>{_quoted(content.summary)}</p></header>\n" if content.summary else "</header>\n"
+    if len(graphs) > 1 or content.clusters or content.others or content.sections:
+        yield from _overview(content, [graph for graph, _ in graphs])
+    yield "<main>\n"
+    for number, (graph, data) in enumerate(graphs):
+        yield from _graph_parts(number, graph, data)
+    yield f"</main>\n<script>\n{_file('page.js')}</script>\n</body></html>\n"
+
+
+def _file(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _overview(content: PageContent, graphs: Sequence[PageGraph]) -> Iterator[str]:
+    yield '<nav aria-label="goldens">\n'
+    numbers: dict[str, int] = {}
+    for number, graph in enumerate(graphs):
+        numbers.setdefault(graph.title, number)
+    told: set[str] = set()
+    for cluster in content.clusters:
+        count = len(cluster.goldens)
+        yield f'<section class="same-cause"><h2>{_quoted(cluster.headline)}</h2>'
+        words = "1 golden" if count == 1 else f"{count} goldens differ in this way"
+        accept = f": <code>{_quoted(content.command)} {_quoted(cluster.key)}</code>" if content.command else ""
+        yield f"<p>{words}, cluster {_quoted(cluster.key)}{accept}</p><ul>"
+        for golden in cluster.goldens:
+            told.add(golden)
+            yield _item(golden, numbers.get(golden), "mismatch")
+        yield "</ul></section>\n"
+    rest = [(number, graph) for number, graph in enumerate(graphs) if graph.title not in told]
+    if rest:
+        yield "<ul>"
+        for number, graph in rest:
+            yield _item(graph.title, number, graph.status)
+        yield "</ul>\n"
+    for what, goldens in content.others.items():
+        yield f"<details><summary>{len(goldens)} {_quoted(what)}</summary><ul>"
+        for golden in goldens:
+            yield _item(golden, None, "")
+        yield "</ul></details>\n"
+    for section in content.sections:
+        yield f"<pre>{escape(printable(section))}</pre>\n"
+    yield "</nav>\n"
+
+
+def _item(golden: str, number: int | None, status: str) -> str:
+    mark = f' <span class="mark {_quoted(status)}">{_quoted(status)}</span>' if status else ""
+    name = f'<a href="#graph-{number}">{_quoted(golden)}</a>' if number is not None else _quoted(golden)
+    return f"<li>{name}{mark}</li>"
+
+
+def _graph_parts(number: int, graph: PageGraph, data: dict[str, Any] | None) -> Iterator[str]:
+    yield f'<article id="graph-{number}" aria-labelledby="title-{number}"><h2 id="title-{number}">'
+    yield f"{_quoted(graph.title)}</h2>"
+    yield f'<p class="headline">{_quoted(graph.headline)}</p>\n' if graph.headline else "\n"
+    panels = [*_panels(graph, data is not None)]
+    yield '<div class="tabs" role="tablist">'
+    for place, (name, _) in enumerate(panels):
+        yield (
+            f'<button type="button" role="tab" id="tab-{number}-{place}" aria-controls="panel-{number}-{place}" '
+            f'aria-selected="{"false" if place else "true"}" tabindex="{-1 if place else 0}">{name}</button>'
+        )
+    yield "</div>\n"
+    for place, (name, inner) in enumerate(panels):
+        yield (
+            f'<section role="tabpanel" id="panel-{number}-{place}" class="panel {name.lower()}" '
+            f'aria-labelledby="tab-{number}-{place}">{inner}</section>\n'
+        )
+    if data is not None:
+        yield f'<script type="application/json" class="data">{_json(data)}</script>\n'
+    yield "</article>\n"
+
+
+def _panels(graph: PageGraph, has_picture: bool) -> Iterator[tuple[str, str]]:
+    if has_picture:
+        yield "Picture", '<div class="stage"><noscript>The picture needs JavaScript; the texts do not.</noscript></div>'
+    if graph.words:
+        yield "Words", f"<pre>{escape(printable(graph.words))}</pre>"
+    if graph.expected is not None and graph.obtained is not None:
+        rows = [_node_row(node) for node in merged_nodes(graph.expected, graph.obtained)]
+        yield "Nodes", table_html(rows, "The nodes of both graphs")
+        if graph.expected.code and graph.obtained.code:
+            yield "Code", table_html(text_rows(graph.expected.code, graph.obtained.code), "The generated code")
+        return
+    document = graph.expected or graph.obtained
+    if document is not None:
+        yield "Nodes", f"<pre>{escape(printable(chr(10).join(document_lines(document))))}</pre>"
+        if document.code:
+            yield "Code", f"<pre>{escape(printable(document.code))}</pre>"
+
+
+def _node_row(node: MergedNode) -> Row:
+    expected, obtained = (node_line(each) if each is not None else None for each in (node.expected, node.obtained))
+    return expected, obtained, bool(node.status)
+
+
+def _json(data: dict[str, Any]) -> str:
+    """Return data that no browser takes for the end of the script around it."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _quoted(text: str) -> str:
+    return escape(printable_line(text))

@@ -1,0 +1,167 @@
+"""What a picture shows, as plain data: nodes, edges, and clusters of nodes that can be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from pytest_fxgraph.draw.layers import Layers, layers_of
+
+Way = tuple[str, int, str, int, str]  # from a child or port to another, by sort and number, and its status
+
+# A node of two graphs is in one of them alone, differs, differs in nothing but its value, or is the same ("").
+STATUSES = ("added", "removed", "changed", "followed", "")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that is known of a node; two texts where two graphs differ in it, "" where one knows nothing of it."""
+
+    what: str
+    expected: str
+    obtained: str
+
+
+@dataclass(frozen=True)
+class DrawnNode:
+    """One node of a picture."""
+
+    name: str
+    label: str  # what it computes: "relu", "Conv2d", "transpose(1, 2)"
+    place: str  # a second line: where in its module it is; may be empty
+    sort: str  # "input", "output", "state", "module", "call"
+    value: str  # the shape that the edges carry; may be empty
+    status: str = ""
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value on its way from one node to another, by their numbers."""
+
+    source: int
+    target: int
+    status: str = ""
+
+
+@dataclass
+class Cluster:
+    """Nodes and clusters that are drawn in one box.
+
+    Children are numbered like nodes; a number beyond the nodes is that of a cluster.
+    """
+
+    number: int
+    label: str
+    sort: str  # "graph", "module", "repeated", "unchanged", "part"
+    path: str = ""  # of the module
+    children: list[int] = field(default_factory=list)
+    nodes: int = 0  # in it and in clusters in it
+    changes: dict[str, int] = field(default_factory=dict)  # how many nodes have which status
+    ports_in: list[int] = field(default_factory=list)  # the nodes outside whose values are read inside
+    ports_out: list[int] = field(default_factory=list)  # the nodes inside whose values are read outside
+    layers: Layers = field(default_factory=lambda: Layers((), ()))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A graph, or the overlay of two, ready to be laid out."""
+
+    title: str
+    nodes: tuple[DrawnNode, ...]
+    edges: tuple[Edge, ...]
+    clusters: tuple[Cluster, ...]  # the first is the whole graph
+    is_overlay: bool = False
+
+    @property
+    def root(self) -> Cluster:
+        """Return the cluster that holds all others."""
+        return self.clusters[0]
+
+    def cluster(self, child: int) -> Cluster | None:
+        """Return the cluster of a number among children; None if it is a node's."""
+        return self.clusters[child - len(self.nodes)] if child >= len(self.nodes) else None
+
+    def parents(self) -> dict[int, Cluster]:
+        """Map each node and cluster, but for the outermost, to the cluster that it is in."""
+        return {child: cluster for cluster in self.clusters for child in cluster.children}
+
+    def opened(self, most: int) -> frozenset[int]:
+        """Return the clusters to open so that at most about so many boxes are seen; what changed is opened first."""
+        opened, seen = {self.root.number}, len(self.root.children)
+        waiting = [self.root]
+        for cluster in waiting:
+            inner = [found for child in cluster.children if (found := self.cluster(child)) is not None]
+            for each in sorted(inner, key=lambda found: not found.changes):
+                is_wanted = bool(each.changes) if self.is_overlay else each.sort != "repeated"
+                if is_wanted and seen + len(each.children) <= most:
+                    opened.add(each.number)
+                    waiting.append(each)
+                    seen += len(each.children)
+        return frozenset(opened)
+
+    def all_opened(self) -> frozenset[int]:
+        """Return all clusters."""
+        return frozenset(cluster.number for cluster in self.clusters)
+
+    def visible_edges(self, opened: Collection[int]) -> dict[tuple[int, int, str], set[int]]:
+        """Map source and target, as far as they are seen, and status to the nodes whose values flow."""
+        parents, shown = self.parents(), {}
+        for node in range(len(self.nodes)):
+            way = [(child, cluster.number) for child, cluster in way_up(node, parents)]
+            # The outermost that is in open clusters alone.
+            shown[node] = way[0][0]
+            for child, around in reversed(way):
+                shown[node] = child
+                if child not in opened or around not in opened:
+                    break
+        found: dict[tuple[int, int, str], set[int]] = {}
+        for edge in self.edges:
+            ends = shown[edge.source], shown[edge.target]
+            if ends[0] != ends[1]:
+                found.setdefault((*ends, edge.status), set()).add(edge.source)
+        return found
+
+
+def lay_in_layers(picture: Picture) -> Picture:
+    """Find the ports and layers of each cluster; return the picture, whose clusters are then complete."""
+    parents = picture.parents()
+    lines: dict[int, dict[Way, dict[int, None]]] = {each.number: {} for each in picture.clusters}
+    for edge in picture.edges:
+        sources, targets = [*way_up(edge.source, parents)], [*way_up(edge.target, parents)]
+        while sources[-1][0] == targets[-1][0]:
+            sources.pop()
+            targets.pop()
+        value, status = edge.source, edge.status
+        common = sources[-1][1]
+        ends = ("child", sources[-1][0], "child", targets[-1][0], status)
+        lines[common.number].setdefault(ends, {})[value] = None
+        for child, cluster in sources[:-1]:
+            lines[cluster.number].setdefault(("child", child, "out", value, status), {})[value] = None
+        for child, cluster in targets[:-1]:
+            lines[cluster.number].setdefault(("in", value, "child", child, status), {})[value] = None
+    for cluster in picture.clusters:
+        _lay_out_cluster(cluster, lines[cluster.number])
+    return picture
+
+
+def way_up(node: int, parents: dict[int, Cluster]) -> Iterator[tuple[int, Cluster]]:
+    """Yield a node and the clusters it is in, each with the cluster around it."""
+    child = node
+    while child in parents:
+        yield child, parents[child]
+        child = parents[child].number
+
+
+def _lay_out_cluster(cluster: Cluster, lines: dict[Way, dict[int, None]]) -> None:
+    cluster.ports_in = sorted({value for sort, value, _, _, _ in lines if sort == "in"})
+    cluster.ports_out = sorted({value for _, _, sort, value, _ in lines if sort == "out"})
+    numbers: dict[tuple[str, int], int] = {}
+    for sort, members in (("child", cluster.children), ("in", cluster.ports_in), ("out", cluster.ports_out)):
+        for member in members:
+            numbers[sort, member] = len(numbers)
+    plain = {
+        (numbers[source_sort, source], numbers[target_sort, target], status): tuple(values)
+        for (source_sort, source, target_sort, target, status), values in sorted(lines.items())
+    }
+    cluster.layers = layers_of(len(cluster.children), len(cluster.ports_in), len(cluster.ports_out), plain)

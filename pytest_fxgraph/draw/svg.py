@@ -1,0 +1,132 @@
+"""A picture as one SVG file, which needs no other and shows in dark and light."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from html import escape
+from pathlib import Path
+
+from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
+from pytest_fxgraph.draw.placement import (
+    LINE,
+    Box,
+    Placement,
+    Point,
+    clipped_label,
+    cluster_lines,
+    placement_of,
+)
+from pytest_fxgraph.report.printable import printable_line
+
+STYLE = Path(__file__).with_name("picture.css")
+
+
+def svg_text(picture: Picture, opened: Collection[int]) -> str:
+    """Return the SVG of a picture, of which the clusters in `opened` show what is in them."""
+    return "".join(f"{line}\n" for line in _lines(picture, placement_of(picture, opened)))
+
+
+def _lines(picture: Picture, placement: Placement) -> Iterator[str]:
+    width, height = number_text(placement.width), number_text(placement.height)
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="fx" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img">'
+    )
+    yield f"<title>{quoted(picture.title)}</title>"
+    yield f"<style>{STYLE.read_text(encoding='utf-8').strip()}</style>"
+    yield f'<rect class="paper" width="{width}" height="{height}"/>'
+    boxes = [(box, picture.cluster(box.child)) for box in placement.boxes]
+    yield from (_open_cluster(box, cluster) for box, cluster in boxes if cluster is not None and box.is_open)
+    for line in placement.lines:
+        yield f'<path class="edge {line.status}" d="{path_text(line.points)}"/>'
+    yield from _values(picture, placement)
+    for box, cluster in boxes:
+        if cluster is None:
+            yield _node(box, picture.nodes[box.child])
+        elif not box.is_open:
+            yield _closed_cluster(box, cluster)
+    yield "</svg>"
+
+
+def _open_cluster(box: Box, cluster: Cluster) -> str:
+    title = clipped_label(cluster.label)
+    return (
+        f'<g class="cluster {cluster.sort}"><rect {_rectangle(box)} rx="8"/>'
+        f'<text x="{number_text(box.x + 9)}" y="{number_text(box.y + 15)}">{quoted(title)}</text>'
+        f"<title>{quoted(cluster.path or cluster.label)}</title></g>"
+    )
+
+
+def _closed_cluster(box: Box, cluster: Cluster) -> str:
+    behind = ""
+    if cluster.sort == "repeated":
+        back = Box(box.child, box.x + 5, box.y + 5, box.width, box.height)
+        behind = f'<rect {_rectangle(back)} rx="6"/>'
+    first, second = cluster_lines(cluster)
+    status = next(iter(cluster.changes), "")
+    return (
+        f'<g class="folded {cluster.sort} {status}">{behind}<rect {_rectangle(box)} rx="6"/>'
+        f"{_text(box, 0, first, 'label')}{_text(box, 1, second, 'place')}<title>{quoted(cluster.label)}</title></g>"
+    )
+
+
+def _node(box: Box, node: DrawnNode) -> str:
+    radius = {"input": 14, "output": 14, "state": 2}.get(node.sort, 5)
+    place = _text(box, 1, clipped_label(node.place), "place") if node.place else ""
+    title = "\n".join([node.name, *(f"{fact.what}: {fact.obtained or fact.expected}" for fact in node.facts)])
+    return (
+        f'<g class="node {node.sort} {node.status}"><rect {_rectangle(box)} rx="{radius}"/>'
+        f"{_text(box, 0, clipped_label(node.label), 'label')}{place}<title>{quoted(title)}</title></g>"
+    )
+
+
+def _text(box: Box, row: int, text: str, kind: str) -> str:
+    x, y = box.x + box.width / 2, box.y + 16 + row * LINE
+    return f'<text class="{kind}" x="{number_text(x)}" y="{number_text(y)}">{quoted(text)}</text>'
+
+
+def _values(picture: Picture, placement: Placement) -> Iterator[str]:
+    """Yield the shape of each value, once, where it leaves its node."""
+    told: set[tuple[int, tuple[int, ...]]] = set()
+    opened = {box.child for box in placement.boxes if box.is_open}
+    for line in placement.lines:
+        if line.source < 0 or line.source in opened or (line.source, line.values) in told or len(line.values) != 1:
+            continue
+        told.add((line.source, line.values))
+        value = clipped_label(picture.nodes[line.values[0]].value)
+        x, y = line.points[0]
+        if value and line.points[1][1] > y:
+            yield f'<text class="value" x="{number_text(x + 5)}" y="{number_text(y + 11)}">{quoted(value)}</text>'
+
+
+def path_text(points: list[Point]) -> str:
+    """Return the path of a line, which leaves and arrives vertically at each of its points."""
+    x, y = points[0]
+    parts = [f"M{number_text(x)} {number_text(y)}"]
+    for next_x, next_y in points[1:]:
+        if x == next_x:
+            parts.append(f"L{number_text(next_x)} {number_text(next_y)}")
+        else:
+            middle = number_text((y + next_y) / 2)
+            parts.append(
+                f"C{number_text(x)} {middle} {number_text(next_x)} {middle} {number_text(next_x)} {number_text(next_y)}"
+            )
+        x, y = next_x, next_y
+    return "".join(parts)
+
+
+def _rectangle(box: Box) -> str:
+    return (
+        f'x="{number_text(box.x)}" y="{number_text(box.y)}" '
+        f'width="{number_text(box.width)}" height="{number_text(box.height)}"'
+    )
+
+
+def number_text(number: float) -> str:
+    """Return a coordinate with at most one digit after the point."""
+    return f"{round(number, 1):g}" if abs(number) < 100_000 else str(round(number))
+
+
+def quoted(text: str) -> str:
+    """Return a text for XML and HTML: nothing in it is markup, and control characters are told as escapes."""
+    return escape(printable_line(text))
