@@ -16,7 +16,7 @@ from pytest_fxgraph.errors import ChoiceError, LevelError
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
-REPORTS = (".json",)
+REPORTS = (".html", ".json")
 
 MARKER = (
     "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
@@ -308,7 +308,7 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="write a report of the goldens to this file, a .json; can be given several times",
+        help="write a report of the goldens to this file, a .html or .json; can be given several times",
     )
     for setting in _OPTIONS:
         group.addoption(setting.option, dest=setting.key, metavar=setting.metavar, help=setting.help)

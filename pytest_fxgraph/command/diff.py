@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.choices import LEVELS
 from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden_place
 from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, print_lines
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
-from pytest_fxgraph.errors import GoldenError
-from pytest_fxgraph.report.text import full_section
+from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
+from pytest_fxgraph.errors import GoldenError, ReportError
+from pytest_fxgraph.golden.store import write_whole
+from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
+from pytest_fxgraph.report.text import full_section, headline
 
 
 def add_diff(commands: Any) -> None:
@@ -23,13 +27,54 @@ def add_diff(commands: Any) -> None:
     )
     parser.add_argument("expected", metavar="A", help="a golden file, a folder of them, or either at a git revision")
     parser.add_argument("obtained", metavar="B", help="what to compare with A, of the same sort")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write it as a page with pictures; its name ends in .html"
+    )
     add_color(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.output is not None:
+        return _write_page(options.expected, options.obtained, options.level, options.output)
     printed = print_lines(diff(options.expected, options.obtained, level=options.level), options.color)
     return DIFFERENT if printed else SAME
+
+
+def _write_page(expected: str, obtained: str, level: str, output: str) -> int:
+    """Write what differs as a page, print a line for each golden, and return the exit status."""
+    if not output.lower().endswith(".html"):
+        raise ReportError(f"cannot write the differences to {output}: they are a page; give a name that ends in .html")
+    comparison_at(level)
+    graphs: list[PageGraph] = []
+    causes: list[Cause] = []
+    others: dict[str, list[str]] = {}
+    places = _places(expected, obtained)
+    pairs = [*_pairs(*places)]
+    for name, before, after in pairs:
+        if before is None or after is None:
+            others.setdefault(f"only in {places[before is None].name}", []).append(name)
+            continue
+        documents = before.document(), after.document()
+        difference = compare_documents(*documents, level=level)
+        if difference.is_empty:
+            others.setdefault("matched", []).append(name)
+            continue
+        words = full_section(difference, *documents, golden=after.name)
+        causes.append(Cause(name, headline(difference), cause_parts(difference, name)))
+        graphs.append(PageGraph(name, "mismatch", causes[-1].headline, words, *documents))
+        print_lines([f"{name}: {causes[-1].headline}"])
+    is_same = sum(map(len, others.values())) == len(others.get("matched", ())) and not graphs
+    summary = f"{len(graphs)} of {len(pairs)} golden{'s' * (len(pairs) != 1)} differ at level {level}"
+    content = PageContent(
+        f"{expected} and {obtained}",
+        "nothing differs" if is_same else summary,
+        clustered(causes) if len(pairs) > 1 else (),
+        others=others if len(pairs) > 1 or is_same else {},
+    )
+    write_whole(Path(output), page_text(content, graphs), "page")
+    print_lines([f"wrote {output}"])
+    return SAME if is_same else DIFFERENT
 
 
 def diff(expected: str, obtained: str, *, level: str) -> Iterator[str]:
@@ -38,32 +83,36 @@ def diff(expected: str, obtained: str, *, level: str) -> Iterator[str]:
     Raises LevelError for an unknown level, GoldenError if a golden cannot be read or a file meets a folder.
     """
     comparison_at(level)
+    places = _places(expected, obtained)
+    for name, before, after in _pairs(*places):
+        if before is not None and after is not None:
+            yield from _diff_files(before, after, level)
+        elif places[0].is_folder:
+            yield f"only in {places[before is None].name}: {name}"
+        else:
+            yield f"only in {name}: there is nothing in {os.devnull} to compare it with"
+
+
+def _places(expected: str, obtained: str) -> tuple[GoldenPlace, GoldenPlace]:
     before, after = golden_place(expected), golden_place(obtained)
     if before.is_folder is not after.is_folder:
         folder, file = (before, after) if before.is_folder else (after, before)
         raise GoldenError(
             f"cannot compare the folder {folder.name} with the file {file.name}; give two files or two folders"
         )
-    yield from _diff_folders(before, after, level) if before.is_folder else _diff_places(before, after, level)
+    return before, after
 
 
-def _diff_folders(expected: GoldenPlace, obtained: GoldenPlace, level: str) -> Iterator[str]:
-    for name in sorted(expected.files.keys() | obtained.files.keys()):
-        if name not in obtained.files:
-            yield f"only in {expected.name}: {name}"
-        elif name not in expected.files:
-            yield f"only in {obtained.name}: {name}"
-        else:
-            yield from _diff_files(expected.files[name], obtained.files[name], level)
-
-
-def _diff_places(expected: GoldenPlace, obtained: GoldenPlace, level: str) -> Iterator[str]:
-    """Compare two files, of which git may name one as the null device."""
-    before, after = next(iter(expected.files.values()), None), next(iter(obtained.files.values()), None)
-    if before is not None and after is not None:
-        yield from _diff_files(before, after, level)
-    elif found := before or after:
-        yield f"only in {found.name}: there is nothing in {os.devnull} to compare it with"
+def _pairs(expected: GoldenPlace, obtained: GoldenPlace) -> Iterator[tuple[str, GoldenFile | None, GoldenFile | None]]:
+    """Yield by name what is compared with what; two files are a pair whatever they are called."""
+    if expected.is_folder:
+        for name in sorted(expected.files.keys() | obtained.files.keys()):
+            yield name, expected.files.get(name), obtained.files.get(name)
+        return
+    # git may name one of the two as the null device.
+    before, after = (next(iter(place.files.values()), None) for place in (expected, obtained))
+    if found := after or before:
+        yield found.name, before, after
 
 
 def _diff_files(expected: GoldenFile, obtained: GoldenFile, level: str) -> Iterator[str]:

@@ -242,17 +242,17 @@ def _neighbours(cluster: Cluster, count: int) -> tuple[list[list[int]], list[lis
 def _apart(wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]) -> list[float]:
     """Return the places nearest to those wanted at which the items of a row, in this order, do not touch."""
     offsets, offset = [], 0.0
-    for place, width in enumerate(widths):
-        offset += (widths[place - 1] + width) / 2 + _ACROSS if place else 0
+    for index, width in enumerate(widths):
+        offset += (widths[index - 1] + width) / 2 + _ACROSS if index else 0
         offsets.append(offset)
     # Blocks of items that stand as closely as they may, each where its items want to be on average.
     blocks: list[tuple[float, float, int]] = []  # place, weight, how many
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
-        place, heavy, count = want - offset, weight, 1
-        while blocks and blocks[-1][0] > place:
+        middle, heavy, count = want - offset, weight, 1
+        while blocks and blocks[-1][0] > middle:
             before, other, more = blocks.pop()
-            place = (before * other + place * heavy) / (other + heavy)
+            middle = (before * other + middle * heavy) / (other + heavy)
             heavy, count = heavy + other, count + more
-        blocks.append((place, heavy, count))
+        blocks.append((middle, heavy, count))
     places = [place for place, _, count in blocks for _ in range(count)]
     return [place + offset for place, offset in zip(places, offsets, strict=True)]

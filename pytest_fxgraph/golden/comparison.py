@@ -13,6 +13,7 @@ import torch
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import (
     GoldenError,
@@ -103,9 +104,9 @@ class GoldenComparison:
                 return self._on_golden_of_another_level(outcome, words)
         document = obtained.with_sources()
         if document is None:
-            return self._on_mismatch(outcome, difference, expected, obtained.document)
+            return self._on_mismatch(outcome, difference, expected, obtained.document, obtained)
         difference = self._difference(expected, document, outcome.level, request)
-        return self._on_mismatch(outcome, difference, expected, document)
+        return self._on_mismatch(outcome, difference, expected, document, obtained)
 
     def _compare_programs(self, programs: Mapping[str, Any], request: GoldenRequest) -> Exception | None:
         """Compare each program of a set with its golden; a golden of a program that is gone is a mismatch, too."""
@@ -199,6 +200,8 @@ class GoldenComparison:
             f"look at the graph below, then write it: {command}",
         )
         outcome = replace(outcome, status="missing", received=self._received(outcome.golden, obtained))
+        if self._is_drawn():
+            outcome = replace(outcome, graphs=(obtained.new_text,))
         self._keep_failure(outcome, lines[0], lines, section)
         return GoldenMissingError("\n".join(lines))
 
@@ -216,7 +219,12 @@ class GoldenComparison:
         return error
 
     def _on_mismatch(
-        self, outcome: Outcome, difference: Difference, expected: GraphDocument, obtained: GraphDocument
+        self,
+        outcome: Outcome,
+        difference: Difference,
+        expected: GraphDocument,
+        obtained: GraphDocument,
+        graph: ObtainedGraph,
     ) -> Exception:
         from pytest_fxgraph.report.change_data import change_data
         from pytest_fxgraph.report.clusters import cluster_key
@@ -227,8 +235,15 @@ class GoldenComparison:
         command = accepting_command(self._item)
         lines = tuple(short_lines(difference, golden=outcome.golden, command=command))
         section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)
+        if self._is_drawn():
+            sources = tuple(node.source or "" for node in obtained.nodes)
+            outcome = replace(outcome, graphs=(encode(expected), graph.text_after(expected)), sources=sources)
         self._keep_failure(replace(outcome, status="mismatch"), headline(difference), lines, section)
         return AssertionError("\n".join(lines))
+
+    def _is_drawn(self) -> bool:
+        """Tell whether a report of this run shows pictures of graphs."""
+        return any(path.endswith(".html") for path in self._item.config.getoption("fx_report"))
 
     def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
         """Fail a golden that holds this graph, and was written where names and code do not count."""

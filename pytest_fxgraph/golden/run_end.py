@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from pytest_fxgraph import settings
-from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.errors import GateError, ReportError
 from pytest_fxgraph.golden.collection import CollectionRecord
 from pytest_fxgraph.golden.files import base_path, begins_like_a_golden, is_received
 from pytest_fxgraph.golden.paths import golden_layout, shown, within_folder
 from pytest_fxgraph.golden.renamed import RenamedGoldens, UnusedGolden, may_belong
 from pytest_fxgraph.golden.session import GoldenSession
-from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.golden.store import GoldenStore, write_whole
 from pytest_fxgraph.golden.unused import judged_files, unused_goldens
 from pytest_fxgraph.report.json_report import RunReport, json_text
 from pytest_fxgraph.report.outcome import Outcome
@@ -159,12 +159,10 @@ class RunEnd:
         goldens = self._goldens
         report = RunReport(goldens.summary(), record, goldens.outcomes, self._unused, tuple(self._sections))
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(json_text(report), encoding="utf-8")
+            write_whole(place, _report_text(report, path), "report", shown_as=path)
             self._reports.append(path)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            self._errors.append(f"cannot write the report {path}: {reason}; make room or give permission")
+        except ReportError as error:
+            self._errors.append(str(error))
 
     def _unused_lines(self) -> list[str]:
         lines = [f"removed {golden}" for golden in self._removed]
@@ -175,6 +173,14 @@ class RunEnd:
             lines.append(f"no test asked for {count}; if they are not needed, add --fx-prune-golden to this command")
             lines += [f"unused {golden}" for golden in unused]
         return lines
+
+
+def _report_text(report: RunReport, path: str) -> str:
+    if not path.endswith(".html"):
+        return json_text(report)
+    from pytest_fxgraph.draw.run_page import run_page  # here: it reads YAML
+
+    return run_page(report)
 
 
 def _tell(lines: list[str], errors: list[str], terminalreporter: Any) -> None:

@@ -186,8 +186,8 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def write_whole(path: Path, text: str, what: str) -> None:
-    """Write a text file anywhere in one step, and its folder if that is missing; `what` is what errors call it.
+def write_whole(path: Path, text: str, what: str, *, shown_as: str | None = None) -> None:
+    """Write a text file anywhere in one step, and its folder if that is missing; errors call it `what` and `shown_as`.
 
     Raises ReportError if that fails; the file that was there before is then whole.
     """
@@ -196,7 +196,7 @@ def write_whole(path: Path, text: str, what: str) -> None:
         _replace(Path(os.path.realpath(path)), text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ReportError(
-            f"cannot write the {what} {path}: {_reason(error)}; make room, give permission or choose another place"
+            f"cannot write the {what} {shown_as or path}: {_reason(error)}; make room or give permission"
         ) from error
 
 

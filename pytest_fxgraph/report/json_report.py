@@ -66,6 +66,6 @@ def read_record(path: Path) -> RunRecord:
 
 def _shown(outcome: Outcome) -> dict[str, Any]:
     data = outcome.to_dict()
-    for text in ("new_text", "received"):
+    for text in ("new_text", "received", "graphs", "sources"):
         data.pop(text)
     return data

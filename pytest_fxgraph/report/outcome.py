@@ -31,6 +31,8 @@ class Outcome:
     cluster: str = ""  # of a mismatch: the key that all goldens share which differ in the same way
     changes: tuple[Mapping[str, Any], ...] = ()  # of a mismatch: each difference as data, see `change_data`
     graph_digest: str | None = None  # of a missing or new golden: what an unused one may share with it
+    graphs: tuple[str, ...] = ()  # for a report with pictures: texts of the expected and the obtained, or of this alone
+    sources: tuple[str, ...] = ()  # with them: the line of the model's source of each obtained node, "" if not known
     variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"
 
     def __post_init__(self) -> None:
@@ -53,5 +55,5 @@ class Outcome:
         """Read what `to_dict` returned; fields that this release does not know are left out."""
         known = {field.name for field in fields(cls)}
         values = {key: value for key, value in data.items() if key in known}
-        lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes")}
+        lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes", "graphs", "sources")}
         return cls(**{**values, **lists})

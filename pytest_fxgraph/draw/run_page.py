@@ -1,0 +1,73 @@
+"""The report of a run as a page: what became of the goldens, and a picture of each that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
+from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.report.clusters import Cluster
+from pytest_fxgraph.report.json_report import RunReport
+from pytest_fxgraph.report.outcome import Outcome
+
+_UNREMARKABLE = ("matched", "updated")
+ACCEPT = "fxgraph accept --cluster"
+
+
+def run_page(report: RunReport) -> str:
+    """Return the page of a run; each golden that failed is told once, however many tests compared it."""
+    failed: dict[str, Outcome] = {}
+    others: dict[str, dict[str, None]] = {}
+    for outcome in report.outcomes:
+        if outcome.status in _UNREMARKABLE:
+            others.setdefault(outcome.status, {})[outcome.golden] = None
+        else:
+            failed.setdefault(outcome.golden, outcome)
+    goldens = {what: tuple(sorted(found)) for what, found in others.items()}
+    if report.unused:
+        goldens["not asked for by any test"] = tuple(report.unused)
+    summary = report.summary or "no golden was compared"
+    content = PageContent("Graphs and goldens", summary, clusters_of(failed), report.sections, goldens, ACCEPT)
+    return page_text(content, [_page_graph(outcome) for outcome in failed.values()])
+
+
+def clusters_of(failed: Mapping[str, Outcome]) -> list[Cluster]:
+    """Group goldens by what differs in them, the cause of most goldens first."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in failed.values():
+        if outcome.cluster:
+            groups.setdefault(outcome.cluster, []).append(outcome)
+    clusters = [
+        Cluster(key, group[0].headline, tuple(outcome.golden for outcome in group)) for key, group in groups.items()
+    ]
+    return sorted(clusters, key=lambda cluster: (-len(cluster.goldens), cluster.goldens))
+
+
+def _page_graph(outcome: Outcome) -> PageGraph:
+    documents = [_decoded(text, outcome.golden) for text in outcome.graphs]
+    obtained = documents[-1] if documents else None
+    expected = documents[0] if len(documents) > 1 else None
+    sources: dict[str, str] = {}
+    if obtained is not None and len(obtained.nodes) == len(outcome.sources):
+        pairs = zip(obtained.nodes, outcome.sources, strict=True)
+        sources = {node.name: source for node, source in pairs if source}
+    return PageGraph(
+        outcome.golden,
+        outcome.status,
+        outcome.headline,
+        "\n\n".join(filter(None, (outcome.nodeid, outcome.section or "\n".join(outcome.lines)))),
+        expected,
+        obtained,
+        outcome.cluster,
+        sources,
+    )
+
+
+def _decoded(text: str, name: str) -> GraphDocument | None:
+    # What cannot be read back is told in words alone.
+    try:
+        return decode(text, name)
+    except GoldenError:
+        return None
