@@ -511,7 +511,10 @@ class PictureView {
   find() {
     const wanted = this.search.value.trim().toLowerCase();
     this.texts = this.texts || this.picture.nodes.map((node) => [node[NAME], node[LABEL], node[PLACE], node[VALUE], ...node[FACTS].flat()].join("\n").toLowerCase());
-    const found = wanted ? this.texts.flatMap((text, index) => text.includes(wanted) ? [index] : []) : [];
+    // What a node is comes before what it reads.
+    const isIt = (index) => this.picture.nodes[index].slice(0, 3).some((text) => text.toLowerCase().includes(wanted));
+    const some = wanted ? this.texts.flatMap((text, index) => text.includes(wanted) ? [index] : []) : [];
+    const found = [...some.filter(isIt), ...some.filter((index) => !isIt(index))];
     this.found = found;
     this.results.hidden = !wanted;
     this.results.replaceChildren(...found.slice(0, 40).map((index) => {
