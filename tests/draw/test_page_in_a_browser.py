@@ -153,9 +153,9 @@ def test_the_browser_places_everything_where_python_does(browser, tmp_path):
         placed = placement_of(picture, chosen)
         numbers = json.dumps(sorted(chosen))
         script = (
-            "(v => { v.opened = new Set(%s); v.draw(); return [v.placed.boxes.map(b => [b.child, b.x, b.y, b.width, "
-            "b.height]), v.placed.lines.map(l => l.points.flat())] })(document.querySelector('.stage').view)" % numbers
-        )
+            "(v => { v.opened = new Set(CHOSEN); v.draw(); return [v.placed.boxes.map(b => [b.child, b.x, b.y, "
+            "b.width, b.height]), v.placed.lines.map(l => l.points.flat())] })(document.querySelector('.stage').view)"
+        ).replace("CHOSEN", numbers)
         boxes, lines = page.ask(script)
         expected = [[box.child, box.x, box.y, box.width, box.height] for box in placed.boxes]
         assert [value for box in boxes for value in box] == pytest.approx([value for box in expected for value in box])
