@@ -18,6 +18,7 @@ from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
 from pytest_fxgraph.golden.files import (
     Received,
@@ -53,12 +54,19 @@ class ReceivedGolden:
 
         Raises GoldenError if the received file itself cannot be read.
         """
+        golden, received = self.documents()
+        return None if golden is None else compare_documents(golden, received)
+
+    def documents(self) -> tuple[GraphDocument | None, GraphDocument]:
+        """Return its golden, None if there is none that can be read, and what was received.
+
+        Raises GoldenError if the received file itself cannot be read.
+        """
         received = decode(self._read().text, str(self.path))
         try:
-            golden = decode(read_bytes(self.golden), str(self.golden))
+            return decode(read_bytes(self.golden), str(self.golden)), received
         except GoldenError:
-            return None
-        return compare_documents(golden, received)
+            return None, received
 
     def cause(self) -> Cause:
         """Return why it differs from its golden, in a form that can be compared with the causes of others."""
@@ -86,6 +94,10 @@ class ReceivedGolden:
             )
         store.write(self.golden.name, received.text)
         self.path.unlink()
+
+    def reject(self) -> None:
+        """Remove it; the golden stays as it is. Raises GoldenWriteError if it cannot be removed."""
+        GoldenStore(self.path.parent).remove(self.path.name)
 
     def _read(self) -> Received:
         return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))

@@ -13,6 +13,7 @@ from pytest_fxgraph.command.accept import add_accept
 from pytest_fxgraph.command.diff import add_diff
 from pytest_fxgraph.command.draw import add_draw
 from pytest_fxgraph.command.output import FAILED
+from pytest_fxgraph.command.review import add_review
 from pytest_fxgraph.command.show import add_show
 from pytest_fxgraph.command.unused import add_unused
 from pytest_fxgraph.command.upgrade import add_upgrade
@@ -29,6 +30,8 @@ examples:
       what differs, in words; nothing if they are the same graph
   fxgraph diff --level exact golden_before/ golden_after/
       all goldens of two folders, to the letter
+  fxgraph diff -o diff.html golden_before/ golden_after/
+      the same as a page, with the graphs drawn as one overlay
   fxgraph diff HEAD~1:golden golden
       what has happened to the goldens since the last commit but one
   fxgraph draw golden/tests/test_model/test_encoder.yaml -o encoder.svg
@@ -37,6 +40,8 @@ examples:
       what pytest --fx-received wrote, one cause of many differences told once
   fxgraph accept --cluster 3f09ac
       these goldens are right: put them in place of the old ones
+  fxgraph review
+      accept, reject or skip it by a key, one cause after the other
   fxgraph unused shard1.json shard2.json
       the goldens that no test asked for in any of these runs
   fxgraph upgrade golden/
@@ -84,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add_command in (add_show, add_diff, add_draw, add_accept, add_unused, add_upgrade):
+    for add_command in (add_show, add_diff, add_draw, add_accept, add_review, add_unused, add_upgrade):
         add_command(commands)
     return parser
 

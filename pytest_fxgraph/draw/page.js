@@ -182,6 +182,8 @@ class PictureView {
     this.draw();
     this.fit();
     if (this.changes.length) this.showFirstChange();
+    else if (this.view.scale < 0.6) this.view = {scale: 0.8, x: (this.size[0] - this.placed.width * 0.8) / 2, y: 8};
+    this.move();
   }
 
   build() {

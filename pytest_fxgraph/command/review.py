@@ -1,0 +1,199 @@
+"""`fxgraph review`: go through what pytest --fx-received wrote, and accept, reject or skip it, a cause at a time."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_fxgraph.command.accept import ReceivedGolden, received_in, received_that_match
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, print_lines
+from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.outline import outline_lines
+from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.report.clusters import clustered
+from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.text import full_section
+
+_MOST_NAMES = 5
+_MOST_LINES = 60  # of a picture; `d` shows all that is known
+_MOST_BOXES = 40
+_KEYS = {
+    "a": "accept: it replaces its golden",
+    "r": "reject: what was received is removed, the golden stays",
+    "s": "skip: decide later",
+    "g": "go through the goldens of this cause one by one",
+    "d": "say in words what differs",
+    "q": "quit: the rest stays as it is",
+    "?": "show this help",
+}
+
+
+def add_review(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "review",
+        help="go through what pytest --fx-received wrote: accept, reject or skip",
+        description="Goldens that differ in the same way are shown and decided together. A decision takes effect at "
+        "once, so nothing is lost by Ctrl-C. The exit status is 1 if something is left to decide. Keys: "
+        + "; ".join(f"{key} {what}" for key, what in _KEYS.items()),
+    )
+    parser.add_argument("patterns", metavar="GLOB", nargs="*", default=[], help="review these goldens alone")
+    add_golden_dir(parser)
+    add_color(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    layout = golden_layout_here(options.golden_dir)
+    received = received_that_match(options.patterns, layout) if options.patterns else received_in(layout)
+    if not received:
+        print_lines([f"nothing was received below {layout.root}; run the tests with pytest --fx-received"])
+        return SAME
+    review = _Review(received, options.color)
+    try:
+        review.run()
+    except (KeyboardInterrupt, EOFError):
+        print_lines(["", "interrupted: what was decided is done, the rest stays as it is"])
+    print_lines([review.summary()])
+    return review.status()
+
+
+class _Review:
+    """Goldens of one cause after the other, and what was decided."""
+
+    def __init__(self, received: list[ReceivedGolden], color: str) -> None:
+        self._color = color
+        by_name = {each.golden.as_posix(): each for each in received}
+        clusters = clustered(each.cause() for each in received)
+        self._waiting = deque(
+            (cluster.headline, [by_name[golden] for golden in cluster.goldens]) for cluster in clusters
+        )
+        self._left = len(received)
+        self._counts: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Show and decide until nothing is left, or the user quits."""
+        while self._waiting:
+            headline, received = self._waiting.popleft()
+            print_lines(self._shown(headline, received), self._color)
+            key = self._decision(received)
+            if key == "q":
+                return
+            if key == "g":
+                self._waiting.extendleft((headline, [each]) for each in reversed(received))
+            elif key == "s":
+                self._counts["skipped"] += len(received)
+            else:
+                for each in received:
+                    self._decide(each, accepts=key == "a")
+
+    def summary(self) -> str:
+        """Count what was decided, and what is left."""
+        counts = [f"{count} {what}" for what, count in self._counts.items()]
+        left = self._left - self._counts["skipped"]
+        return ", ".join([*counts, *([f"{left} not looked at"] if left > 0 else [])]) or "nothing was decided"
+
+    def status(self) -> int:
+        """Return the exit status: failed, something left, or done."""
+        if self._counts["refused"]:
+            return FAILED
+        return DIFFERENT if self._left else SAME
+
+    def _decide(self, received: ReceivedGolden, *, accepts: bool) -> None:
+        try:
+            if accepts:
+                received.accept()
+            else:
+                received.reject()
+        except GateError as error:
+            self._counts["refused"] += 1
+            print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
+            return
+        finally:
+            self._left -= 1
+        what = "accepted" if accepts else "rejected"
+        self._counts[what] += 1
+        print_lines([f"{what} {received.golden.as_posix()}"])
+
+    def _decision(self, received: list[ReceivedGolden]) -> str:
+        """Ask until a key decides, and return it."""
+        keys = [key for key in _KEYS if key != "g" or len(received) > 1]
+        while True:
+            print(f"[{'/'.join(keys)}] ", end="", flush=True)
+            key = _read_key()
+            print(key, flush=True)
+            if key == "d":
+                print_lines(_words(received[0]), self._color)
+            elif key in keys and key != "?":
+                return key
+            else:
+                print_lines(f"  {each}  {_KEYS[each]}" for each in keys)
+
+    def _shown(self, headline: str, received: list[ReceivedGolden]) -> Iterator[str]:
+        count = len(received)
+        yield ""
+        yield f"{count} golden{'s' if count > 1 else ''}: {headline}"
+        yield from (f"  {each.golden.as_posix()}" for each in received[:_MOST_NAMES])
+        if count > _MOST_NAMES:
+            yield f"  and {count - _MOST_NAMES} more"
+        yield ""
+        yield from _picture(received[0])
+        yield ""
+
+
+def _picture(received: ReceivedGolden) -> Iterator[str]:
+    try:
+        golden, obtained = received.documents()
+        picture = picture_of(golden or obtained, obtained if golden else None, title="")
+    except GateError as error:
+        yield str(error)
+        return
+    lines = [*outline_lines(picture, picture.opened(_MOST_BOXES))]
+    yield from lines[:_MOST_LINES]
+    if len(lines) > _MOST_LINES:
+        yield f"and {len(lines) - _MOST_LINES} more lines"
+
+
+def _words(received: ReceivedGolden) -> Iterator[str]:
+    try:
+        golden, obtained = received.documents()
+        difference = received.difference()
+    except GateError as error:
+        yield str(error)
+        return
+    if golden is None or difference is None:
+        yield "there is no golden to compare it with"
+    elif difference.is_empty:
+        yield "no difference at level structure: names, order or code"
+    else:
+        yield from full_section(difference, golden, obtained, golden=received.golden.as_posix()).split("\n")
+
+
+def _read_key() -> str:
+    """Return the key that was pressed, else the first letter of the next line. Raises EOFError at the end of input."""
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.strip()[:1].lower() or "?"
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        import msvcrt
+
+        return str(msvcrt.getwch()).lower()  # type: ignore[attr-defined,unused-ignore]  # there alone
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)  # Ctrl-C still interrupts
+        key = sys.stdin.read(1)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+    if not key or key == "\x04":
+        raise EOFError
+    return key.lower()

@@ -1,0 +1,50 @@
+"""A picture as lines of text, for terminals: nodes below their modules, folded as in the other pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
+from pytest_fxgraph.draw.placement import cluster_lines
+from pytest_fxgraph.report.change_text import clipped
+
+_MARKS = {"added": "+", "removed": "-", "changed": "~"}
+_NOT_TOLD = ("name", "in module", "source")  # of a node that changed: what is no difference
+_LONGEST_TEXT = 60
+
+
+def outline_lines(picture: Picture, opened: Collection[int]) -> Iterator[str]:
+    """Yield a line for each box that is seen; `+`, `-` and `~` mark nodes that were added, removed or changed."""
+    reads: dict[int, list[int]] = {}
+    for edge in picture.edges:
+        reads.setdefault(edge.target, []).append(edge.source)
+    yield from _members(picture, picture.root, opened, reads, "")
+
+
+def _members(
+    picture: Picture, cluster: Cluster, opened: Collection[int], reads: dict[int, list[int]], indent: str
+) -> Iterator[str]:
+    for child in cluster.children:
+        inner = picture.cluster(child)
+        if inner is None:
+            yield from _node_lines(picture, picture.nodes[child], reads.get(child, []), indent)
+        elif child in opened:
+            yield f"  {indent}{inner.label}"
+            yield from _members(picture, inner, opened, reads, indent + "  ")
+        else:
+            first, second = cluster_lines(inner)
+            yield f"  {indent}... {first} ({second})"
+
+
+def _node_lines(picture: Picture, node: DrawnNode, reads: list[int], indent: str) -> Iterator[str]:
+    mark = _MARKS.get(node.status, " ")
+    inputs = ", ".join(f"%{picture.nodes[each].name}" for each in reads)
+    parts = [f"{mark} {indent}%{node.name}", node.label, *([node.place] if node.place else [])]
+    value = f"  # {node.value}" if node.value else ""
+    yield clipped(f"{'  '.join(parts)}{f'  <- {inputs}' if inputs else ''}{value}")
+    if node.status != "changed":
+        return
+    for fact in node.facts:
+        if fact.expected != fact.obtained and fact.what not in _NOT_TOLD:
+            texts = [clipped(text, _LONGEST_TEXT) or "nothing" for text in (fact.expected, fact.obtained)]
+            yield f"~ {indent}    {fact.what}: {texts[0]} -> {texts[1]}"
