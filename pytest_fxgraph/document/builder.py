@@ -173,15 +173,17 @@ class _DocumentBuilder:
         sources, asked = self._options.sources, self._options.meta
         origins = Origins(sources)
         scope_of, scope_of_frame, source_of = origins.scope, origins.scope_of_frame, origins.source
-        for node, op, target, arg, kwarg, effect in zip(
-            self._nodes, self._ops, targets, args, kwargs, effects, strict=True
+        for node, name, op, target, arg, kwarg, effect in zip(
+            self._nodes, self._names, self._ops, targets, args, kwargs, effects, strict=True
         ):
             frame = unread_frame(node)
-            value = value_of(node.meta) if frame is None else None
-            scope = scope_of(node) if frame is None else scope_of_frame(frame, op, target)
+            if frame is None:
+                value, scope = value_of(node.meta), scope_of(node)
+            else:
+                value, scope = None, scope_of_frame(frame, op, target)
             source = source_of(node) if sources else None
             meta = self._metadata(node) if asked else ()
-            yield NodeRecord(node.name, op, target, arg, kwarg, value, effect, scope, source, meta)
+            yield NodeRecord(name, op, target, arg, kwarg, value, effect, scope, source, meta)
 
     def _metadata(self, node: Any) -> tuple[tuple[str, str], ...]:
         """Write the metadata that was asked for and that a node has; it may name nodes up to this one."""

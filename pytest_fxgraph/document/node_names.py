@@ -44,9 +44,14 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
 
     Generated code is not compared. False means that nothing is known: the text has to be read.
     """
-    graph_text = _graph_text(text, any(module.graph is not None for module in document.modules))
+    has_inner_graphs = bool([module for module in document.modules if module.graph is not None])
+    graph_text = _graph_text(text, has_inner_graphs)
     if graph_text is None:
         return False
+    if not (has_inner_graphs or document.code) and _may_have_its_names(graph_text, document):
+        # The ordinary case; looking for the names in the text first takes a seventh longer.
+        if encode_graph(document) == graph_text:
+            return True
     found = _NAME.findall(graph_text)
     names = iter(found)
     graphs = [list(itertools.islice(names, len(graph.nodes))) for graph in _graphs(document)]
@@ -55,6 +60,15 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     if any(len(set(own)) < len(own) for own in graphs):  # two nodes have one name
         return False
     return encode_graph(_with_names_in_order(document, iter(graphs))) == graph_text
+
+
+def _may_have_its_names(graph_text: str, document: GraphDocument) -> bool:
+    """Tell whether a text names the last node as a document does; where an earlier one was added, that is another."""
+    names = {node.name for node in document.nodes}
+    if not names or len(names) < len(document.nodes):
+        return False
+    last = document.nodes[-2 if len(names) > 1 else -1].name  # the very last one is always called `output`
+    return f"- {{name: {last}, op: " in graph_text
 
 
 def _graph_text(text: str, has_inner_graphs: bool) -> str | None:

@@ -15,13 +15,15 @@ from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-def
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.document.module_traits import Attributes, parts_of
 from pytest_fxgraph.document.target_names import class_name
-from pytest_fxgraph.document.tensor_texts import constant_text, text_and_bytes
+from pytest_fxgraph.document.tensor_texts import constant_text, known_text_and_bytes, text_and_bytes
 from pytest_fxgraph.errors import DocumentError
 
 # Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
 _MADE_BY_TRACING = re.compile(r"(_tensor_constant|lifted_tensor_|_lifted_tensor_constant)\d+\Z")
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+_Fields = tuple[dict[str, Any], int]  # of a record without its path, to be copied, and how many bytes the tensor has
 
 
 class StateRecords:
@@ -58,9 +60,9 @@ class StateRecords:
         for inner, owner in parts_of(path, module):
             prefix = f"{inner}." if inner else ""
             for holder in (owner._parameters, owner._buffers):
-                for name, tensor in holder.items():
-                    if tensor is not None and prefix + name not in records:
-                        self._add(prefix + name, owner, name, tensor, False)
+                for name, tensor in holder.items() if holder else ():
+                    if tensor is not None and (place := prefix + name) not in records:
+                        self._add(place, owner, name, tensor, False)
 
     def records(self) -> tuple[StateRecord, ...]:
         """Return what was collected."""
@@ -69,26 +71,70 @@ class StateRecords:
         return tuple(self._records.values())
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
+        first = self._first_paths.setdefault(id(tensor), path)
         is_plain = type(tensor) in _PLAIN
-        if not is_plain and isinstance(tensor, UninitializedTensorMixin):
+        known = _known_fields(owner, name, tensor) if is_plain and first is path and not is_constant else None
+        fields, size = known or self._new_fields(path, owner, name, tensor, is_constant, first)
+        if first is path and is_plain and size and (start := _address(tensor)):
+            self._spans.append((start, start + size, path))
+        # All but the path is as in many others: a copy takes a third of the constructor's time.
+        record = StateRecord.__new__(StateRecord)
+        own = record.__dict__
+        own.update(fields)
+        own["path"] = path
+        self._records[path] = record
+
+    def _new_fields(
+        self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool, first: str
+    ) -> _Fields:
+        if isinstance(tensor, UninitializedTensorMixin):
             raise DocumentError(
                 f"{path!r} of {class_name(type(owner))} is not initialized yet, so that it has no shape to write down: "
                 "run the model once, with inputs as it will get, before it is traced or checked"
             )
         kind = "constant" if is_constant or _is_made_by_tracing(name) else _kind(owner, name, tensor)
         text, size = text_and_bytes(tensor)
-        first = self._first_paths.setdefault(id(tensor), path)
-        if first is path and is_plain and size and (start := _address(tensor)):
-            self._spans.append((start, start + size, path))
-        self._records[path] = StateRecord(
-            path,
-            kind,
-            text,
-            tensor.requires_grad,
-            kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
-            None if first == path else first,
-            constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
+        is_persistent = kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ())
+        same_as = None if first == path else first
+        content = constant_text(tensor, self._constants) if kind == "constant" and first == path else None
+        return StateRecord("", kind, text, tensor.requires_grad, is_persistent, same_as, content).__dict__, size
+
+
+def _known_fields(owner: Any, name: str, tensor: torch.Tensor) -> _Fields | None:
+    """Return what a record of a plain parameter or buffer has, as found out for the last one like it.
+
+    None for a constant, and for what has no strides, or sizes that are no numbers. Half of the time of a golden's
+    state went into finding out the same again, layer by layer.
+    """
+    is_parameter = type(tensor) is not torch.Tensor
+    if not is_parameter and name not in getattr(owner, "_buffers", ()):
+        return None
+    is_persistent = is_parameter or name not in getattr(owner, "_non_persistent_buffers_set", ())
+    if tensor.layout is not torch.strided:
+        return None
+    try:
+        return _fields_of(
+            is_parameter, name, is_persistent, tensor.requires_grad, tensor.dtype, tensor.shape, tensor.stride()
         )
+    except (TypeError, RuntimeError):  # symbolic sizes are no keys, and nested tensors have no strides
+        return None
+
+
+@functools.lru_cache(maxsize=4096)  # as of layers: a model has few of them
+def _fields_of(
+    is_parameter: bool,
+    name: str,
+    is_persistent: bool,
+    requires_grad: bool,
+    dtype: torch.dtype,
+    sizes: Any,
+    strides: Any,
+) -> _Fields | None:
+    if _is_made_by_tracing(name):
+        return None
+    text, size = known_text_and_bytes(dtype, sizes, strides)
+    kind = "parameter" if is_parameter else "buffer"
+    return StateRecord("", kind, text, requires_grad, is_persistent).__dict__, size
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -42,13 +42,14 @@ def text_and_bytes(tensor: Any) -> tuple[str, int]:
     except (TypeError, AttributeError, RuntimeError, NotImplementedError):
         strides = strides_of_metadata(tensor)
     try:
-        return _known_text_and_bytes(tensor.dtype, sizes, strides)
+        return known_text_and_bytes(tensor.dtype, sizes, strides)
     except TypeError:  # symbolic sizes are no keys
         return _text(tensor.dtype, sizes, strides), 0
 
 
 @functools.lru_cache(maxsize=4096)  # a model has few shapes, and a test suite hardly more
-def _known_text_and_bytes(dtype: torch.dtype, sizes: Any, strides: Any) -> tuple[str, int]:
+def known_text_and_bytes(dtype: torch.dtype, sizes: Any, strides: Any) -> tuple[str, int]:
+    """Write and count as `text_and_bytes` does; raise TypeError for symbolic sizes."""
     return _text(dtype, sizes, strides), extent(sizes, strides) * dtype.itemsize
 
 

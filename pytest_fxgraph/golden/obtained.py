@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from fxcore.gc_pause import gc_paused
 from pytest_fxgraph import settings
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
@@ -40,6 +38,11 @@ class GoldenRequest:
     position: int | None = None
     code: str | None = None
 
+    @property
+    def runs_examples(self) -> bool:
+        """Tell whether the graph is to be run on inputs, for the shapes of its values."""
+        return self.example_inputs is not None or bool(self.example_kwargs)
+
 
 class ObtainedGraph:
     """The document of a subject, and the texts that its golden may get.
@@ -56,24 +59,23 @@ class ObtainedGraph:
         self._code = settings.value_of(settings.CODE, item, request.code)
         self._normalizers = item.ihook.pytest_fxgraph_normalize.get_hookimpls()
         self._graphs: Graphs = {}
-        runs_examples = request.example_inputs is not None or request.example_kwargs
-        with nullcontext() if runs_examples else gc_paused():
-            if runs_examples:
-                graph_module = to_graph_module(
-                    subject,
-                    self._adapt,
-                    example_inputs=request.example_inputs,
-                    example_kwargs=request.example_kwargs,
-                )
-                self._traced = TracedGraph(graph_module.graph, graph_module)
-            else:
-                self._traced = to_readable_graph(subject, self._adapt)
-            self.document = self._document(self._traced, self._graphs)
+        if request.runs_examples:
+            graph_module = to_graph_module(
+                subject,
+                self._adapt,
+                example_inputs=request.example_inputs,
+                example_kwargs=request.example_kwargs,
+            )
+            self._traced = TracedGraph(graph_module.graph, graph_module)
+        else:
+            self._traced = to_readable_graph(subject, self._adapt)
+        self.document = self._document(self._traced, self._graphs)
 
     def free(self) -> None:
-        """Free the memory of a graph that was traced for this; texts that were not read before are lost."""
+        """Free the memory of a graph that was traced for this, and of its document; nothing can be read any more."""
         self._graphs.clear()
         self._traced.free()
+        vars(self).clear()
 
     def matches(self, text: str) -> bool:
         """Tell, without reading YAML, that a golden's text matches; False means that nothing is known."""

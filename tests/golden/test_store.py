@@ -112,10 +112,12 @@ def test_links_that_lead_out_of_the_folder_are_refused(store, tmp_path):
     assert [path.name for path in outside.iterdir()] == ["b.yaml"]
 
 
-def test_links_to_another_drive_are_refused(store, monkeypatch):
+def test_links_to_another_drive_are_refused(store, tmp_path, monkeypatch):
     def refuse(paths):
         raise ValueError("Paths don't have the same drive")
 
+    store.root.mkdir()
+    (store.root / "a.yaml").symlink_to(tmp_path / "elsewhere")
     monkeypatch.setattr("os.path.commonpath", refuse)
 
     with pytest.raises(GoldenNameError, match="links lead it to"):

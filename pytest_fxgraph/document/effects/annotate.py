@@ -64,10 +64,13 @@ class EffectTexts:
 
     def of(self, nodes: Sequence[Any], ops: Sequence[str], targets: Sequence[str]) -> list[tuple[str, ...]]:
         """Give the effects of each node, whose opcodes and named targets are known already."""
-        all_effects = [
-            PLAIN if op in _WITHOUT_EFFECTS else self._effects(node, op, target)
-            for node, op, target in zip(nodes, ops, targets, strict=True)
-        ]
+        known = self._known
+        all_effects = []
+        for node, op, target in zip(nodes, ops, targets, strict=True):
+            effects = PLAIN if op in _WITHOUT_EFFECTS else known.get((op, target))
+            if effects is None:
+                effects = known[op, target] = self._new_effects(op, node.target, target)
+            all_effects.append(effects)
         kinds: list[tuple[str, ...]] = []
         written: dict[int, list[Any]] = {}
         for position, (node, effects) in enumerate(zip(nodes, all_effects, strict=True)):
@@ -81,13 +84,6 @@ class EffectTexts:
         if not (written or changes_state or any(each.changes_global_state for each in all_effects)):
             return kinds
         return _StorageEffects(nodes, ops, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
-
-    def _effects(self, node: Any, op: str, target: str) -> OperatorEffects:
-        key = (op, target)
-        effects = self._known.get(key)
-        if effects is None:
-            effects = self._known[key] = self._new_effects(op, node.target, target)
-        return effects
 
     def _new_effects(self, op: str, target: Any, name: str) -> OperatorEffects:
         if op == "call_module":
@@ -140,7 +136,8 @@ class _StorageEffects:
     def added_to(self, kinds: list[tuple[str, ...]], written: dict[int, list[Any]]) -> list[tuple[str, ...]]:
         """Give the effects with the reads and writes of everything that is written somewhere."""
         for position, (node, op, effects) in enumerate(zip(self._nodes, self._ops, self._all_effects, strict=True)):
-            self._join(position, node, op, effects)
+            if op not in _ENDS:
+                self._join(position, node, op, effects)
         self._roots = roots = [self._storage.first(position) for position in range(len(self._nodes))]
         module_reads = self._module_reads()
         writes = {position: {roots[self._position[node]] for node in nodes} for position, nodes in written.items()}
@@ -148,18 +145,18 @@ class _StorageEffects:
             if "state" in kinds[position]:
                 writes.setdefault(position, set()).update(read)
         touched = set().union(*writes.values())
-        written_root = {node: root for node, root in zip(self._nodes, roots, strict=True) if root in touched}
-        result = []
+        reads = self._reads(touched)
+        for position, read in module_reads.items():
+            reads.setdefault(position, set()).update(read & touched)
+        result = list(kinds)
         global_state: int | None = None  # the first node that changes it
-        for position, kind in enumerate(kinds):
-            reads = self._reads(position, written_root)
-            if position in module_reads:
-                reads |= module_reads[position] & touched
+        changes_global_state = any([effects.changes_global_state for effects in self._all_effects])
+        # Few nodes touch what is written: the others are looked at only if something changes how all of them compute.
+        for position in range(len(kinds)) if changes_global_state else {**reads, **writes}:
             if global_state is None and self._all_effects[position].changes_global_state:
                 global_state = position
-            wrote = writes.get(position, _NOTHING)
-            is_told = reads or wrote or global_state is not None
-            result.append(kind + self._texts(position, wrote, reads, global_state) if is_told else kind)
+            texts = self._texts(position, writes.get(position, _NOTHING), reads.get(position, _NOTHING), global_state)
+            result[position] += texts
         return result
 
     def _join(self, position: int, node: Any, op: str, effects: OperatorEffects) -> None:
@@ -169,7 +166,7 @@ class _StorageEffects:
         if op == "get_attr":
             for key in _storages([self._attribute(node.target)]):
                 self._storage.join(position, self._holders.setdefault(key, position))
-        elif op not in _ENDS:
+        else:
             for shared in self._shared(node, effects):
                 self._storage.join(position, self._position[shared])
 
@@ -203,14 +200,15 @@ class _StorageEffects:
                     found[position] = held
         return found
 
-    def _reads(self, position: int, written: Mapping[Any, int]) -> set[int]:
-        """Give the written storages that a node reads, or that its result shares; `written` maps nodes to those."""
-        if self._ops[position] == "placeholder":
-            return set()
-        node = self._nodes[position]
-        reads = {written[each] for each in node.all_input_nodes if each in written}
-        if written.get(node, position) != position:
-            reads.add(written[node])
+    def _reads(self, touched: Set[int]) -> dict[int, set[int]]:
+        """Give for nodes the written storages that they read, or that their results share; `touched` are those."""
+        reads: dict[int, set[int]] = {}
+        for position, root in enumerate(self._roots):
+            if root in touched:
+                if root != position and self._ops[position] != "placeholder":
+                    reads.setdefault(position, set()).add(root)
+                for user in self._nodes[position].users:
+                    reads.setdefault(self._position[user], set()).add(root)
         return reads
 
     def _texts(self, position: int, writes: Set[int], reads: Set[int], global_state: int | None) -> tuple[str, ...]:

@@ -42,6 +42,18 @@ def test_a_graph_that_writes_nothing_has_no_reads():
     assert effects_of(graph) == {}
 
 
+def test_an_input_that_may_share_storage_with_an_earlier_one_reads_nothing_itself():
+    graph = Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    graph.output((graph.call_function(torch.broadcast_tensors, (x, y)), graph.call_method("add_", (x, 1))))
+
+    assert effects_of(graph) == {
+        "broadcast_tensors": ("read %x",),
+        "add_": ("write %x",),
+        "output": ("read %x",),
+    }
+
+
 def test_a_write_names_the_first_node_of_what_shares_the_storage():
     graph = Graph()
     x = graph.placeholder("x")
