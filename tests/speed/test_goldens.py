@@ -10,6 +10,7 @@ from torch import nn
 
 import fxcore
 from fixtures.call_counts import added_calls
+from pytest_fxgraph.assertions import assert_graph_matches_golden
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
@@ -108,6 +109,17 @@ def test_a_golden_that_differs_is_parsed_once(run, pytester):
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["parsed 1 times"])
+
+
+@pytest.mark.parametrize("level", ["structure", "ops", "signature"])
+def test_the_function_does_not_parse_a_golden_that_matches(tmp_path, monkeypatch, level):
+    golden = tmp_path / "layers.yaml"
+    assert_graph_matches_golden(layers(2), golden, update=True)
+    golden.write_text(golden.read_text().replace("{name: _0,", "{name: first,").replace("'%_0'", "'%first'"))
+
+    monkeypatch.delattr("pytest_fxgraph.assertions.decode")
+
+    assert_graph_matches_golden(layers(2), golden, level=level)
 
 
 def test_a_node_is_written_down_in_few_calls():

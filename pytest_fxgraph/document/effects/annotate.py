@@ -65,23 +65,24 @@ class EffectTexts:
     def of(self, nodes: Sequence[Any], ops: Sequence[str], targets: Sequence[str]) -> list[tuple[str, ...]]:
         """Give the effects of each node, whose opcodes and named targets are known already."""
         known = self._known
-        all_effects = []
-        for node, op, target in zip(nodes, ops, targets, strict=True):
+        all_effects: list[OperatorEffects] = []
+        kinds: list[tuple[str, ...]] = []
+        written: dict[int, list[Any]] = {}
+        changes_state = False
+        for position, (node, op, target) in enumerate(zip(nodes, ops, targets, strict=True)):
             effects = PLAIN if op in _WITHOUT_EFFECTS else known.get((op, target))
             if effects is None:
                 effects = known[op, target] = self._new_effects(op, node.target, target)
             all_effects.append(effects)
-        kinds: list[tuple[str, ...]] = []
-        written: dict[int, list[Any]] = {}
-        for position, (node, effects) in enumerate(zip(nodes, all_effects, strict=True)):
             if effects.is_plain and not node.kwargs:
                 kinds.append(())
                 continue
-            kinds.append(_kinds(node, effects))
+            kind = effects.kinds if holds(effects.condition, node.args, node.kwargs) else ()
+            kinds.append(kind)
+            changes_state = changes_state or "state" in kind or effects.changes_global_state
             if places := self._written(node, effects):
                 written[position] = places
-        changes_state = any("state" in kind for kind in set(kinds))
-        if not (written or changes_state or any(each.changes_global_state for each in all_effects)):
+        if not (written or changes_state):
             return kinds
         return _StorageEffects(nodes, ops, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
 
@@ -219,10 +220,6 @@ class _StorageEffects:
             verb = "write" if self._all_effects[position].changes_global_state else "read"
             texts.append(f"{verb} %{names[global_state].name}")
         return tuple(texts)
-
-
-def _kinds(node: Any, effects: OperatorEffects) -> tuple[str, ...]:
-    return effects.kinds if holds(effects.condition, node.args, node.kwargs) else ()
 
 
 def _argument(place: ArgumentPlace, args: Any, kwargs: Any) -> Any:
