@@ -34,7 +34,7 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
             if not _is_same_memory(tensor, alias):
                 tensor.data = alias
         for buffer, copied in copies:
-            if not torch.equal(buffer, copied):
+            if not _is_equal(buffer, copied):
                 with torch.no_grad():
                     buffer.copy_(copied)
         for module, name, table in tables:
@@ -53,6 +53,10 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
 
 def _tables(module: torch.nn.Module) -> list[dict[str, Any]]:
     return [vars(module), module._parameters, module._buffers, module._modules]
+
+
+def _is_equal(tensor: torch.Tensor, copied: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and torch.equal(tensor, copied)  # other layouts have no such comparison
 
 
 def _is_same_memory(tensor: torch.Tensor, alias: torch.Tensor) -> bool:

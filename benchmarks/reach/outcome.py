@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import traceback
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from benchmarks.reach.causes import cause_of
 from benchmarks.reach.time_limit import OutOfTimeError, at_most
 from benchmarks.reach.values import difference
 from benchmarks.reach.ways import WAYS, NotThereError
-from fixtures.reach.model import ReachModel
+from fixtures.reach.model import ReachModel, seed_generators
 
 Data = dict[str, Any]
 SEED = 7
@@ -21,9 +22,9 @@ FRESH = 11  # seed of inputs other than the example's
 
 
 def run(callee: Callable[..., Any], arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
-    """Call with torch's generator at a fixed seed and without gradients."""
+    """Call with the generators of torch, Python and numpy at a fixed seed and without gradients."""
     args, kwargs = arguments
-    torch.manual_seed(SEED)
+    seed_generators(SEED)
     with torch.no_grad():
         return callee(*args, **kwargs)
 
@@ -48,13 +49,13 @@ def facts_of(model: ReachModel, limit: float) -> Data:
     found: Data = {"build_s": round(time.perf_counter() - started, 2)}
     found["parameters"] = sum(parameter.numel() for parameter in module.parameters())
     arguments = model.inputs()
-    torch.manual_seed(SEED)
-    generator = torch.random.get_rng_state()
+    seed_generators(SEED)
+    generator, of_python = torch.random.get_rng_state(), random.getstate()
     started = time.perf_counter()
     with at_most(limit):
         expected = run(module, arguments)
     found["eager_s"] = round(time.perf_counter() - started, 3)
-    found["random"] = not torch.equal(generator, torch.random.get_rng_state())
+    found["random"] = not torch.equal(generator, torch.random.get_rng_state()) or of_python != random.getstate()
     found["repeatable"] = difference(expected, run(model.build(), model.inputs()))
     found["stateful"] = difference(expected, run(module, model.inputs()))
     for name, task in {

@@ -23,6 +23,12 @@ def restored_object(name: str, state: dict[str, Any]) -> Any:
     return made
 
 
+def drawn(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return what `random.uniform` or another function of that kind, by its full name, draws from its generator."""
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(module), function)(*args, **kwargs)
+
+
 def holds_proxies(value: Any) -> bool:
     """Tell whether a proxy is somewhere in an object: in its items, its attributes, or in those of what it holds."""
     unvisited, seen = [value], set()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
+from fxcore.examples.arguments import drawn
 from fxcore.examples.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.node_data.targets import is_from_torch
@@ -63,6 +64,8 @@ def origin_of(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, A
     of_data = any(proxy.is_data for proxy in proxies)
     sizes = frozenset[int]().union(*[proxy.data_sizes for proxy in proxies])
     contents = any(proxy.has_contents for proxy in proxies)
+    if target is drawn:
+        return Origin(True, True)
     if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
         is_shaped = contents and _is_shaped_by_contents(name, args, kwargs)
         found = _data_sizes(value, tensors, sizes, is_new=of_data or is_shaped)

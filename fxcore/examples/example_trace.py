@@ -113,6 +113,8 @@ class ExampleTrace:
             return f"{value.__module__}.{value.__name__}"
         if isinstance(value, (SymbolicValue, torch.nn.Module, type)):
             return ordinary(value)
+        if type(value).__module__ == "numpy" and getattr(value, "ndim", 0):
+            return self._array(value, ordinary)
         if is_dataclass(value):
             kwargs = {item.name: self._tracer.create_arg(getattr(value, item.name)) for item in fields(value)}
             return self._tracer.create_node("call_function", type(value), (), kwargs)
@@ -126,6 +128,14 @@ class ExampleTrace:
         return self._tracer.create_node(
             "call_function", restored_object, (f"{kind.__module__}:{kind.__qualname__}", state), {}
         )
+
+    def _array(self, value: Any, ordinary: Callable[[Any], Any]) -> Any:
+        """Return a node that gives an array of numpy, of which the model keeps the numbers as a tensor."""
+        try:
+            held = torch.tensor(value)
+        except TypeError:  # an array of something else than numbers
+            return ordinary(value)
+        return self._tracer.create_node("call_method", "numpy", (self._tracer.create_arg(held),), {})
 
     # What Python is told.
 

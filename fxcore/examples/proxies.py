@@ -28,6 +28,7 @@ from fxcore.tracing import call_site
 PLAIN_TYPES: tuple[type, ...] = (type(None), type, torch.layout, torch.memory_format, type(...))
 # Types of values that are told to Python at once, with a guard, since C code wants exactly these.
 TEXT_TYPES: tuple[type, ...] = (str, bytes)
+_MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 
 
 class ExampleProxy(RecordingProxy):
@@ -158,6 +159,8 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         found = next((each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, cls)), None)
+        if function is torch.ops.aten.detach.default and found is not None:
+            return found.detach()  # what torch.autograd.Variable does
         name, place = ("a tensor", "") if found is None else (repr(found.node.name), found.tracer._place())
         raise TraceError(
             f"{function} wants the data of {name}, which is not there while tracing{place}\n"
@@ -257,6 +260,8 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
 
     Methods record calls; None, classes and other functions are returned as they are, and so are strings, with a guard.
     """
+    if name in _MEMORY_OF_ARRAYS:
+        raise AttributeError(f"a proxy has no {name}")  # so that numpy asks for `__array__`
     value = getattr(owner.example, name)
     if callable(value) and not isinstance(value, (torch.Tensor, type)):
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value

@@ -3,7 +3,8 @@
 The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), functions that look at
 values want real values, and a slice of a tensor that is no proxy asks its bounds for a number without saying so. einops
 looks its recipes up by shape, and a function of autograd is more than its forward. With a proxy among their arguments,
-the calls are recorded instead. Random numbers are drawn anew in each run, so that is recorded without a proxy, too.
+the calls are recorded instead. Random numbers are drawn anew in each run, so that is recorded without a proxy, too,
+also where Python or numpy draws them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import torch
 from torch.utils import checkpoint
 
 from fxcore.errors import TraceArgumentError
-from fxcore.examples.arguments import value_of
+from fxcore.examples.arguments import drawn, value_of
+from fxcore.examples.proxies import ExampleProxy
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
@@ -31,6 +33,10 @@ _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repea
 _RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like",
            "randn_like", "randint_like")  # fmt: skip
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+_GENERATORS = {
+    "random": "random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular getrandbits",
+    "numpy.random": "rand randn randint random random_sample uniform normal binomial beta poisson exponential choice",
+}
 _OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
 _OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
@@ -43,6 +49,9 @@ def patch_calls(patcher: Patcher) -> None:
     for module, name in ((torch._functorch.apis, "vmap_impl"), (torch._functorch.eager_transforms, "grad_impl")):
         patcher.replace(vars(module), name, _recorded_transform)
     patcher.replace(torch.nn.Module, "_apply", _with_values)
+    patcher.replace(vars(torch), "_check_with", _recorded_check)
+    for holder, drawn in _draws().items():
+        patcher.replace_all(vars(sys.modules[holder]), drawn)
     patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
     patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
     einops = sys.modules.get("einops.einops")
@@ -91,6 +100,45 @@ def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:
         if getattr(tracer, "examples", None) is None:
             return function(*args, **kwargs)
         return tracer.create_proxy("call_function", function, args, kwargs)
+
+    return call
+
+
+@functools.cache
+def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for what torch's checks do: of contents, the graph makes the check in each run."""
+
+    def check(error_type: Any, condition: Any, message: Any) -> None:
+        if isinstance(condition, ExampleProxy) and condition.is_of_input:
+            condition.tracer.create_proxy("call_function", torch._assert, (condition, "Check failed"), {})
+        else:
+            original(error_type, bool(condition) if isinstance(condition, ExampleProxy) else condition, message)
+
+    return check
+
+
+def _draws() -> dict[str, dict[str, Callable[..., Any]]]:
+    """Return replacements for functions that draw from the generators of Python and, if it is there, of numpy."""
+    return {holder: _draws_of(holder) for holder in _GENERATORS if holder in sys.modules}
+
+
+@functools.cache
+def _draws_of(holder: str) -> dict[str, Callable[..., Any]]:
+    members = vars(sys.modules[holder])
+    return {
+        name: _recorded_draw(REPLACEMENTS.original(members, name), f"{holder}.{name}")
+        for name in _GENERATORS[holder].split()
+        if name in members
+    }
+
+
+def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        if getattr(tracer, "examples", None) is None:
+            return function(*args, **kwargs)
+        return tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
 
     return call
 
