@@ -1,8 +1,10 @@
-"""What a model keeps, put back after it ran."""
+"""What a model keeps, and generators of random numbers, put back after it ran."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import random
+import sys
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 
 @contextmanager
 def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
-    """Put back, afterwards, the attributes of modules, the contents of buffers, and torch's random generators.
+    """Put back, afterwards, the attributes of modules, the contents of buffers, and random generators.
 
     Names in `added`, which is read at the end, stay on the root: the graph refers to them.
     """
@@ -24,12 +26,13 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
     # Batch norm writes to its buffers without counting a version, so contents are compared.
     copies = [(buffer, buffer.detach().clone()) for buffer in root.buffers() if not buffer.is_meta]
     memory = [(tensor, tensor.detach()) for tensor in (*root.parameters(), *root.buffers())]
-    rng = torch.get_rng_state()
+    generators = _generators()
     try:
         yield
     finally:
         kept = {name: table[name] for table in _tables(root) for name in added if name in table}
-        torch.set_rng_state(rng)
+        for restore, state in generators:
+            restore(state)
         for tensor, alias in memory:
             if not _is_same_memory(tensor, alias):
                 tensor.data = alias
@@ -49,6 +52,25 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
             now.update({name: value for name, value in before.items() if now.get(name) is not value})
         for name, value in kept.items():
             setattr(root, name, value)
+
+
+def _generators() -> list[tuple[Callable[[Any], None], Any]]:
+    """Return the state of the generators of torch, Python and, if it is there, numpy, and what sets each."""
+    found: list[tuple[Callable[[Any], None], Any]] = [
+        (torch.set_rng_state, torch.get_rng_state()),
+        (random.setstate, random.getstate()),
+    ]
+    of_numpy: Any = sys.modules.get("numpy.random")
+    return found if of_numpy is None else [*found, (of_numpy.set_state, of_numpy.get_state())]
+
+
+def seed_generators(seed: int) -> None:
+    """Let torch, Python and, if it is there, numpy draw the same numbers from here on."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    of_numpy: Any = sys.modules.get("numpy.random")
+    if of_numpy is not None:
+        of_numpy.seed(seed)
 
 
 def _tables(module: torch.nn.Module) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from fxcore.errors import GuardError, VerificationError
 from fxcore.examples.inputs import copied_example
 from fxcore.graph_module import GraphModule
-from fxcore.model_state import state_kept
+from fxcore.model_state import seed_generators, state_kept
 
 # Relative to the largest magnitude: the graph runs the very operators that eager runs.
 _TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -121,7 +121,7 @@ class _Comparison:
 
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch.random.fork_rng(devices=[]), state_kept(self._module, ()):
-            torch.manual_seed(0)
+            seed_generators(0)
             return copied_example(call(*args, **kwargs))
 
     def _words(self, what: str) -> str:

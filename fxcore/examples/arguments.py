@@ -48,32 +48,32 @@ def holds_proxies(value: Any) -> bool:
     return False
 
 
-def value_of(argument: Any) -> Any:
-    """Return an argument with the example's values in the place of proxies."""
+def value_of(argument: Any, in_other_size: bool = False) -> Any:
+    """Return an argument with the example's values in the place of proxies, or with those of other sizes."""
     kind = type(argument)
     if kind in CONSTANT_TYPES:
         return argument
     if isinstance(argument, ExampleProxy):
-        return argument.example
+        return argument.other if in_other_size and argument.other is not None else argument.example
     if kind is tuple:
-        return tuple([value_of(item) for item in argument])
+        return tuple([value_of(item, in_other_size) for item in argument])
     if kind is list:
-        return [value_of(item) for item in argument]
+        return [value_of(item, in_other_size) for item in argument]
     if kind is dict:
-        return {key: value_of(item) for key, item in argument.items()}
+        return {key: value_of(item, in_other_size) for key, item in argument.items()}
     if kind is slice:
-        return slice(value_of(argument.start), value_of(argument.stop), value_of(argument.step))
+        return slice(*[value_of(part, in_other_size) for part in (argument.start, argument.stop, argument.step)])
     if isinstance(argument, tuple) and hasattr(argument, "_fields"):
-        return kind(*[value_of(item) for item in argument])
+        return kind(*[value_of(item, in_other_size) for item in argument])
     if is_dataclass(argument) and not isinstance(argument, type):
         copied: Any = copy.copy(argument)
         for item in fields(argument):
-            object.__setattr__(copied, item.name, value_of(getattr(argument, item.name)))
+            object.__setattr__(copied, item.name, value_of(getattr(argument, item.name), in_other_size))
         return copied
     if isinstance(argument, (list, tuple)):
-        return kind([value_of(item) for item in argument])
+        return kind([value_of(item, in_other_size) for item in argument])
     if isinstance(argument, dict):
         copied = copy.copy(argument)
-        copied.update({key: value_of(item) for key, item in argument.items()})
+        copied.update({key: value_of(item, in_other_size) for key, item in argument.items()})
         return copied
     return argument

@@ -14,6 +14,7 @@ from fxcore.errors import TraceError
 from fxcore.examples.arguments import holds_proxies, restored_object, value_of
 from fxcore.examples.data_reads import Origin, is_free_of_effects, origin_of
 from fxcore.examples.inputs import ExampleInputs
+from fxcore.examples.other_sizes import OtherSizes, can_be_repeated
 from fxcore.examples.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.graph import Graph
 from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of
@@ -49,6 +50,7 @@ class ExampleTrace:
         self.inputs = inputs
         self._assume = dict(assume or {})
         self._specialised: list[_Specialisation] = []
+        self._other_sizes = OtherSizes()
         self._scalars: set[Node] = set()  # nodes whose value is no tensor, or one of a single number
 
     # Recording.
@@ -97,15 +99,20 @@ class ExampleTrace:
         with module_hooks.suspended():
             if kind == "get_attr":
                 return get_attribute(self._tracer.root, target), Origin(False, False)
-            arguments = value_of(args)
-            keywords = {key: value_of(item) for key, item in kwargs.items()}
-            if kind == "call_function":
-                value = target(*arguments, **keywords)
-            elif kind == "call_method":
-                value = getattr(arguments[0], target)(*arguments[1:], **keywords)
-            else:
-                value = self._tracer.root.get_submodule(target)(*arguments, **keywords)
-        return value, origin_of(kind, target, args, kwargs, value)
+            call = target if kind == "call_function" else self._call_of(kind, target)
+            value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+
+            def other_result(name: str) -> Any:
+                again = call if can_be_repeated(kind, target, self._tracer.root, args) else None
+                return self._other_sizes.result_of(again, name, args, kwargs, value)
+
+            return value, origin_of(kind, target, args, kwargs, value, other_result)
+
+    def _call_of(self, kind: str, target: Any) -> Callable[..., Any]:
+        """Return what a call of a method, or of a module, calls."""
+        if kind == "call_method":
+            return lambda owner, *rest, **kwargs: getattr(owner, target)(*rest, **kwargs)
+        return self._tracer.root.get_submodule(target)  # type: ignore[no-any-return]  # the root is a module
 
     def argument_of(self, value: Any, ordinary: Callable[[Any], Any]) -> Any:
         """Return what stands for an object that is no ordinary argument: a call that makes one like it."""
@@ -113,7 +120,7 @@ class ExampleTrace:
             return f"{value.__module__}.{value.__name__}"
         if isinstance(value, (SymbolicValue, torch.nn.Module, type)):
             return ordinary(value)
-        if type(value).__module__ == "numpy" and getattr(value, "ndim", 0):
+        if type(value).__module__ == "numpy" and getattr(value, "ndim", False):
             return self._array(value, ordinary)
         if is_dataclass(value):
             kwargs = {item.name: self._tracer.create_arg(getattr(value, item.name)) for item in fields(value)}
@@ -196,8 +203,8 @@ class ExampleTrace:
         raise TraceError(
             "symbolically traced variables cannot be used as inputs to control flow\n"
             f"{reason}{self._tracer._place()}\n"
-            "It follows from the contents of a tensor, so that other inputs may decide otherwise. "
-            + _HOW_TO_DECIDE.format(place=os.path.basename(place))
+            "It follows from the contents of a tensor, or from a random number, so that other inputs may decide "
+            "otherwise. " + _HOW_TO_DECIDE.format(place=os.path.basename(place))
         )
 
     def _note(self, node: Node, value: Any, frame: FrameType | None, is_assumed: bool = False) -> None:

@@ -38,7 +38,7 @@ class ExampleProxy(RecordingProxy):
     example: Any
     is_data: bool  # whether the contents of input tensors decide about the value
     has_contents: bool  # whether they decide about what the tensor, or those in the container, hold
-    data_sizes: frozenset[int]  # the sizes of the tensor, or in the shape, that they decide about
+    other: Any  # the value as it might be with other contents, if they decide about sizes; else None
     _node: Node | None
     _source: tuple[ExampleProxy, str] | None  # whose attribute it is
 
@@ -233,7 +233,7 @@ def proxy_of(
     value: Any,
     is_data: bool,
     has_contents: bool,
-    data_sizes: frozenset[int] = frozenset(),
+    other: Any = None,
 ) -> ExampleProxy:
     """Return a proxy for the value of a node, and what the contents of input tensors decide about it."""
     proxy: ExampleProxy
@@ -248,7 +248,7 @@ def proxy_of(
         example=value,
         is_data=is_data,
         has_contents=has_contents,
-        data_sizes=data_sizes,
+        other=other,
         _node=node,
         _source=None,
     )
@@ -267,12 +267,14 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
     if isinstance(value, PLAIN_TYPES):
         return value
+    is_data, has_contents, other = owner.is_data, owner.has_contents, None
+    if owner.other is not None:
+        other = getattr(owner.other, name, None)
     if isinstance(owner, ExampleTensor) and not isinstance(value, torch.Tensor):
-        is_data = has_contents = name == "nbytes" and bool(owner.data_sizes)
-        sizes = owner.data_sizes.intersection(value) if isinstance(value, torch.Size) else frozenset()
-    else:
-        is_data, has_contents, sizes = owner.is_data, owner.has_contents, owner.data_sizes
-    proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, sizes)
+        is_of_other_size = type(value) in (int, torch.Size) and other is not None and value != other
+        is_data = has_contents = is_of_other_size and type(value) is int
+        other = other if is_of_other_size else None
+    proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, other)
     proxy.__dict__["_source"] = (owner, name)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.examples.specialised(proxy, lambda value: value, "was read") if is_told else proxy

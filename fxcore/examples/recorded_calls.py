@@ -34,7 +34,7 @@ _RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multi
            "randn_like", "randint_like")  # fmt: skip
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _GENERATORS = {
-    "random": "random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular getrandbits",
+    "random": "random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular",
     "numpy.random": "rand randn randint random random_sample uniform normal binomial beta poisson exponential choice",
 }
 _OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
@@ -50,8 +50,8 @@ def patch_calls(patcher: Patcher) -> None:
         patcher.replace(vars(module), name, _recorded_transform)
     patcher.replace(torch.nn.Module, "_apply", _with_values)
     patcher.replace(vars(torch), "_check_with", _recorded_check)
-    for holder, drawn in _draws().items():
-        patcher.replace_all(vars(sys.modules[holder]), drawn)
+    for holder, functions in _draws().items():
+        patcher.replace_all(vars(sys.modules[holder]), functions)
     patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
     patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
     einops = sys.modules.get("einops.einops")
