@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from benchmarks.reach.causes import cause_of
 from benchmarks.reach.time_limit import OutOfTimeError, at_most
@@ -94,9 +95,10 @@ def outcome_of(model: ReachModel, way: str, limit: float, *, train: bool = False
     return {"status": "captured", **found, **comparisons(model, graph, train, limit)}
 
 
-def comparisons(model: ReachModel, graph: Callable[..., Any], train: bool, limit: float) -> Data:
+def comparisons(model: ReachModel, graph: nn.Module, train: bool, limit: float) -> Data:
     """Compare a graph with a newly built model: None where they agree, else how they differ."""
     found: Data = {}
+    kept = [(tensor, tensor.detach().clone()) for tensor in (*graph.parameters(), *graph.buffers())]
     for name, which, seed in (("example", 0, 1), ("fresh", 0, FRESH), ("second", 1, FRESH)):
         try:
             with at_most(limit):
@@ -110,4 +112,7 @@ def comparisons(model: ReachModel, graph: Callable[..., Any], train: bool, limit
             found[name] = f"raises {type(error).__name__}: {str(error)[:160]}"
         else:
             found[name] = difference(expected, obtained)
+        with torch.no_grad():
+            for tensor, before in kept:  # what a run changes, the next one must not see
+                tensor.copy_(before)
     return found

@@ -24,22 +24,22 @@ class Way:
     """`capture` returns a module that can be called like the model, and the number of its nodes and guards."""
 
     title: str
-    capture: Callable[[nn.Module, Arguments], tuple[Callable[..., Any], int, int]]
+    capture: Callable[[nn.Module, Arguments], tuple[nn.Module, int, int]]
 
 
-def _sizes(module: Any) -> tuple[Callable[..., Any], int, int]:
+def _sizes(module: Any) -> tuple[nn.Module, int, int]:
     return module, len(module.graph.nodes), len(getattr(module.graph, "guards", ()))
 
 
-def _torch_fx(model: nn.Module, arguments: Arguments) -> tuple[Callable[..., Any], int, int]:
+def _torch_fx(model: nn.Module, arguments: Arguments) -> tuple[nn.Module, int, int]:
     return _sizes(torch.fx.symbolic_trace(model))
 
 
-def _plain(model: nn.Module, arguments: Arguments) -> tuple[Callable[..., Any], int, int]:
+def _plain(model: nn.Module, arguments: Arguments) -> tuple[nn.Module, int, int]:
     return _sizes(fxcore.symbolic_trace(model))
 
 
-def _with_examples(model: nn.Module, arguments: Arguments, **options: Any) -> tuple[Callable[..., Any], int, int]:
+def _with_examples(model: nn.Module, arguments: Arguments, **options: Any) -> tuple[nn.Module, int, int]:
     parameters = inspect.signature(fxcore.symbolic_trace).parameters
     if missing := {"example_inputs", *options} - set(parameters):
         raise NotThereError(f"symbolic_trace has no parameter {', '.join(sorted(missing))}")
@@ -50,11 +50,11 @@ def _with_examples(model: nn.Module, arguments: Arguments, **options: Any) -> tu
     return _sizes(trace(model, example_inputs=args, example_kwargs=kwargs, **options))
 
 
-def _auto(model: nn.Module, arguments: Arguments) -> tuple[Callable[..., Any], int, int]:
+def _auto(model: nn.Module, arguments: Arguments) -> tuple[nn.Module, int, int]:
     return _with_examples(model, arguments, leaf_modules="auto")
 
 
-def _export(model: nn.Module, arguments: Arguments) -> tuple[Callable[..., Any], int, int]:
+def _export(model: nn.Module, arguments: Arguments) -> tuple[nn.Module, int, int]:
     program = torch.export.export(model, *arguments, strict=False)
     return program.module(), len(program.graph.nodes), len(program.range_constraints)
 

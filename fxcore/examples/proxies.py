@@ -197,6 +197,16 @@ class ExampleValue(ExampleProxy):
         """The class of the value."""
         return type(self.example)
 
+    def __eq__(self, other: object) -> Any:
+        # In a cache of the model's or of a library's, such as functools.lru_cache, it stays after the trace.
+        if self._is_left_over or (type(other) is ExampleValue and other._is_left_over):
+            return self is other
+        return self.tracer.create_proxy("call_function", operator.eq, (self, other), {})
+
+    @property
+    def _is_left_over(self) -> bool:
+        return self.tracer.examples is None or (self._node is not None and self._node.graph is not self.tracer.graph)
+
     def __hash__(self) -> int:
         return hash(self.tracer.examples.specialised(self, lambda value: value, "was hashed"))
 

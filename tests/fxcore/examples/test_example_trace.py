@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 import random
@@ -572,6 +573,24 @@ def test_the_model_and_the_generators_are_left_as_they_were():
     assert type(model.total) is torch.Tensor
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_cache_that_a_trace_filled_serves_eager_and_the_next_trace():
+    @functools.lru_cache
+    def causal(length):
+        return torch.ones(length, length).tril()
+
+    def masked(x):
+        return x * causal(x.shape[0])
+
+    first = fxcore.symbolic_trace(masked, example_inputs=torch.ones(3, 3))
+    assert torch.equal(masked(torch.ones(3, 3)), torch.ones(3, 3).tril())
+    causal.cache_clear()
+    fxcore.symbolic_trace(masked, example_inputs=torch.ones(3, 3))
+    second = fxcore.symbolic_trace(masked, example_inputs=torch.ones(3, 3))
+
+    assert str(second.graph) == str(first.graph)
+    assert torch.equal(second(torch.ones(3, 3)), torch.ones(3, 3).tril())
 
 
 def test_the_example_is_left_as_it_was_and_not_kept():
