@@ -16,6 +16,7 @@ from benchmarks.reach.time_limit import OutOfTimeError, at_most
 from benchmarks.reach.values import difference
 from benchmarks.reach.ways import WAYS, NotThereError
 from fixtures.reach.model import ReachModel, seed_generators
+from fxcore.errors import GuardError
 
 Data = dict[str, Any]
 SEED = 7
@@ -95,6 +96,17 @@ def outcome_of(model: ReachModel, way: str, limit: float, *, train: bool = False
     return {"status": "captured", **found, **comparisons(model, graph, train, limit)}
 
 
+def refusal_of(graph: nn.Module, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> str | None:
+    """Say how a graph's guards refuse inputs on which it does not do what the model does; None if they do not."""
+    args, kwargs = arguments
+    try:
+        if hasattr(graph, "check_guards"):
+            graph.check_guards(*args, **kwargs)
+    except GuardError as error:
+        return f"raises GuardError: {str(error)[:160]}"
+    return None
+
+
 def comparisons(model: ReachModel, graph: nn.Module, train: bool, limit: float) -> Data:
     """Compare a graph with a newly built model: None where they agree, else how they differ."""
     found: Data = {}
@@ -111,7 +123,8 @@ def comparisons(model: ReachModel, graph: nn.Module, train: bool, limit: float) 
         except Exception as error:
             found[name] = f"raises {type(error).__name__}: {str(error)[:160]}"
         else:
-            found[name] = difference(expected, obtained)
+            differs = difference(expected, obtained)
+            found[name] = differs and (refusal_of(graph, model.inputs(which, seed)) or differs)
         with torch.no_grad():
             for tensor, before in kept:  # what a run changes, the next one must not see
                 tensor.copy_(before)

@@ -1,4 +1,4 @@
-"""Turn results into the tables of docs/reach.md: `python -m benchmarks.reach.table RESULTS.jsonl [docs/reach.md]`."""
+"""Turn results into the tables of docs/reach.md: `python -m benchmarks.reach.table RESULTS... [docs/reach.md]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,22 @@ SMALL_PACKAGE = 6  # packages with fewer models share a line
 
 
 def main() -> None:
-    """Print the tables, or write them between the marks of a page."""
-    results = read(Path(sys.argv[1]))
-    text = "\n".join([by_package(results), speed(results), wrong(results), causes(results), failures(results)])
-    if len(sys.argv) < 3:
+    """Print the tables, or write them between the marks of a page, if one is among the arguments."""
+    pages = [name for name in sys.argv[1:] if name.endswith(".md")]
+    results = read([Path(name) for name in sys.argv[1:] if name not in pages])
+    text = "\n".join(part(results) for part in PARTS)
+    if not pages:
         print(text)
         return
-    page = Path(sys.argv[2])
+    page = Path(pages[0])
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
-def read(file: Path) -> list[Data]:
+def read(files: Sequence[Path]) -> list[Data]:
     """Read results; of a model measured twice, the later line counts for the ways that it holds."""
     found: dict[str, Data] = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]:
         new = json.loads(line)
         old = found.get(new["model"], {})
         merged = {**old, **new}
@@ -100,7 +101,8 @@ def by_package(results: list[Data]) -> str:
 
 
 def row_of(name: str, members: list[Data], ways: list[str]) -> list[object]:
-    """Count the right graphs of one group of models."""
+    """Count the right graphs of one group of models, of those that run."""
+    members = [member for member in members if member["status"] == "runs"]
     return [name, len(members), *(count_text([way_of(member, way) for member in members]) for way in ways)]
 
 
@@ -126,17 +128,28 @@ def speed(results: list[Data]) -> str:
     return "### Size and time\n\n" + table(["way", "captured", "nodes, median", "guards", "seconds, median"], rows)
 
 
+def in_train_mode(results: list[Data]) -> str:
+    """Count the right graphs of models in train mode, where they are meant to run there."""
+    rows = []
+    for way in measured_ways(results):
+        found = [outcome for result in results if (outcome := way_of(result, way, "train_ways"))]
+        if found:
+            rows.append([WAYS[way].title, len(found), count_text(list(found))])
+    return "### In train mode\n\n" + table(["way", "models", "right"], rows)
+
+
 def wrong(results: list[Data]) -> str:
     """List the graphs that differ from the model without an error."""
     rows = [
-        [result["model"], WAYS[way].title, name, found[name]]
+        [result["model"], WAYS[way].title, mode, name, found[name]]
         for result in results
         for way in measured_ways(results)
-        if (found := way_of(result, way)) and verdict(found) == "wrong"
+        for mode, part in (("eval", "ways"), ("train", "train_ways"))
+        if (found := way_of(result, way, part)) and verdict(found) == "wrong"
         for name in ("example", "fresh", "second")
         if found.get(name) and not str(found[name]).startswith("raises")
     ]
-    return "### Wrong without an error\n\n" + table(["model", "way", "inputs", "difference"], rows)
+    return "### Wrong without an error\n\n" + table(["model", "way", "mode", "inputs", "difference"], rows)
 
 
 def cause_text(found: Data) -> str:
@@ -163,13 +176,46 @@ def failures(results: list[Data]) -> str:
     way = next((way for way in ("examples", "plain") if way in measured_ways(results)), None)
     way = "plain" if all(verdict(way_of(result, "examples")) == "not measured" for result in results) else way
     rows = [
-        [result["model"], cause_text(found), f"`{found.get('place', '')}`".replace("|", "\\|")]
+        [result["model"], mode, cause_text(found), f"`{found.get('place', '')}`".replace("|", "\\|"), auto_text(result)]
         for result in results
-        if way and (found := way_of(result, way)) and verdict(found) == "failed"
+        for mode, found in failed_in(result, way)
     ]
     title = WAYS[way].title if way else "nothing"
-    head = f"### Every failure of {title}\n\n<details><summary>{len(rows)} models</summary>\n\n"
-    return head + table(["model", "cause", "place"], rows) + "\n</details>\n"
+    count = len({row[0] for row in rows})
+    head = f"### Every failure of {title}\n\n<details><summary>{count} models</summary>\n\n"
+    return head + table(["model", "mode", "cause", "place", "auto leaves"], rows) + "\n</details>\n"
+
+
+def failed_in(result: Data, way: str | None) -> Iterator[tuple[str, Data]]:
+    """Yield the mode and the outcome in which a model failed, train mode only where eval mode does not fail, too."""
+    for mode, part in (("eval", "ways"), ("train", "train_ways")):
+        found = way_of(result, way, part) if way else None
+        if found and verdict(found) == "failed":
+            yield mode, found
+            return
+
+
+def auto_text(result: Data) -> str:
+    """Say whether auto leaves give a right graph of a model."""
+    found = way_of(result, "auto")
+    return "" if found is None else verdict(found)
+
+
+def not_run(results: list[Data]) -> str:
+    """List the models of the list that do not run, or are not installed, with the reason."""
+    rows = [
+        [
+            result["model"],
+            result["status"],
+            str(result.get("message", "")).splitlines()[0] if result.get("message") else "",
+        ]
+        for result in results
+        if result["status"] != "runs"
+    ]
+    return "### Models that do not run\n\n" + table(["model", "status", "reason"], rows)
+
+
+PARTS = (by_package, in_train_mode, speed, wrong, causes, failures, not_run)
 
 
 if __name__ == "__main__":
