@@ -34,6 +34,7 @@ from fxcore.proxy import ParameterProxy, Proxy
 from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
 from fxcore.tracing import module_hooks, placeholders, refused_calls
 from fxcore.tracing.call_site import user_line
+from fxcore.tracing.collectives import patch_collectives, patch_waiting
 from fxcore.tracing.imports import imports_unpatched
 from fxcore.tracing.module_attributes import (
     AttributePaths,
@@ -408,8 +409,10 @@ class Tracer(TracerBase):
         ):
             if self.examples is not None:
                 patch_calls(patcher)  # before others that replace the same names: the first to do so stays
+                patch_collectives(patcher)
             patch_registered(patcher)
             patch_recorded(patcher)
+            patch_waiting(patcher)
             patch_globals(patcher, names, self._autowrap_function_ids)
             for module in self._autowrap_search:
                 patch_module(patcher, module, self._autowrap_function_ids)

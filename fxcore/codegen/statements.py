@@ -17,6 +17,7 @@ from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import UnknownOpcodeError
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
+from fxcore.node_data.distributed_types import is_reduction, reduction_source
 from fxcore.node_data.opaque_types import is_opaque_constant_type, opaque_source
 from fxcore.node_data.targets import qualified_name
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
@@ -141,6 +142,8 @@ class StatementWriter:
             return f"slice({self.value(arg.start)}, {self.value(arg.stop)}, {self.value(arg.step)})"
         if is_opaque_constant_type(type(arg)):
             return self._opaque(arg)
+        if is_reduction(arg):
+            return reduction_source(arg)
         return self._painted(repr(arg))
 
     def _named_tuple(self, arg: Any) -> str:

@@ -9,7 +9,9 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from fxcore import torch_fx_registry
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.operators.table import facts_of_function, facts_of_name, names_mutation
+from fxcore.operators.table import facts_of_function, facts_of_name, facts_of_operator, names_mutation
+
+_EFFECTS = frozenset({"mutates", "global_state", "collective"})
 
 
 def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
@@ -17,7 +19,8 @@ def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
 
     Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
     having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), what mutates counts too
-    (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), and so does what changes how all that follows computes.
+    (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), and so do what changes how all that follows computes, and
+    what talks to other processes, which would wait for this one for ever.
     """
     op = node.op
     if op in ("placeholder", "output"):
@@ -43,6 +46,8 @@ def only_writes_first_argument(node: Any, module: Any) -> bool:
         return "random" not in facts_of_name(str(node.target))
     if node.op == "call_function":
         facts = facts_of_function(node.target)
+        if "collective" in facts or _is_collective_operator(node.target):
+            return False
         return not function_is_impure(node.target) or (
             ("mutates" in facts or _is_named_as_mutating(node.target))
             and not _is_in(node.target, torch_fx_registry.side_effectful_functions())
@@ -86,12 +91,20 @@ def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: b
         return True
     if isinstance(target, OpOverload):
         # Asked of the tags: torch 2.6 has no `_nondeterministic_seeded`.
-        return bool(target._schema.is_mutable) or (impure_random and torch.Tag.nondeterministic_seeded in target.tags)
+        is_random = torch.Tag.nondeterministic_seeded in target.tags
+        return bool(target._schema.is_mutable) or (impure_random and is_random) or _is_collective_operator(target)
     schema = getattr(target, "_schema", None)
     if schema is not None and getattr(schema, "is_mutable", False):
         return True
     facts = facts_of_function(target)
-    return "mutates" in facts or "global_state" in facts or _is_named_as_mutating(target)
+    return not _EFFECTS.isdisjoint(facts) or _is_named_as_mutating(target)
+
+
+def _is_collective_operator(target: Any) -> bool:
+    if not isinstance(target, (OpOverload, OpOverloadPacket)):
+        return False
+    facts = facts_of_operator(target)
+    return "collective" in facts or "waits" in facts
 
 
 def _higher_order_is_impure(target: Any, args: tuple[Any, ...], effectful: set[Any]) -> bool:

@@ -67,6 +67,9 @@ def _find_qualified_name(func: Any) -> str:
         return f"torch.Tensor.{name}"
     if name == "<lambda>":
         name = _name_in_source(func)
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, _FUNCTION_META) and _REACHABLE_TORCH(owner.__module__):
+        return f"{owner.__module__}.{owner.__qualname__}.{name}"  # one of torch's; `apply` alone says the base class
     module = _module_of(func).replace("torch._ops", "torch.ops")
     if module == "torch" and name == "segment_reduce":
         name = "_" + name

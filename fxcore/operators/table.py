@@ -3,8 +3,9 @@
 Each operator has the facts that hold for it. `non_aliasing`: its result never shares storage with an argument, unless
 it writes there. `random`, and `random_if`: only if an argument is true, given as (position, names, default).
 `mutates`: it writes its first argument. `writes_if`: it writes these arguments if one is true. `view`: its result is
-new, or a view of its first argument. `quantizes`: its result is of a quantized type. `side_effect`, `global_state`,
-`commutative`, `cse_banned`, and `operator` with `parameters`: how `normalize` spells it.
+new, or a view of its first argument. `quantizes`: its result is of a quantized type. `collective`: other processes take
+part in it, and it writes the arguments in `writes`. `waits`: it returns its argument once a collective has written it.
+`side_effect`, `global_state`, `commutative`, `cse_banned`, and `operator` with `parameters`: how `normalize` spells it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ Facts = Mapping[str, Any]
 _NOTHING: Facts = {}
 # Their functions are named after the module: torch.linalg.norm is linalg_norm.
 _PREFIXED = frozenset({"fft", "linalg", "special"})
+# Arguments of operators that are a group of processes, or its name.
+GROUP_ARGUMENTS = frozenset({"group_name", "process_group"})
+_DEFINES_COLLECTIVES = "torch.distributed.distributed_c10d"
 
 
 @functools.cache
@@ -34,6 +38,8 @@ def facts_of_name(name: str) -> Facts:
     """Return what is known of a function or method: `torch.nn.functional.relu`, `operator.add`, `clone`."""
     table = operator_table()
     module, _, short = name.rpartition(".")
+    if module == "torch.distributed":
+        return table.get(name, _NOTHING)  # its `gather` is not that of tensors
     own = table.get(name, _NOTHING)
     if not module.startswith("torch"):
         return own
@@ -48,6 +54,9 @@ def facts_of_function(function: Any) -> Facts:
     """Return what is known of a function of torch, `operator` or `builtins`; nothing of any other."""
     name = getattr(function, "__name__", None)
     module = getattr(function, "__module__", None)
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, type) and owner.__module__.startswith("torch.distributed."):
+        module = f"{owner.__module__}.{owner.__qualname__}"  # the class whose `apply` it is
     return _facts_of(module, name) if isinstance(name, str) and isinstance(module, str) else _NOTHING
 
 
@@ -63,7 +72,18 @@ def facts_of_operator(operator: Any) -> Facts:
     if namespace == "aten":
         return facts_of_name(name.partition(".")[0])
     overloads = [getattr(operator, each) for each in operator.overloads()] if is_packet else [operator]
-    return {"non_aliasing": True} if all(map(promises_new_tensors, overloads)) else _NOTHING
+    facts: dict[str, Any] = {}
+    if namespace.endswith("c10d_functional") and name.partition(".")[0] == "wait_tensor":
+        return {"waits": True}  # its schema promises a new tensor
+    if any(map(_names_group, overloads)) or (namespace == "c10d_functional" and not name.startswith("_")):
+        facts["collective"] = True
+    if all(map(promises_new_tensors, overloads)):
+        facts["non_aliasing"] = True
+    return facts
+
+
+def _names_group(operator: Any) -> bool:
+    return any(each.name in GROUP_ARGUMENTS for each in operator._schema.arguments)
 
 
 def promises_new_tensors(operator: Any) -> bool:
@@ -78,6 +98,8 @@ def _facts_of(module: str, name: str) -> Facts:
     root = module.partition(".")[0]
     if root in ("_operator", "builtins"):
         return facts_of_name(f"{root.removeprefix('_')}.{name}")
+    if module == _DEFINES_COLLECTIVES:
+        module = "torch.distributed"
     return facts_of_name(f"{module}.{name}") if root == "torch" else _NOTHING
 
 

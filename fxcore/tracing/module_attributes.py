@@ -11,6 +11,7 @@ from torch import nn
 from torch._library.fake_class_registry import FakeScriptObject
 from torch.utils import _pytree as pytree
 
+from fxcore.node_data.distributed_types import is_process_group
 from fxcore.node_data.opaque_types import is_opaque_symbolic_type
 
 ATTRIBUTE_TYPES = (torch.Tensor, torch.ScriptObject, FakeScriptObject, pytree.TreeSpec)
@@ -54,7 +55,9 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
 
 def is_kept_as_attribute(value: Any) -> bool:
     """Tell whether a constant has no source form, so that a graph reads it from its module."""
-    return isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)) or is_opaque_symbolic_type(type(value))
+    if isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)):
+        return True
+    return is_opaque_symbolic_type(type(value)) or is_process_group(value)
 
 
 def constant_prefix(value: Any) -> str:

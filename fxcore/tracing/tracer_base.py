@@ -17,6 +17,7 @@ from fxcore.errors import GraphArgumentError, TraceArgumentError, TraceError
 from fxcore.graph import Graph
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
+from fxcore.node_data.distributed_types import is_reduction
 from fxcore.node_data.module_stack import ModuleCall, innermost_call
 from fxcore.node_data.opaque_types import is_opaque_constant_type
 from fxcore.operator_schemas import check_for_mutable_operation
@@ -219,7 +220,7 @@ class TracerBase:
             return slice(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
         if isinstance(a, range):
             return range(self.create_arg(a.start), self.create_arg(a.stop), self.create_arg(a.step))
-        if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_constant_type(type(a)):
+        if isinstance(a, (OpOverload, HigherOrderOperator)) or is_opaque_constant_type(type(a)) or is_reduction(a):
             return a
         if is_dataclass(a) and not isinstance(a, type):
             kwargs = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}

@@ -1,0 +1,87 @@
+"""Collectives of torch.distributed, recorded where torch itself does not record them while a trace runs.
+
+Some versions of torch record a call with a proxy, for some functions. What has no proxy among its arguments, a barrier
+or the reduction of a tensor that the traced code made, runs while tracing and is missing in the graph: with an example
+it is recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fxcore.operators.table import facts_of_function, operator_table
+from fxcore.tracing import module_hooks
+from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.wrap import find_symbolic
+
+_PLACES = ("torch.distributed", "torch.distributed.distributed_c10d")
+_FUNCTIONAL = "torch.distributed._functional_collectives"
+
+
+def patch_waiting(patcher: Patcher) -> None:
+    """Let results of functional collectives be waited for by a node, with a torch that waits when they are first read.
+
+    Later versions wrap such a result by an operator, which is recorded.
+    """
+    functional = sys.modules.get(_FUNCTIONAL)
+    if functional is not None and not hasattr(functional, "_wrap_tensor_autograd"):
+        patcher.replace(vars(functional), "_maybe_wrap_tensor", _recorded_wait)
+
+
+def patch_collectives(patcher: Patcher) -> None:
+    """Let every collective be recorded by the trace of `patcher`, which has an example."""
+    for place in _PLACES:
+        if place in sys.modules and torch.distributed.is_available():
+            patcher.replace_all(vars(sys.modules[place]), _recorded_collectives(place))
+
+
+@functools.cache
+def _recorded_collectives(place: str) -> dict[str, Callable[..., Any]]:
+    members = vars(sys.modules[place])
+    known = [name.removeprefix("torch.distributed.") for name, facts in operator_table().items() if "collective" in facts]
+    names = [name for name in known if "." not in name]
+    return {name: _recorded(REPLACEMENTS.original(members, name)) for name in names if name in members}
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    is_recorded_by_torch = _is_recorded_by_torch(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        is_proxy = find_symbolic((args, kwargs)) is not None
+        if getattr(tracer, "examples", None) is None or (is_proxy and is_recorded_by_torch):
+            return function(*args, **kwargs)
+        return tracer.create_proxy("call_function", function, args, kwargs)
+
+    return call
+
+
+def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:
+    """Tell whether a call with a proxy is recorded by this function of torch, or by one that it calls."""
+    names = inspect.unwrap(function).__code__.co_names
+    others = [torch.distributed.distributed_c10d.__dict__.get(name) for name in names if name != function.__name__]
+    return "handle_torch_function" in names or any(
+        each is not None and _is_collective(each) and _is_recorded_by_torch(inspect.unwrap(each)) for each in others
+    )
+
+
+def _is_collective(function: Any) -> bool:
+    return "collective" in facts_of_function(function)
+
+
+@functools.cache
+def _recorded_wait(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def wait(tensor: Any) -> Any:
+        if find_symbolic(tensor) is None:
+            return original(tensor)
+        return torch.ops._c10d_functional.wait_tensor(tensor)
+
+    return wait
