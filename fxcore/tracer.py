@@ -409,9 +409,9 @@ class Tracer(TracerBase):
         ):
             if self.examples is not None:
                 patch_calls(patcher)  # before others that replace the same names: the first to do so stays
-                patch_collectives(patcher)
             patch_registered(patcher)
             patch_recorded(patcher)
+            patch_collectives(patcher)
             patch_waiting(patcher)
             patch_globals(patcher, names, self._autowrap_function_ids)
             for module in self._autowrap_search:

@@ -20,7 +20,7 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.wrap import find_symbolic
 
-_PLACES = ("torch.distributed", "torch.distributed.distributed_c10d")
+_RECORDS = "handle_torch_function"
 _FUNCTIONAL = "torch.distributed._functional_collectives"
 
 
@@ -35,15 +35,15 @@ def patch_waiting(patcher: Patcher) -> None:
 
 
 def patch_collectives(patcher: Patcher) -> None:
-    """Let every collective be recorded by the trace of `patcher`, which has an example."""
-    for place in _PLACES:
-        if place in sys.modules and torch.distributed.is_available():
-            patcher.replace_all(vars(sys.modules[place]), _recorded_collectives(place))
+    """Let collectives be recorded by the trace of `patcher`, those without a proxy if it has an example."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # Not where they are defined: there they find themselves under these names, and say so to what records them.
+        patcher.replace_all(vars(torch.distributed), _recorded_collectives())
 
 
 @functools.cache
-def _recorded_collectives(place: str) -> dict[str, Callable[..., Any]]:
-    members = vars(sys.modules[place])
+def _recorded_collectives() -> dict[str, Callable[..., Any]]:
+    members = vars(torch.distributed)
     known = [name.removeprefix("torch.distributed.") for name, facts in operator_table().items() if "collective" in facts]
     names = [name for name in known if "." not in name]
     return {name: _recorded(REPLACEMENTS.original(members, name)) for name in names if name in members}
@@ -55,8 +55,8 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.active_tracer()
-        is_proxy = find_symbolic((args, kwargs)) is not None
-        if getattr(tracer, "examples", None) is None or (is_proxy and is_recorded_by_torch):
+        has_proxy = find_symbolic((args, kwargs)) is not None
+        if is_recorded_by_torch if has_proxy else getattr(tracer, "examples", None) is None:
             return function(*args, **kwargs)
         return tracer.create_proxy("call_function", function, args, kwargs)
 
@@ -65,15 +65,14 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:
     """Tell whether a call with a proxy is recorded by this function of torch, or by one that it calls."""
-    names = inspect.unwrap(function).__code__.co_names
-    others = [torch.distributed.distributed_c10d.__dict__.get(name) for name in names if name != function.__name__]
-    return "handle_torch_function" in names or any(
-        each is not None and _is_collective(each) and _is_recorded_by_torch(inspect.unwrap(each)) for each in others
-    )
+    members = vars(torch.distributed.distributed_c10d)
+    names = _names_in(function)
+    others = [members[name] for name in names if name in members and "collective" in facts_of_function(members[name])]
+    return _RECORDS in names or any(_RECORDS in _names_in(each) for each in others)
 
 
-def _is_collective(function: Any) -> bool:
-    return "collective" in facts_of_function(function)
+def _names_in(function: Callable[..., Any]) -> tuple[str, ...]:
+    return inspect.unwrap(function).__code__.co_names
 
 
 @functools.cache

@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 
+from fxcore.node_data.distributed_types import is_process_group, is_reduction, reduction_source
 from pytest_fxgraph.document.literals import bytes_text, complex_text, float_text, int_text, string_text
 from pytest_fxgraph.document.operator_kinds import operator_name
+from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 from pytest_fxgraph.document.target_names import TargetNames, class_name
 from pytest_fxgraph.document.tensor_texts import inline_tensor_text
 from pytest_fxgraph.errors import DocumentError
@@ -44,6 +46,7 @@ class ArgumentTexts:
     ) -> None:
         self.references: dict[Any, str] = {}
         self.names = TargetNames(self.text, own_name)
+        self.groups = ProcessGroupTexts()
         self._constants = constants
         self._node_type = node_type
         self._writers: dict[type, Writer] = dict(self._plain_writers())
@@ -162,6 +165,10 @@ class ArgumentTexts:
         kind = class_name(type(value))
         if kind.endswith("TreeSpec"):
             return f"TreeSpec({structure_text(value, self.text)})"
+        if is_process_group(value):
+            return self.groups.text(value)
+        if is_reduction(value):
+            return reduction_source(value)
         if isinstance(value, _SYMBOLS):
             return f"{kind}({string_text(str(value))})"
         if callable(value) and (isinstance(getattr(value, "__name__", None), str) or operator_name(value)):

@@ -30,6 +30,7 @@ from pytest_fxgraph.document.nested_graphs import (
 )
 from pytest_fxgraph.document.origins import Origins, unread_frame
 from pytest_fxgraph.document.specialisations import specialisation_notes
+from pytest_fxgraph.document.process_groups import has_groups, with_named_group
 from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
@@ -211,8 +212,11 @@ class _DocumentBuilder:
         args: list[tuple[str, ...]] = []
         kwargs: list[tuple[tuple[str, str], ...]] = []
         text, references, node_type = self._texts.text, self._texts.references, self._node_type
+        groups = self._texts.groups if has_groups() else None
         for node, name in zip(self._nodes, self._names, strict=True):
             target, values, by_keyword = node.target, node.args, node.kwargs
+            if groups is not None:
+                values, by_keyword = with_named_group(node, groups)
             try:
                 targets.append(target if type(target) is str else self._function_name(target))
                 if len(values) == 1 and type(values[0]) is node_type and values[0] in references:

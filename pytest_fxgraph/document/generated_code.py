@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.nested_graphs import attribute_of
+from pytest_fxgraph.document.process_groups import ProcessGroupTexts, has_groups, with_named_group
 from pytest_fxgraph.errors import DocumentError
 
 # Where a graph is: the paths of the modules that lead to it, each inside the one before. () is the outermost.
@@ -62,6 +63,8 @@ def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs
 
 def _code_of(graph: Any, module: Any) -> str:
     try:
+        if has_groups() and _names_groups(graph):
+            return str(_copy(graph).python_code("self").src)
         if getattr(module, "graph", None) is graph and hasattr(type(module), "code"):
             return str(attribute_of(module, "code"))
         return str(graph.python_code("self").src)
@@ -89,13 +92,21 @@ def _renamed_code(graph: Any, document: GraphDocument, named: GraphDocument) -> 
     return _tidy(copied.python_code("self").src)
 
 
+def _names_groups(graph: Any) -> bool:
+    """Tell whether a call of a graph names a group of processes, which has another name on each rank."""
+    return any(with_named_group(node, ProcessGroupTexts())[0] != node.args for node in graph.nodes)
+
+
 def _copy(graph: Any) -> Any:
-    """Copy a graph of fxcore or torch.fx, with the very names of its nodes."""
+    """Copy a graph of fxcore or torch.fx, with the very names of its nodes, and with texts for groups of processes."""
+    groups = ProcessGroupTexts() if has_groups() else None
     copied = type(graph)()
     copies: dict[Any, Any] = {}
     for node in graph.nodes:
         copies[node] = copied.node_copy(node, copies.__getitem__)
         copies[node].name = node.name
+        if groups is not None:
+            copies[node].args, copies[node].kwargs = with_named_group(copies[node], groups)
     copied._codegen = graph._codegen
     return copied
 

@@ -34,7 +34,7 @@ class NodeRecord:
     args: tuple[str, ...] = ()  # one text an argument: "%x", "(1, 1)", "[%a, %b]", "1e-05", "torch.float32"
     kwargs: tuple[tuple[str, str], ...] = ()  # in the order of the call
     value: str | None = None  # "float32[2, 3]", "(float32[2], int64[])": only where example inputs were given
-    # What keeps this node in its place: "random", "state", "io", "call", "write %x", "read %x",
+    # What keeps this node in its place: "random", "state", "io", "call", "collective", "write %x", "read %x",
     # where %x names the first node of everything that may share storage with it.
     effects: tuple[str, ...] = ()
     scope: str | None = None  # path of the module whose forward made it; tells the reader where, never compared

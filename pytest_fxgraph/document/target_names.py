@@ -26,6 +26,7 @@ PUBLIC_MODULES = (
     "torch.autograd",
     "torch.amp",
     "torch.utils.checkpoint",
+    "torch.distributed",
 )
 # Modules whose functions are known to everybody under another name than the one they carry.
 PUBLIC_NAME_OF_MODULE = {"_operator": "operator", "_functools": "functools", "posix": "os", "nt": "os"}

@@ -248,7 +248,7 @@ def _effects_of_graph(document: GraphDocument) -> OperatorEffects:
     """Sum up a graph that is called as a module: its own effects, and which of its inputs it writes."""
     inputs = [node.name for node in document.nodes if node.op == "placeholder"]
     texts = {text for node in document.nodes for text in node.effects}
-    kinds = [kind for kind in ("random", "state", "io", "call") if kind in texts]
+    kinds = [kind for kind in ("random", "state", "io", "call", "collective") if kind in texts]
     written = {text.removeprefix("write %") for text in texts if text.startswith("write %")}
     return OperatorEffects(
         kinds=tuple(kinds), writes=tuple((index, name) for index, name in enumerate(inputs) if name in written)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fxcore.operators.table import Facts, facts_of_name, inplace_argument, names_mutation
+from fxcore.operators.table import Facts, facts_of_name, facts_of_operator, inplace_argument, names_mutation
 from pytest_fxgraph.document.module_traits import ModuleTraits, traits_of
 from pytest_fxgraph.document.operator_kinds import is_packet, operator_name, overloads_of, schema_of, tags_of
 
@@ -25,7 +25,7 @@ KNOWN_MODULES = frozenset({"torch", "operator", "builtins", "math", "cmath", "at
 class OperatorEffects:
     """What a call target does beside computing its result, the same for every call of it."""
 
-    kinds: tuple[str, ...] = ()  # "random", "io", "call", "state"
+    kinds: tuple[str, ...] = ()  # "random", "io", "call", "state", "collective"
     condition: Condition | None = None  # of `kinds`: a call whose argument is false has none
     writes: tuple[ArgumentPlace, ...] = ()
     writes_condition: Condition | None = None
@@ -65,6 +65,10 @@ def function_effects(target: Any, name: str) -> OperatorEffects:
     facts = facts_of_name(name)
     if "side_effect" in facts:
         return OperatorEffects(kinds=("io",), aliases="none")
+    if "collective" in facts:
+        written = tuple((position, name) for position, name in facts["writes"])
+        # The work that it returns is waited for, which counts as a write.
+        return OperatorEffects(("collective",), writes=written, aliases=tuple(position for position, _ in written))
     if root not in KNOWN_MODULES and is_packet(target):
         return _packet_effects(target)
     if root == "higher_order" or root not in KNOWN_MODULES:
@@ -114,6 +118,9 @@ def _overload_effects(target: Any, schema: Any, name: str) -> OperatorEffects:
     if "side_effect" in facts_of_name(name):
         return OperatorEffects(kinds=("io",), aliases="none")
     facts = facts_of_name(name.split(".")[-2])
+    of_groups = facts_of_operator(target) if isinstance(target, torch._ops.OpOverload) else {}
+    if "waits" in of_groups:
+        return OperatorEffects(writes=FIRST, aliases="first")  # nobody may read the value before
     arguments = list(enumerate(schema.arguments))
     writes = tuple((index, each.name) for index, each in arguments if each.alias_info and each.alias_info.is_write)
     other_writes, condition = _conditional_writes(facts)
@@ -124,7 +131,8 @@ def _overload_effects(target: Any, schema: Any, name: str) -> OperatorEffects:
     elif any(each.alias_info for each in schema.returns):
         aliases = tuple(index for index, each in arguments if each.alias_info)
     return OperatorEffects(
-        kinds=("random",) * ("random" in facts or torch.Tag.nondeterministic_seeded in tags_of(target)),
+        kinds=("random",) * ("random" in facts or torch.Tag.nondeterministic_seeded in tags_of(target))
+        + ("collective",) * ("collective" in of_groups),
         condition=facts.get("random_if"),
         writes=writes or other_writes,
         writes_condition=None if writes else condition,
