@@ -38,6 +38,7 @@ from fxcore.node_data.attribute_paths import (
     has_attribute,
     set_attribute,
 )
+from fxcore.node_data.distributed_types import process_groups_of
 from fxcore.serialization.pickling import (
     CodeOnlyModule,
     graph_from_table,
@@ -300,6 +301,7 @@ class GraphModule(nn.Module):
         memo[id(self)] = copied
         type(copied).__name__ = _COPY_NAME
         note_uninitialized_copies(self, memo)
+        memo.update({id(group): group for group in process_groups_of(self)})  # copies talk to the same processes
         state = copy.deepcopy(self.__dict__, memo)
         copied._restore(state, state.pop("_graph"))
         for hook in copied._deepcopy_hooks:

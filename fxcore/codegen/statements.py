@@ -16,8 +16,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.errors import UnknownOpcodeError
 from fxcore.node import Node
-from fxcore.node_data.namespace import Namespace
 from fxcore.node_data.distributed_types import is_reduction, reduction_source
+from fxcore.node_data.namespace import Namespace
 from fxcore.node_data.opaque_types import is_opaque_constant_type, opaque_source
 from fxcore.node_data.targets import qualified_name
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS

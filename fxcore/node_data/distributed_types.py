@@ -20,6 +20,13 @@ def is_process_group(value: object) -> bool:
     return isinstance(value, _GROUPS)
 
 
+def process_groups_of(root: torch.nn.Module) -> list[Any]:
+    """Return the groups that a module and the modules in it have as attributes; they can be copied by no means."""
+    if _DISTRIBUTED is None or not _DISTRIBUTED.is_initialized():
+        return []
+    return [value for module in root.modules() for value in vars(module).values() if is_process_group(value)]
+
+
 def is_reduction(value: object) -> bool:
     """Tell whether a value says how a collective reduces: `torch.distributed.ReduceOp.SUM`."""
     return isinstance(value, _REDUCTIONS)

@@ -19,8 +19,8 @@ def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
 
     Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
     having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), what mutates counts too
-    (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), and so do what changes how all that follows computes, and
-    what talks to other processes, which would wait for this one for ever.
+    (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), and so does what changes how all that follows computes,
+    and what talks to other processes, which would wait for this one for ever.
     """
     op = node.op
     if op in ("placeholder", "output"):

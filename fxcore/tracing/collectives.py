@@ -44,7 +44,9 @@ def patch_collectives(patcher: Patcher) -> None:
 @functools.cache
 def _recorded_collectives() -> dict[str, Callable[..., Any]]:
     members = vars(torch.distributed)
-    known = [name.removeprefix("torch.distributed.") for name, facts in operator_table().items() if "collective" in facts]
+    known = [
+        name.removeprefix("torch.distributed.") for name, facts in operator_table().items() if "collective" in facts
+    ]
     names = [name for name in known if "." not in name]
     return {name: _recorded(REPLACEMENTS.original(members, name)) for name in names if name in members}
 

@@ -29,8 +29,8 @@ from pytest_fxgraph.document.nested_graphs import (
     is_graph_module,
 )
 from pytest_fxgraph.document.origins import Origins, unread_frame
-from pytest_fxgraph.document.specialisations import specialisation_notes
 from pytest_fxgraph.document.process_groups import has_groups, with_named_group
+from pytest_fxgraph.document.specialisations import specialisation_notes
 from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError

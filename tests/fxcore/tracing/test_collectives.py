@@ -8,12 +8,12 @@ import pickle
 import pytest
 import torch
 import torch.distributed as dist
-from fixtures.process_groups import fake_group, needs_fake_group
 from torch import nn
 from torch.distributed import _functional_collectives as collectives
 from torch.distributed.nn import functional as differentiables
 
 import fxcore
+from fixtures.process_groups import fake_group, needs_fake_group
 
 pytestmark = [
     needs_fake_group,
