@@ -6,6 +6,7 @@ group is the one "along the rows" on each.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -82,7 +83,7 @@ def _ranks_of(group: Any) -> list[int]:
 
 def _text_of_ranks(ranks: Sequence[int]) -> str:
     """Write ranks relative to the first: `size=4` in a row, `size=4, step=2`, or `offsets=[0, 1, 3]`."""
-    steps = {later - earlier for earlier, later in zip(ranks, ranks[1:], strict=False)}
+    steps = {later - earlier for earlier, later in itertools.pairwise(ranks)}
     if len(steps) > 1:
         return f"offsets=[{', '.join([str(rank - ranks[0]) for rank in ranks])}]"
     step = next(iter(steps), 1)
