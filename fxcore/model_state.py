@@ -24,7 +24,7 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
         for name in ("_parameters", "_buffers", "_modules")
     ]
     # Batch norm writes to its buffers without counting a version, so contents are compared.
-    copies = [(buffer, buffer.detach().clone()) for buffer in root.buffers() if not buffer.is_meta]
+    copies = [(buffer, buffer.detach().clone()) for buffer in root.buffers() if has_contents(buffer)]
     memory = [(tensor, tensor.detach()) for tensor in (*root.parameters(), *root.buffers())]
     generators = _generators()
     try:
@@ -71,6 +71,12 @@ def seed_generators(seed: int) -> None:
     of_numpy: Any = sys.modules.get("numpy.random")
     if of_numpy is not None:
         of_numpy.seed(seed)
+
+
+def has_contents(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor has values that can be read: those on the meta device and fake ones have none."""
+    fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+    return not (tensor.is_meta or isinstance(tensor, fake))
 
 
 def _tables(module: torch.nn.Module) -> list[dict[str, Any]]:
