@@ -8,9 +8,9 @@ import sys
 
 import pytest
 import torch
-from fixtures.llama_like import SMALL, LlamaLike
 
 import fxcore
+from fixtures.llama_like import SMALL, LlamaLike
 from pytest_fxgraph.command.show import show
 
 PROGRAM = """
