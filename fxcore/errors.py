@@ -91,5 +91,9 @@ class PassError(FxError, RuntimeError):
     """A pass failed, or passes cannot run in the order that they are given in."""
 
 
+class EvalModeError(PassError, AssertionError):
+    """A pass that is for inference met a layer in training mode."""
+
+
 class PassArgumentError(FxError, TypeError):
     """A pass, or something for a pass manager, is not of the kind that it must be."""

@@ -8,6 +8,7 @@ methods of a user's subclass of GraphModule. Graph modules inside other modules 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -68,6 +69,22 @@ def to_torch(obj: Any) -> Any:
     raise InteropError(
         f"cannot hand over an object of type {type(obj).__name__} to torch.fx; it takes a fxcore.Graph or GraphModule"
     )
+
+
+def on_torch_graphs(transform: Callable[[GraphModule], Any]) -> Callable[[torch.fx.GraphModule], torch.fx.GraphModule]:
+    """Return what does to a graph module of torch.fx what `transform` does to one of fxcore.
+
+    `transform` returns a graph module, or a PassResult, of which the module is taken. The module that is given stays
+    as it is if `transform` leaves its own as it is.
+    """
+
+    @functools.wraps(transform, updated=())
+    def transform_torch_graph(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        result = transform(from_torch(graph_module))
+        made: torch.fx.GraphModule = to_torch(getattr(result, "graph_module", result))
+        return made
+
+    return transform_torch_graph
 
 
 def _unlifted(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:

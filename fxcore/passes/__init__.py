@@ -8,6 +8,7 @@ __getattr__ = on_demand(
     __name__,
     "dialect",
     "fake_tensor_prop",
+    "fusion",
     "graph_drawer",
     "graph_manipulation",
     "graph_transform_observer",

@@ -1,0 +1,184 @@
+"""Calls of convolution, linear and batch norm layers, in all the ways in which graphs spell them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+from torch import nn
+
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute
+
+__all__ = ["LAYERS", "NORMS", "LayerCall", "NormCall", "argument", "layer_call", "norm_call", "place_of"]
+
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, *TRANSPOSED)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+aten = torch.ops.aten
+_CONV = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+_CONV_TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+_LINEAR = ("input", "weight", "bias")
+_CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups")
+_NORM = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+
+
+@functools.cache
+def _layer_functions() -> Mapping[Any, tuple[str, ...]]:
+    """Map each function that applies a layer to the names of its parameters."""
+    found: dict[Any, tuple[str, ...]] = {F.linear: _LINEAR, aten.linear.default: _LINEAR}
+    found[aten.addmm.default] = ("bias", "input", "weight")
+    found[aten.convolution.default] = _CONVOLUTION
+    for size in "123":
+        found[getattr(F, f"conv{size}d")] = _CONV
+        found[getattr(F, f"conv_transpose{size}d")] = _CONV_TRANSPOSED
+        packet = getattr(aten, f"conv{size}d")
+        found.update({packet.default: _CONV, packet.padding: _CONV})
+        packet = getattr(aten, f"conv_transpose{size}d")
+        found[packet.default if size == "1" else packet.input] = _CONV_TRANSPOSED
+    return found
+
+
+_NORM_FUNCTIONS: Mapping[Any, tuple[str, ...]] = {
+    F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
+    torch.batch_norm: _NORM,
+    aten.batch_norm.default: _NORM,
+    aten._native_batch_norm_legit_no_training.default: tuple([name for name in _NORM if name != "training"]),
+}
+_SCALE = ("weight", "bias")
+# These return the statistics, too.
+_NORMS_WITH_STATISTICS = (aten._native_batch_norm_legit_no_training.default,)
+
+
+def argument(node: Node, names: tuple[str, ...], name: str, default: Any = None) -> Any:
+    """Return the argument of `node` for a parameter, of which `names` are all in order."""
+    position = names.index(name) if name in names else len(node.args)
+    return node.args[position] if position < len(node.args) else node.kwargs.get(name, default)
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """A call of a convolution or linear layer."""
+
+    node: Node
+    module: nn.Module | None  # None for a function
+    names: tuple[str, ...]  # the parameters of the function
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    is_linear: bool
+    is_transposed: bool
+    groups: int
+
+    @property
+    def channels(self) -> int:
+        """How many channels the result has."""
+        if self.node.target is aten.addmm.default:
+            return int(self.weight.shape[1])
+        return int(self.weight.shape[1] * self.groups if self.is_transposed else self.weight.shape[0])
+
+    def scaled(self, scale: torch.Tensor) -> torch.Tensor:
+        """Return the weight with each channel of the result multiplied, in the precision of `scale`."""
+        weight = self.weight.to(scale.dtype)
+        if self.node.target is aten.addmm.default:
+            return weight * scale
+        if not self.is_transposed:
+            return weight * scale.view(-1, *[1] * (weight.dim() - 1))
+        inputs, outputs, *sizes = weight.shape
+        grouped = weight.reshape(self.groups, inputs // self.groups, outputs, *sizes)
+        return (grouped * scale.view(self.groups, 1, outputs, *[1] * len(sizes))).reshape(weight.shape)
+
+
+@dataclass(frozen=True)
+class NormCall:
+    """A call of batch norm."""
+
+    node: Node
+    source: Any  # what it normalises
+    result: Node | None  # the node whose value is the normalised one; None if there is no single such node
+    is_training: bool
+    mean: torch.Tensor | None
+    variance: torch.Tensor | None
+    weight: torch.Tensor | None
+    bias: torch.Tensor | None
+    eps: float
+
+
+def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] = LAYERS) -> LayerCall | None:
+    """Return what layer of those classes `node` calls; None if none, or if its weight is computed in the graph."""
+    if not isinstance(node, Node):
+        return None
+    if node.op == "call_module":
+        module: Any = get_attribute(gm, str(node.target))
+        if type(module) not in layers:
+            return None
+        is_linear = isinstance(module, nn.Linear)
+        groups = 1 if is_linear else module.groups
+        return LayerCall(
+            node, module, (), module.weight, module.bias, is_linear, isinstance(module, TRANSPOSED), groups
+        )
+    names = _layer_functions().get(node.target) if node.op == "call_function" else None
+    if names is None:
+        return None
+    weight = tensor_of(argument(node, names, "weight"), gm)
+    if weight is None:
+        return None
+    bias_node = argument(node, names, "bias")
+    bias = tensor_of(bias_node, gm)
+    if bias_node is not None and bias is None:
+        return None
+    if node.target is aten.addmm.default and (weight.dim() != 2 or bias is None or bias.dim() != 1 or node.kwargs):
+        return None
+    is_transposed = names is _CONV_TRANSPOSED or bool(argument(node, names, "transposed", False))
+    is_linear = len(names) == len(_LINEAR)
+    return LayerCall(node, None, names, weight, bias, is_linear, is_transposed, argument(node, names, "groups", 1) or 1)
+
+
+def norm_call(node: Node, gm: GraphModule) -> NormCall | None:
+    """Return what batch norm `node` calls, if any."""
+    if node.op == "call_module":
+        norm: Any = get_attribute(gm, str(node.target))
+        if type(norm) not in NORMS:
+            return None
+        statistics = (norm.running_mean, norm.running_var)
+        source = node.args[0] if node.args else node.kwargs.get("input")
+        return NormCall(node, source, node, norm.training, *statistics, norm.weight, norm.bias, norm.eps)
+    names = _NORM_FUNCTIONS.get(node.target) if node.op == "call_function" else None
+    if names is None:
+        return None
+    result: Node | None = node
+    if node.target in _NORMS_WITH_STATISTICS:
+        readers = list(node.users)
+        result = readers[0] if len(readers) == 1 and readers[0].args[1:] == (0,) else None
+    read = {name: tensor_of(argument(node, names, name), gm) for name in ("running_mean", "running_var", *_SCALE)}
+    is_training = bool(argument(node, names, "training", False))
+    eps = argument(node, names, "eps", 1e-5)
+    if any(read[name] is None and argument(node, names, name) is not None for name in _SCALE):
+        read["running_mean"] = None  # a scale that is computed in the graph cannot be folded: as without statistics
+    source = argument(node, names, "input")
+    mean, variance = read["running_mean"], read["running_var"]
+    return NormCall(node, source, result, is_training, mean, variance, read["weight"], read["bias"], eps)
+
+
+def tensor_of(value: Any, gm: GraphModule) -> torch.Tensor | None:
+    """Return the tensor that a node reads from the module, also transposed, as programs of ATen do before `addmm`."""
+    if not isinstance(value, Node):
+        return None
+    if value.op == "get_attr":
+        found = get_attribute(gm, str(value.target))
+        return found if isinstance(found, torch.Tensor) else None
+    is_turned = value.target is aten.t.default or (
+        value.target is aten.permute.default and value.args[1] in ([1, 0], (1, 0))
+    )
+    turned = tensor_of(value.args[0], gm) if is_turned else None
+    return None if turned is None else turned.t()
+
+
+def place_of(node: Node) -> str:
+    """Return how people know a call: by the path of its module, or by the name of its node."""
+    return str(node.target) if node.op == "call_module" else node.name
