@@ -23,13 +23,13 @@ def may_alias(node: Node, module: Any) -> bool:
     """
     if "out" in node.kwargs:
         return True
-    facts = _facts_of_call(node, module)
+    facts = facts_of_call(node, module)
     if "non_aliasing" in facts:
         return _may_work_in_place(node, module)
     return not (_is_dequantize(node, module) and all(_is_quantized(value, module) for value in node.all_input_nodes))
 
 
-def _facts_of_call(node: Node, module: Any) -> Facts:
+def facts_of_call(node: Node, module: Any) -> Facts:
     """Return what the table knows of what `node` calls."""
     target = node.target
     if node.op == "call_method":
@@ -74,7 +74,7 @@ def _is_quantized(value: Node, module: Any) -> bool:
     `dequantize` gives a new tensor for such a one only: a tensor of float32 is returned as it is.
     """
     known = value.meta.get("tensor_meta", value.meta.get("val"))
-    return "quantizes" in _facts_of_call(value, module) or getattr(known, "dtype", None) in _QUANTIZED_TYPES
+    return "quantizes" in facts_of_call(value, module) or getattr(known, "dtype", None) in _QUANTIZED_TYPES
 
 
 class _Graph(Protocol):
@@ -117,7 +117,7 @@ def _is_lost_write(node: Node, module: Any) -> bool:
 
 def _is_unseen_view(value: Node, module: Any) -> bool:
     """Tell whether a value is a view, at most, of one that nothing else reads and that is no view itself."""
-    while "view" in _facts_of_call(value, module):
+    while "view" in facts_of_call(value, module):
         viewed = value.args[0] if value.args else None
         if not isinstance(viewed, Node) or len(viewed.users) != 1:
             return False

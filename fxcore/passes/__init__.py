@@ -6,12 +6,14 @@ from fxcore.lazy_submodules import on_demand
 
 __getattr__ = on_demand(
     __name__,
+    "constant_folding",
     "dialect",
     "fake_tensor_prop",
     "fusion",
     "graph_drawer",
     "graph_manipulation",
     "graph_transform_observer",
+    "identities",
     "infra",
     "operator_support",
     "pass_manager",

@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
 from fxcore.operators.table import operator_table
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 
@@ -32,8 +33,9 @@ def get_CSE_banned_ops() -> set[Any]:  # noqa: N802 - torch.fx's public name
 class CSEPass(PassBase):
     """Common subexpression elimination: of nodes that do the same to the same values, the first stays.
 
-    Calls of `banned_ops` stay, and so do nodes that do more than compute a value, as far as `Node.is_impure` knows.
-    It does not know of values changed in place between two nodes: give it functional graphs.
+    Calls of `banned_ops` stay, and so do nodes that do more than compute a value, and calls of functions and modules
+    that nothing is known of. Unlike torch.fx, whose pass is for functional graphs, two calls also stay two if a value
+    that they read is written to between them, if their result is, or if the graph returns both results.
     """
 
     def __init__(self, banned_ops: set[Any] | None = None) -> None:
@@ -46,14 +48,16 @@ class CSEPass(PassBase):
         graph = Graph()
         copies: dict[Node, Node] = {}
         kept: dict[Any, Node] = {}
+        storage = SharedStorage(graph_module.graph.nodes, graph_module)
         for node in graph_module.graph.nodes:
-            key = self._key(node, copies)
-            if key in kept:
-                copies[node] = kept[key]
+            key = self._key(node, copies) if is_repeatable(node, graph_module) else None
+            first = kept.get(key)
+            if first is not None and _may_be_one(first, node, storage):
+                copies[node] = copies[first]
                 continue
             copies[node] = graph.node_copy(node, copies.__getitem__)
             if key is not None:
-                kept[key] = copies[node]
+                kept[key] = node
         if len(graph.nodes) == len(graph_module.graph.nodes):
             return PassResult(graph_module, False)
         graph.set_codegen(graph_module.graph._codegen)
@@ -61,7 +65,7 @@ class CSEPass(PassBase):
 
     def _key(self, node: Node, copies: dict[Node, Node]) -> Any | None:
         """Return what equal nodes have in common; None for a node that must stay."""
-        if not node.op.startswith("call_") or self._is_banned(node) or node.is_impure():
+        if self._is_banned(node):
             return None
         leaves, structure = pytree.tree_flatten((node.args, node.kwargs))
         key = (
@@ -78,6 +82,15 @@ class CSEPass(PassBase):
 
     def _is_banned(self, node: Node) -> bool:
         return getattr(node.target, "overloadpacket", node.target) in self.banned_ops
+
+
+def _may_be_one(first: Node, node: Node, storage: SharedStorage) -> bool:
+    """Tell whether two equal calls may become one: nobody could see that their values share memory, or are older."""
+    if any(storage.is_written_between(value, first, node) for value in node.all_input_nodes):
+        return False
+    return not (storage.writers(first) or storage.writers(node)) and not (
+        storage.is_returned(first) and storage.is_returned(node)
+    )
 
 
 def _leaf_key(leaf: Any) -> Any:

@@ -9,6 +9,7 @@ import torch.fx.passes.dialect.common.cse_pass as theirs
 
 import fxcore
 from fxcore.passes.dialect.common.cse_pass import CSEPass, get_CSE_banned_ops
+from pytest_fxgraph import check_transform
 
 aten = torch.ops.aten
 
@@ -47,7 +48,7 @@ def test_random_graphs_are_shortened_as_in_torch(seed):
         for _ in range(25):
             target = dice.choice([aten.add.Tensor, aten.mul.Tensor])
             values.append(graph.call_function(target, (dice.choice(values[:6]), dice.choice(values[-5:]))))
-        graph.output(values[-3:])
+        graph.output(graph.call_function(aten.cat.default, (values[-3:],)))
         return fx.GraphModule({}, graph)
 
     ours, expected = CSEPass()(build(fxcore)), theirs.CSEPass()(build(torch.fx))
@@ -114,3 +115,76 @@ def test_nested_inputs_stay_nested_where_torch_fails():
 
 def test_the_banned_operators_are_those_of_torch():
     assert get_CSE_banned_ops() == theirs.get_CSE_banned_ops()
+
+
+def writes_between(x):
+    first = torch.exp(x)
+    x.add_(1)
+    return first - torch.exp(x)
+
+
+def writes_to_a_view_between(x):
+    first = torch.exp(x)
+    x.view(-1).narrow(0, 0, 1).fill_(5.0)
+    return first - torch.exp(x)
+
+
+def writes_to_the_result(x):
+    first, second = torch.exp(x), torch.exp(x)
+    first.add_(1)
+    return first - second
+
+
+def returns_both(x):
+    return torch.exp(x), torch.exp(x)
+
+
+@pytest.mark.parametrize("function", [writes_between, writes_to_a_view_between, writes_to_the_result, returns_both])
+def test_what_is_written_or_returned_stays_apart_where_torch_is_wrong(function):
+    ours, expected = traced(function)
+    wrong = theirs.CSEPass()(expected).graph_module(torch.arange(3.0))
+    right = function(torch.arange(3.0))
+    if function is returns_both:
+        assert wrong[0].data_ptr() == wrong[1].data_ptr()
+    else:
+        assert not torch.equal(wrong, right)
+
+    result = CSEPass()(ours)
+
+    assert not result.modified
+    check_transform(CSEPass(), function, (torch.arange(3.0),), idempotent=True)
+
+
+def test_what_is_written_before_or_after_does_not_matter():
+    def function(x):
+        x.add_(1)
+        y = torch.exp(x) * torch.exp(x)
+        x.add_(1)
+        return y
+
+    result = check_transform(CSEPass(), function, (torch.arange(3.0),))
+
+    result.assert_ops(removed={torch.exp: 1})
+
+
+def test_functions_and_modules_that_nothing_is_known_of_stay():
+    class Counting(torch.nn.Module):
+        def forward(self, x):
+            return x
+
+    class Calls(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mine, self.lin, self.drop = Counting(), torch.nn.Linear(2, 2), torch.nn.Dropout()
+
+        def forward(self, x):
+            return [self.mine(x) + self.mine(x), self.lin(x) + self.lin(x), self.drop(x) + self.drop(x)]
+
+    with_leaf = type("Tracer", (fxcore.Tracer,), {"is_leaf_module": lambda self, module, path: True})
+    model = Calls()
+    gm = fxcore.GraphModule(model, with_leaf().trace(model))
+
+    shorter = CSEPass()(gm).graph_module
+
+    counts = [len(shorter.graph.find_nodes(op="call_module", target=name)) for name in ("mine", "lin", "drop")]
+    assert counts == [2, 1, 2]

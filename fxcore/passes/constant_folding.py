@@ -1,0 +1,124 @@
+"""Computing once, now, what depends on parameters, buffers and plain numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Interpreter
+from fxcore.node import Node
+from fxcore.node_data.arguments import map_values
+from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.nodes.dead_code import facts_of_call
+from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+
+__all__ = ["FoldConstants"]
+
+_PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, type(None))
+
+
+@dataclass(frozen=True)
+class FoldConstants(PassBase):
+    """Replaces what is the same in every run by its value: tensors become buffers `folded_<name>`.
+
+    Folded is what buffers, numbers and known functions without randomness decide; with `parameters` also what depends
+    on parameters that want a gradient, which they then no longer get. Left alone is memory that the graph writes to or
+    returns, what only gives another view, values of more than `max_bytes`, and nodes for which `skip` answers True.
+    `fxcore.experimental.const_fold` splits constants off instead, to be computed at the first call.
+    """
+
+    parameters: bool = False
+    max_bytes: int | None = None
+    skip: Callable[[Node], bool] | None = None
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module of the folded graph, or `graph_module` itself if nothing is constant."""
+        made = working_copy(graph_module)
+        constant = self._constants(made)
+        computed = {node for node in constant if _computes(node, made)}
+        wanted = [node for node in constant if node in computed and any(user not in constant for user in node.users)]
+        modified = False
+        if wanted:
+            values = _values(made, constant)
+            for node in wanted:
+                modified |= self._replace(node, values[node], made)
+        if not modified:
+            return PassResult(graph_module, False)
+        made.graph.eliminate_dead_code()
+        return PassResult(rebuilt(made), True)
+
+    def _constants(self, gm: GraphModule) -> dict[Node, None]:
+        """Return the nodes whose value is the same in every run, in order."""
+        storage = SharedStorage(gm.graph.nodes, gm)
+        constant: dict[Node, None] = {}
+        for node in gm.graph.nodes:
+            if node.op in ("placeholder", "output") or storage.writers(node):
+                continue
+            if self.skip is not None and self.skip(node):
+                continue
+            if node.op == "get_attr":
+                value = get_attribute(gm, str(node.target))
+                is_constant = isinstance(value, torch.Tensor) and (self.parameters or not value.requires_grad)
+            elif storage.is_returned(node):  # callers may write to what they get
+                is_constant = False
+            else:
+                is_constant = is_repeatable(node, gm) and all(value in constant for value in node.all_input_nodes)
+                is_constant = is_constant and (node.op != "call_module" or self._may_fold_layer(node, gm))
+            if is_constant:
+                constant[node] = None
+        return constant
+
+    def _may_fold_layer(self, node: Node, gm: GraphModule) -> bool:
+        layer = get_attribute(gm, str(node.target))
+        return self.parameters or not any(parameter.requires_grad for parameter in layer.parameters())
+
+    def _replace(self, node: Node, value: Any, gm: GraphModule) -> bool:
+        if isinstance(value, _PLAIN) and not isinstance(value, torch.Tensor):
+            _replace_by_plain(node, value)
+            return True
+        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
+            return False
+        if self.max_bytes is not None and value.numel() * value.element_size() > self.max_bytes:
+            return False
+        name = free_name(gm, f"folded_{node.name}")
+        # A copy: the value may be a view of a parameter, or another folded one.
+        gm.register_buffer(name, value.detach().clone())
+        with gm.graph.inserting_before(node):
+            read = gm.graph.get_attr(name)
+        read.meta = dict(node.meta)
+        node.replace_all_uses_with(read)
+        return True
+
+
+def _replace_by_plain(node: Node, value: Any) -> None:
+    def swapped(argument: Any) -> Any:
+        return value if argument is node else argument
+
+    for user in list(node.users):
+        user.args = map_values(user.args, swapped)
+        user.kwargs = map_values(user.kwargs, swapped)
+
+
+def _computes(node: Node, gm: GraphModule) -> bool:
+    """Tell whether something is computed up to `node`, so that folding it saves work."""
+    while node.op != "get_attr":
+        if "view" not in facts_of_call(node, gm) or not node.all_input_nodes:
+            return True
+        node = node.all_input_nodes[0]
+    return False
+
+
+def _values(gm: GraphModule, constant: dict[Node, None]) -> dict[Node, Any]:
+    """Run the constant nodes, which are in order, as they would run in the graph, but without gradients."""
+    runner = Interpreter(gm, garbage_collect_values=False)
+    runner.env = {}
+    with torch.no_grad():
+        for node in constant:
+            runner.env[node] = runner.run_node(node)
+    return runner.env
