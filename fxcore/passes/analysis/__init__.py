@@ -1,0 +1,1 @@
+"""Analyses of graphs: costs, memory, time, the roofline, the critical path. None changes the graph."""
