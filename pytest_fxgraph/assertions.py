@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
+from pytest_fxgraph.budget import Allowances, Budget, allowances_of
 from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Level, NumberByPath
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
@@ -34,6 +35,7 @@ from pytest_fxgraph.report.graph_summary import summary_section
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.text import full_section, short_lines
 from pytest_fxgraph.rewriting import FxRewrite
+from pytest_fxgraph.subjects.costs import with_costs
 from pytest_fxgraph.subjects.shapes import shapes_recorded
 from pytest_fxgraph.subjects.subjects import to_graph_module, to_graph_with_operators
 from pytest_fxgraph.transform.fixture import FxTransform
@@ -117,6 +119,7 @@ def assert_graph_matches_golden(
     normalize: bool = False,
     meta: Sequence[str] = (),
     code: CodeForm = "always",
+    budget: Budget | None = None,
 ) -> None:
     """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
@@ -133,7 +136,7 @@ def assert_graph_matches_golden(
     comparison_at(level)
     is_update = update or _is_update_asked()
     loosened = {"commutative": commutative, "normalize": normalize}
-    check = _GoldenCheck(level, is_update, example_inputs, example_kwargs, constants, loosened, meta, code)
+    check = _GoldenCheck(level, is_update, example_inputs, example_kwargs, constants, loosened, meta, code, allowances_of(budget))
     base = Path(path)
     programs = programs_of(subject)
     if programs is None:
@@ -159,6 +162,7 @@ class _GoldenCheck:
     loosened: Mapping[str, bool]
     meta: Sequence[str]
     code: CodeForm
+    budget: Allowances
 
     def text_to_write(self, subject: Any, place: Path, program: str | None = None) -> str | None:
         """Compare a graph with its golden; return the text that an update is to write, None where it matches.
@@ -171,6 +175,8 @@ class _GoldenCheck:
             document = build_document_of_graph(
                 module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs
             )
+        if self.level == "cost":
+            document = with_costs(document, module, module.graph, self.example_inputs, self.example_kwargs)
         if program is not None:
             document = replace(document, notes=(*document.notes, PROGRAM_NOTE + program))
         store = GoldenStore(place.parent)
@@ -181,7 +187,9 @@ class _GoldenCheck:
         expected = _golden_at(place, store, document, self.is_update)
         if expected is None:
             return encode(replace(complete, keeps_traced_names=self.level == "exact"))
-        difference = compare_documents(expected, document, level=self.level, constants=self.constants, **self.loosened)
+        difference = compare_documents(
+            expected, document, level=self.level, constants=self.constants, budget=self.budget, **self.loosened
+        )
         if difference.is_empty:
             return None
         if self.is_update:

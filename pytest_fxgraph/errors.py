@@ -45,7 +45,7 @@ class LevelError(GateError, ValueError):
 
 
 class ChoiceError(GateError, ValueError):
-    """A check that does not exist was asked for, or a tolerance for a path at which nothing is compared."""
+    """A check or cost that does not exist was asked for, or a tolerance for a path at which nothing is compared."""
 
 
 class CaptureError(GateError, ValueError):

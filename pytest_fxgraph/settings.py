@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, LEVELS, NumberByPath, checks_named
 from pytest_fxgraph.errors import ChoiceError, LevelError
 
@@ -19,7 +20,7 @@ UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".html", ".json")
 
 MARKER = (
-    "fx(level=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
+    "fx(level=..., budget=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
     "checks=..., fp64_reference=..., seed=..., strict_inputs=..., search=..., search_seconds=...): how the graph "
     "fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
 )
@@ -144,6 +145,7 @@ LEVEL = Setting(
     "level at which graphs are compared with their goldens: " + ", ".join(LEVELS) + " (default: structure)",
     "LEVEL",
 )
+BUDGET = Setting("budget", None, "a dict of allowances by cost", allowances_of)  # type: ignore[arg-type]  # checks the form
 RTOL = Setting(
     "rtol",
     None,
@@ -268,7 +270,7 @@ NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUT
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, BUDGET),
 )
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}

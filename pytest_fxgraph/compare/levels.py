@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pytest_fxgraph.budget import Allowances
 from pytest_fxgraph.choices import LEVELS, Level
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
+from pytest_fxgraph.compare.cost import cost_difference
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.exact import exact_difference
 from pytest_fxgraph.compare.expected_terms import close_contents, in_expected_terms
@@ -25,6 +27,7 @@ _COMPARISONS: dict[Level, Callable[[GraphDocument, GraphDocument], Difference]] 
     "structure": structure_difference,
     "ops": ops_difference,
     "signature": signature_difference,
+    "cost": cost_difference,
 }
 
 
@@ -36,16 +39,20 @@ def compare_documents(
     commutative: bool = False,
     normalize: bool = False,
     constants: str = "exact",
+    budget: Allowances | None = None,
 ) -> Difference:
     """Compare an obtained document with an expected one at a level.
 
     `commutative` leaves the order of operands free where the operator does, `normalize` the spelling of operators;
     both loosen `structure` and `ops`, and have no say at `exact` and `signature`. With `constants` "close" or "shape",
     floats that differ by rounding are equal: in constant tensors, and but for `exact` in arguments and configurations.
-    Names that nobody chose count at `exact` alone. Raises LevelError if there is no such level.
+    Names that nobody chose count at `exact` alone. `budget` is for level `cost`; without one, costs have to be equal.
+    Raises LevelError if there is no such level.
     """
     compare = comparison_at(level)
     is_close = constants != "exact"
+    if level == "cost":
+        return cost_difference(expected, obtained, budget)
     with _garbage_collection_paused():
         expected, obtained = with_facts_of_both(expected, obtained)
         if level == "exact":

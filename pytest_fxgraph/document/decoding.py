@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
+from pytest_fxgraph.document.costs import COUNTS, CostBlock, block_of
 from pytest_fxgraph.document.literals import references
 from pytest_fxgraph.document.model import (
     FACTS,
@@ -30,7 +31,7 @@ _END_LINE = re.compile(r"^end: *true\b", re.MULTILINE)
 _CUT_OFF = "it was cut off: its last line is not `end: true`"
 _CONFLICT = re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE)
 _DOCUMENT_KEYS = {"nodes", "modules", "state", "notes", "facts", "symbols", "code"}
-_LATER_FORMATS = {"names", "end"}  # keys of the outermost graph that format 1 has not
+_LATER_FORMATS = {"names", "cost", "end"}  # keys of the outermost graph that format 1 has not
 
 T = TypeVar("T")
 
@@ -124,7 +125,30 @@ def _outermost_document(data: Record, version: int) -> GraphDocument:
     names = data.pop("names", None)
     if names not in (None, "traced"):
         _refuse(data, f"'names' is {_shown(names)}, not 'traced'")
-    return replace(_document(data), keeps_traced_names=names is not None)
+    cost = _cost(data)
+    return replace(_document(data), keeps_traced_names=names is not None, cost=cost)
+
+
+def _cost(data: Record) -> CostBlock | None:
+    """Take the block of level `cost` out of the data; its first line tells of the whole graph."""
+    if "cost" not in data:
+        return None
+    lines = _items(data, "cost")
+    del data["cost"]
+    if not lines or not all(isinstance(line, Record) for line in lines):
+        _refuse(lines, "'cost' is not a sequence of mappings, the first of which tells of the whole graph")
+    whole, *modules = lines
+    required = {"whole", *COUNTS, "peak_activation", "peak_at"}
+    _check_keys(whole, "the costs of the whole graph", required, required | {"uncounted"})
+    for line in modules:
+        _check_keys(line, "the costs of a module", {"module", *COUNTS}, {"module", *COUNTS})
+        _text(line, "module")
+    _text(whole, "peak_at"), _texts(whole, "uncounted")
+    for line in lines:
+        for key in (*COUNTS, *(("peak_activation",) if line is whole else ())):
+            if type(line[key]) is not int:
+                _refuse(line, f"{key!r} is {_shown(line[key])}, not a whole number")
+    return block_of(whole, modules)
 
 
 def _check_end(data: Record) -> None:

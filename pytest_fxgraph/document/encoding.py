@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Sequence
 
+from pytest_fxgraph.document.costs import cost_lines
 from pytest_fxgraph.document.model import FORMAT, MOST_RECORDS, GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.errors import DocumentError
 
@@ -68,6 +69,8 @@ def _document_lines(document: GraphDocument) -> list[str]:
         lines.append(f"facts: {_sequence(document.facts)}")
     if document.symbols:
         lines.append(f"symbols: {_sequence(document.symbols)}")
+    if document.cost is not None:
+        lines += cost_lines(document.cost, _quoted)
     if len(lines) > MOST_RECORDS:
         raise DocumentError(
             f"cannot write down a graph of {len(lines):,} nodes, modules and tensors: a golden holds {MOST_RECORDS:,} "

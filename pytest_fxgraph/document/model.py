@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_fxgraph.document.costs import CostBlock
+
 FORMAT = 2  # that is written; older ones are read, too
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
 # What documents tell since format 2; a golden names those that it tells, and of others nothing is compared.
@@ -152,5 +154,6 @@ class GraphDocument:
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
     facts: tuple[str, ...] = field(default=(), compare=False)  # of FACTS, told here and in nested graphs
     symbols: tuple[str, ...] = ()  # names of unknown sizes, "s0", in values, arguments and notes; of the outermost only
+    cost: CostBlock | None = None  # only where the level is `cost`; of the outermost only
     # Written last for a comparison at level `exact`: an update leaves names as they were traced. Never compared.
     keeps_traced_names: bool = field(default=False, compare=False)

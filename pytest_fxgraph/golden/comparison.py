@@ -184,6 +184,7 @@ class GoldenComparison:
             commutative=settings.value_of(settings.COMMUTATIVE, self._item, request.commutative),
             normalize=settings.value_of(settings.NORMALIZE, self._item, request.normalize),
             constants=settings.value_of(settings.CONSTANT_FORM, self._item, request.constants),
+            budget=settings.value_of(settings.BUDGET, self._item, request.budget),
         )
 
     def _on_missing(self, outcome: Outcome, obtained: ObtainedGraph) -> Exception | None:

@@ -16,6 +16,7 @@ from pytest_fxgraph.document.generated_code import Graphs, with_code, without_co
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.golden.program_set import PROGRAM_NOTE
+from pytest_fxgraph.subjects.costs import with_costs
 from pytest_fxgraph.subjects.shapes import shapes_recorded
 from pytest_fxgraph.subjects.subjects import to_graph_module, to_readable_graph
 from pytest_fxgraph.subjects.traced_graph import TracedGraph
@@ -37,6 +38,7 @@ class GoldenRequest:
     program: str | None = None  # which of several programs the subject is, and the place of the set among the goldens
     position: int | None = None
     code: str | None = None
+    budget: Mapping[str, Any] | None = None
 
     @property
     def runs_examples(self) -> bool:
@@ -136,6 +138,8 @@ class ObtainedGraph:
                 meta=request.meta,
                 graphs=graphs,
             )
+        if self._level == "cost":
+            document = with_costs(document, traced.root, traced.graph, request.example_inputs, request.example_kwargs)
         if request.program is not None:
             document = replace(document, notes=(*document.notes, PROGRAM_NOTE + request.program))
         if self._is_exact or self._normalizers:

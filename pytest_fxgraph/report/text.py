@@ -12,6 +12,7 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
 from pytest_fxgraph.report.context import surroundings
 from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
+from pytest_fxgraph.report.cost_text import cost_headline
 from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.printable import printable, printable_line
 
@@ -60,6 +61,8 @@ def _rank(change: Change) -> int:
     """Return how likely a change is the cause, 0 for the likeliest; a value that differs hardly ever is."""
     if change.field == "value" and change.subject in ("node", "input", "output"):
         return 7 if change.subject != "input" else 6
+    if change.kind == "cost":
+        return 6 if change.subject == "cost" else 8
     if change.kind == "signature":
         return 0 if change.subject != "note" else 6
     return {"operators": 1, "arguments": 2, "wiring": 3, "state": 4, "order": 5, "cosmetic": 8}.get(change.kind, 6)
@@ -72,6 +75,8 @@ def _describe_leading(leading: list[Change]) -> tuple[str, int]:
         return ", ".join(map(describe_change, shown)), len(shown)
     if leading[0].kind == "operators" and all(_is_presence(change) for change in leading):
         return _describe_operators(leading)
+    if leading[0].kind == "cost":
+        return cost_headline(leading)
     if leading[0].field == "name":
         names = sum(change.field == "name" for change in leading)
         return f"{names} node{'s' if names > 1 else ''} renamed", names

@@ -76,9 +76,8 @@ def shapes_recorded(
 def _values_of_a_run(
     graph_module: fxcore.GraphModule, example_inputs: object, example_kwargs: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    positional = () if example_inputs is None else positional_arguments(example_inputs, "example_inputs")
     refuse_untraceable_parts(graph_module)
-    copied, arguments = _detached_copy(graph_module, _in_order(graph_module, positional, example_kwargs))
+    copied, arguments = _detached_copy(graph_module, arguments_in_order(graph_module, example_inputs, example_kwargs))
     for node in copied.graph.nodes:
         for key in _RECORDED:
             node.meta.pop(key, None)
@@ -100,10 +99,14 @@ def _describe_failure(name: str, ran: fxcore.GraphModule, error: Exception) -> s
     return f"{message}: {type(cause).__name__}: {cause}"
 
 
-def _in_order(
-    graph_module: fxcore.GraphModule, positional: tuple[Any, ...], by_name: Mapping[str, Any]
+def arguments_in_order(
+    graph_module: fxcore.GraphModule, example_inputs: object, by_name: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """Put keyword arguments in the order of the graph's placeholders."""
+    """Return example inputs, and keyword arguments in the order of the graph's placeholders.
+
+    Raises InputsError for inputs of another form, CaptureError for keywords that do not fit the graph.
+    """
+    positional = () if example_inputs is None else positional_arguments(example_inputs, "example_inputs")
     if not by_name:
         return positional
     left = dict(by_name)

@@ -90,6 +90,7 @@ ORDER = (
     *(
         "pytest_fxgraph.errors",
         "pytest_fxgraph.choices",
+        "pytest_fxgraph.budget",
         "pytest_fxgraph.settings",
         "pytest_fxgraph.strategies",
         "pytest_fxgraph.operator_table",

@@ -1,0 +1,66 @@
+"""By how much the costs of a graph may differ from those of its golden. This file imports no torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_fxgraph.errors import ChoiceError
+
+# What is judged, in the order in which it is told.
+METRICS = ("flops", "bytes", "params", "peak_activation", "nodes")
+_ALLOWANCE = re.compile(r"\+?(\d+(?:\.\d+)?)\s*(%?)\Z")
+
+# As users write it: {"flops": "+1%", "params": 0, "bytes": None}.
+Budget = Mapping[str, "str | int | None"]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """By how much one metric may differ."""
+
+    amount: float
+    is_percent: bool = False
+
+    def allows(self, expected: int, obtained: int) -> bool:
+        """Tell whether a metric stays within it, upwards and downwards."""
+        room = expected * self.amount / 100 if self.is_percent else self.amount
+        return abs(obtained - expected) <= room
+
+    def __str__(self) -> str:
+        return f"{self.amount:g}%" if self.is_percent else f"{self.amount:,.0f}"
+
+
+# By metric; None where it is not judged.
+Allowances = Mapping[str, "Allowance | None"]
+
+
+def allowances_of(budget: Budget | None) -> Allowances:
+    """Return the allowance of every metric: none to spend where the budget names none, None where it says None.
+
+    Raises ChoiceError for a budget of another form, naming what is wrong.
+    """
+    if budget is None:
+        budget = {}
+    if not isinstance(budget, Mapping):
+        raise ChoiceError(f"a budget is a dict such as {{'flops': '+1%', 'params': 0}}, not {budget!r}")
+    unknown = [name for name in budget if name not in METRICS]
+    if unknown:
+        raise ChoiceError(f"there is no cost {unknown[0]!r}; there are {', '.join(METRICS)}")
+    return {name: _allowance(name, budget.get(name, 0)) for name in METRICS}
+
+
+def _allowance(name: str, value: object) -> Allowance | None:
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Allowance(value)
+    found = _ALLOWANCE.match(value.strip()) if isinstance(value, str) else None
+    if found is None or not math.isfinite(float(found[1])):
+        raise ChoiceError(
+            f"{name}: {value!r} is no allowance; write '+1%' of the golden's cost, a number such as 4096, "
+            "0 for exactly as much, or None to leave it out"
+        )
+    return Allowance(float(found[1]), bool(found[2]))

@@ -1,0 +1,141 @@
+"""Level `cost`: what the whole graph costs, within a budget; and which modules and nodes account for what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from pytest_fxgraph.budget import METRICS, Allowance, Allowances
+from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+
+_EXACTLY = Allowance(0)
+_OF_A_MODULE = ("flops", "bytes", "params", "nodes")
+MOST_MODULES = 200
+BETTER = "better"
+
+
+def cost_difference(
+    expected: GraphDocument, obtained: GraphDocument, budget: Allowances | None = None
+) -> Difference:
+    """Compare the costs of two graphs; a metric that the budget does not name has to be equal.
+
+    A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs.
+    """
+    if expected.cost is None or obtained.cost is None:
+        is_new = expected.cost is None
+        return Difference("cost", (Change("cost", "added" if is_new else "removed", "cost", "costs", "recorded"),))
+    metrics = list(_metric_changes(expected.cost, obtained.cost, budget or {}))
+    if not metrics:
+        return Difference("cost")
+    modules = list(_module_changes(expected, obtained))
+    kept = modules[:MOST_MODULES]
+    # What got worse is told first.
+    metrics.sort(key=lambda change: change.field == BETTER)
+    omitted = len(modules) - len(kept)
+    return Difference("cost", (*metrics, *kept), truncated=omitted > 0, omitted=omitted)
+
+
+def _metric_changes(expected: CostBlock, obtained: CostBlock, budget: Allowances) -> Iterator[Change]:
+    for name in METRICS:
+        before, after = expected.metric(name), obtained.metric(name)
+        allowance = budget.get(name, _EXACTLY)
+        if allowance is not None and not allowance.allows(before, after):
+            remark = f"{relative(before, after)}, the budget is {allowance}"
+            if name == "peak_activation":
+                remark += f"; {_holders(obtained)}"
+            field = BETTER if after < before else "worse"
+            yield Change("cost", "changed", "cost", name, field, f"{before:,}", f"{after:,}", remark=remark)
+    if expected.uncounted != obtained.uncounted and budget.get("flops", _EXACTLY) is not None:
+        texts = [", ".join(block.uncounted) or "none" for block in (expected, obtained)]
+        yield Change("cost", "changed", "cost", "operators without a count of FLOPs", "", *texts)
+
+
+def relative(before: int, after: int) -> str:
+    """Say by how much a number changed: "+1.25%"; of what was 0, the number."""
+    if not before:
+        return f"{after - before:+,}"
+    percent = (after - before) / before * 100
+    return f"{percent:+.2f}%" if abs(percent) < 1000 else f"x{after / before:.3g}"
+
+
+def _holders(block: CostBlock) -> str:
+    if not block.held:
+        return f"most is live in {block.peak_at or 'the outermost module'}"
+    shown = [f"{name} {size:,}" for name, size in block.held[:3]]
+    more = [f"{len(block.held) - 3} more"] if len(block.held) > 3 else []
+    return f"held by {', '.join([*shown, *more])}"
+
+
+def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterator[Change]:
+    """Yield what changed module by module, that which costs most first, each with its nodes that came, went or grew."""
+    assert expected.cost is not None and obtained.cost is not None
+    before, after = dict(expected.cost.modules), dict(obtained.cost.modules)
+    changed = [path for path in dict.fromkeys([*after, *before]) if before.get(path) != after.get(path)]
+    nothing = CostRecord()
+
+    def weight(path: str) -> tuple[int, int]:
+        one, other = before.get(path, nothing), after.get(path, nothing)
+        return (-abs(other.flops - one.flops), -abs(other.bytes - one.bytes))
+
+    nodes, obtained_nodes = _nodes_by_module(expected), _nodes_by_module(obtained)
+    for path in sorted(changed, key=weight):
+        one, other = before.get(path, nothing), after.get(path, nothing)
+        for name in _OF_A_MODULE:
+            counts = getattr(one, name), getattr(other, name)
+            if counts[0] != counts[1]:
+                texts = [f"{count:,}" for count in counts]
+                yield Change("cost", "changed", "module", path or "(root)", name, *texts, remark=relative(*counts))
+        yield from _node_changes(path, nodes.get(path, []), obtained_nodes.get(path, []), obtained.cost.by_node)
+
+
+def _nodes_by_module(document: GraphDocument) -> dict[str, list[NodeRecord]]:
+    found: dict[str, list[NodeRecord]] = {}
+    for node in document.nodes:
+        if node.op.startswith("call_"):
+            found.setdefault(node.target if node.op == "call_module" else node.scope or "", []).append(node)
+    return found
+
+
+def _node_changes(
+    path: str, expected: list[NodeRecord], obtained: list[NodeRecord], costs: Mapping[str, CostRecord]
+) -> Iterator[Change]:
+    """Yield the calls of a module that only one graph has; two of one operator are one whose value changed."""
+    left = Counter(map(_described, expected))
+    new = [node for node in obtained if not _taken(left, _described(node))]
+    kept = Counter(map(_described, obtained))
+    gone = [node for node in expected if not _taken(kept, _described(node))]
+    for node in new:
+        partner = next((other for other in gone if (other.op, other.target) == (node.op, node.target)), None)
+        scope = path or None
+        if partner is None:
+            text = _with_cost(_described(node)[0], costs.get(node.name))
+            yield Change("cost", "added", "node", node.name, obtained=text, scope=scope, source=node.source)
+            continue
+        gone.remove(partner)
+        before, after = (" ".join(_described(each)) for each in (partner, node))
+        if partner.value != node.value and partner.value and node.value:
+            before, after = partner.value, node.value
+        after = _with_cost(after, costs.get(node.name))
+        yield Change("cost", "changed", "node", node.name, "value", before, after, scope=scope, source=node.source)
+    for node in gone:
+        yield Change("cost", "removed", "node", node.name, expected=_described(node)[0], scope=path or None)
+
+
+def _taken(counts: Counter[tuple[str, str]], described: tuple[str, str]) -> bool:
+    counts[described] -= 1
+    return counts[described] >= 0
+
+
+def _described(node: NodeRecord) -> tuple[str, str]:
+    """Write a call without the names of what it reads, and its value."""
+    texts = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
+    plain = [rename_references(text, dict.fromkeys(references(text), "")) for text in texts]
+    target = f"self.{node.target}" if node.op == "call_module" else f"{'.' * (node.op == 'call_method')}{node.target}"
+    return f"{target}({', '.join(plain)})", node.value or ""
+
+
+def _with_cost(text: str, cost: CostRecord | None) -> str:
+    return text if cost is None else f"{text}, which costs {cost.flops:,} FLOPs and {cost.bytes:,} bytes"

@@ -1,0 +1,73 @@
+"""What the graph of a subject costs, as a golden of level `cost` holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+import fxcore
+from fxcore.errors import InterpreterError
+from fxcore.passes.analysis.costs import Cost, GraphCosts, graph_costs, module_path
+from fxcore.passes.analysis.memory import activation_memory
+from fxcore.passes.analysis.values import example_arguments
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.errors import CaptureError, InputsError
+from pytest_fxgraph.subjects.shapes import arguments_in_order
+
+
+def with_costs(
+    document: GraphDocument,
+    root: nn.Module,
+    graph: Any,
+    example_inputs: object,
+    example_kwargs: Mapping[str, Any] | None,
+) -> GraphDocument:
+    """Return a document with the costs of its graph. Raises InputsError if there is nothing to tell shapes from.
+
+    Raises CaptureError if the graph does not run on the inputs.
+    """
+    module: Any = root if getattr(root, "graph", None) is graph else fxcore.GraphModule(root, graph)
+    if example_inputs is None and not example_kwargs:
+        arguments = example_arguments(graph)
+        if arguments is None:
+            raise InputsError(
+                "level cost needs example inputs: what a graph costs follows from the shapes of its values; "
+                'write fx_golden(level="cost", example_inputs=(...,))'
+            )
+    else:
+        arguments = arguments_in_order(module, example_inputs, example_kwargs or {})
+    return replace(document, cost=cost_block(_costs(module, arguments)))
+
+
+def _costs(module: nn.Module, arguments: tuple[Any, ...]) -> GraphCosts:
+    try:
+        return graph_costs(module, *arguments)
+    except InterpreterError:
+        # Shapes that depend on values need a real run.
+        try:
+            return graph_costs(module, *arguments, propagation="real")
+        except InterpreterError as error:
+            raise CaptureError(f"cannot count what the graph costs: {error}") from error
+
+
+def cost_block(costs: GraphCosts) -> CostBlock:
+    """Write costs down as plain data."""
+    memory = activation_memory(costs.values)
+    peak = memory.peak_node
+    return CostBlock(
+        _record(costs.total),
+        memory.peak,
+        "" if peak is None else module_path(peak),
+        tuple((path, _record(cost)) for path, cost in costs.by_module.items()),
+        costs.uncounted,
+        {each.node.name: _record(each.cost) for each in costs.nodes},
+        tuple((held.node.name, held.bytes) for held in memory.holders),
+    )
+
+
+def _record(cost: Cost) -> CostRecord:
+    return CostRecord(cost.flops, cost.bytes_read, cost.bytes_written, cost.params, cost.nodes)
