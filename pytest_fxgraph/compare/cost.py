@@ -46,7 +46,7 @@ def _metric_changes(expected: CostBlock, obtained: CostBlock, budget: Allowances
             remark = f"{relative(before, after)}, the budget is {allowance}"
             if name == "peak_activation":
                 remark += f"; {_holders(obtained)}"
-            field = BETTER if after < before else "worse"
+            field = BETTER if after < before else ""
             yield Change("cost", "changed", "cost", name, field, f"{before:,}", f"{after:,}", remark=remark)
     if expected.uncounted != obtained.uncounted and budget.get("flops", _EXACTLY) is not None:
         texts = [", ".join(block.uncounted) or "none" for block in (expected, obtained)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pytest_fxgraph.compare.cost import BETTER
 from pytest_fxgraph.compare.difference import Change
@@ -15,16 +14,9 @@ _NOT_RECORDED = {
 }
 
 
-def cost_headline(leading: Sequence[Change]) -> tuple[str, int]:
-    """Return what differs in costs, and how many changes that covers; less cost than the budget allows is better."""
-    first = leading[0]
-    if first.field == "recorded":
-        return _NOT_RECORDED[first.action], 1
-    texts = [describe_change(_brief(change)) for change in leading]
-    if all(change.field == BETTER for change in leading):
-        return f"better: {', '.join(texts)}; accept", len(leading)
-    return ", ".join(texts), len(leading)
-
-
-def _brief(change: Change) -> Change:
-    return replace(change, field="", remark=change.remark.partition(";")[0])
+def cost_headline(leading: Sequence[Change]) -> str:
+    """Return what differs in costs in one line; less than the budget allows is better, and still to be accepted."""
+    if leading[0].field == "recorded":
+        return _NOT_RECORDED[leading[0].action]
+    text = ", ".join(f"{change.where} {change.remark.partition(',')[0] or describe_change(change)}" for change in leading)
+    return f"better: {text}; accept" if all(change.field == BETTER for change in leading) else text

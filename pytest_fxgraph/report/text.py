@@ -32,6 +32,8 @@ def headline(difference: Difference) -> str:
     leading = leading_changes(difference)
     if not leading:
         return "no difference"
+    if leading[0].kind == "cost":
+        return clipped(cost_headline(leading), LONGEST_HEADLINE)
     line = ""
     for longest in _LENGTHS:
         text, described = _describe_leading([_without_digests(change, longest) for change in leading])
@@ -75,8 +77,6 @@ def _describe_leading(leading: list[Change]) -> tuple[str, int]:
         return ", ".join(map(describe_change, shown)), len(shown)
     if leading[0].kind == "operators" and all(_is_presence(change) for change in leading):
         return _describe_operators(leading)
-    if leading[0].kind == "cost":
-        return cost_headline(leading)
     if leading[0].field == "name":
         names = sum(change.field == "name" for change in leading)
         return f"{names} node{'s' if names > 1 else ''} renamed", names

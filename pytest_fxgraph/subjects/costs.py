@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from torch import nn
 
@@ -12,7 +13,7 @@ import fxcore
 from fxcore.errors import InterpreterError
 from fxcore.passes.analysis.costs import Cost, GraphCosts, graph_costs, module_path
 from fxcore.passes.analysis.memory import activation_memory
-from fxcore.passes.analysis.values import example_arguments
+from fxcore.passes.analysis.values import Propagation, example_arguments
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError, InputsError
@@ -44,14 +45,14 @@ def with_costs(
 
 
 def _costs(module: nn.Module, arguments: tuple[Any, ...]) -> GraphCosts:
+    """Count on the meta device; where a device is named, on fake tensors; where shapes depend on values, really."""
+    for propagation in get_args(Propagation)[:-1]:
+        with suppress(InterpreterError):
+            return graph_costs(module, *arguments, propagation=propagation)
     try:
-        return graph_costs(module, *arguments)
-    except InterpreterError:
-        # Shapes that depend on values need a real run.
-        try:
-            return graph_costs(module, *arguments, propagation="real")
-        except InterpreterError as error:
-            raise CaptureError(f"cannot count what the graph costs: {error}") from error
+        return graph_costs(module, *arguments, propagation="real")
+    except InterpreterError as error:
+        raise CaptureError(f"cannot count what the graph costs: {error}") from error
 
 
 def cost_block(costs: GraphCosts) -> CostBlock:

@@ -103,7 +103,7 @@ class GraphCosts:
         return cost_table([*((path or "(root)", cost) for path, cost in self.by_module.items()), ("total", self.total)])
 
 
-def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "fake") -> GraphCosts:
+def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "meta") -> GraphCosts:
     """Find what the graph of a graph module costs on arguments; nothing is computed but shapes, and nothing changes.
 
     Raises InterpreterError (a RuntimeError) if the graph does not run on them.

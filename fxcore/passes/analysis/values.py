@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -25,7 +24,10 @@ from fxcore.node_data.arguments import map_aggregate
 from fxcore.passes.analysis.operator_names import formula_name, formula_name_of_operator
 from fxcore.uninitialized import refuse_uninitialized
 
-Propagation = Literal["fake", "meta", "real"]
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+Propagation = Literal["meta", "fake", "real"]
 
 
 class TensorSpec(NamedTuple):
@@ -101,13 +103,13 @@ def tensors_in(value: Any) -> list[TensorSpec]:
 def propagate(
     module: nn.Module,
     *args: Any,
-    propagation: Propagation = "fake",
+    propagation: Propagation = "meta",
     knows: Callable[[str], bool] = lambda name: True,
 ) -> GraphValues:
     """Run a graph module once on copies of its state and inputs, and describe what every node gave.
 
-    "fake" and "meta" compute nothing; "meta" moves everything to the meta device first. "real" computes, and is for
-    graphs whose shapes depend on values. Nothing of the module, the inputs or the random generators changes. The calls
+    "meta" runs on the meta device and "fake" on fake tensors, which know their devices; neither computes anything. "real"
+    computes, and is for graphs whose shapes depend on values. Nothing of the module, the inputs or the random generators changes. The calls
     inside nodes whose operator `knows` denies are kept as well. Raises InterpreterError (a RuntimeError) if the graph
     does not run, ValueError for another `propagation`.
     """
@@ -116,7 +118,7 @@ def propagate(
     refuse_uninitialized(module, "", "cannot find the shapes of", InterpreterError)
     mode, copied, arguments = _copies(module, args, propagation)
     recorder = _Recorder(copied, module.graph, dict(module.named_modules()), knows)  # type: ignore[arg-type]  # a graph
-    with _deterministic(), mode or contextlib.nullcontext():
+    with _deterministic(), mode:
         try:
             recorder.run(*arguments)
         except Exception as error:
@@ -168,26 +170,37 @@ def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def _copies(
     module: nn.Module, args: tuple[Any, ...], propagation: Propagation
-) -> tuple[FakeTensorMode | None, nn.Module, tuple[Any, ...]]:
+) -> tuple[AbstractContextManager[Any], nn.Module, tuple[Any, ...]]:
     """Copy a module and its arguments in the form that is run."""
-    if propagation == "real":
-        with torch.no_grad():
-            copied: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy(
-                (module, pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, args))
-            )
-        return None, *copied
+    if propagation == "fake":
+        return _fake_copies(module, args)
+    to_meta = propagation == "meta"
+    tensors = [*module.parameters(), *module.buffers()]
+    tensors += [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+    done: dict[int, Any] = {id(tensor): _copy_of(tensor, to_meta) for tensor in tensors}
+    with torch.no_grad():
+        copied: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy((module, args), done)
+    return nullcontext(), *copied
+
+
+def _copy_of(tensor: torch.Tensor, to_meta: bool) -> torch.Tensor:
+    detached = tensor.detach()
+    duplicate = detached.to("meta") if to_meta else detached.clone()
+    return nn.Parameter(duplicate, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else duplicate
+
+
+def _fake_copies(module: nn.Module, args: tuple[Any, ...]) -> tuple[FakeTensorMode, nn.Module, tuple[Any, ...]]:
+    # Here and not above: it loads a good part of the compiler.
+    from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with FakeCopyMode(mode):
         fake = copy.deepcopy(module)
-    if propagation == "meta":
-        fake = fake.to("meta")
 
     def faked(tensor: torch.Tensor) -> torch.Tensor:
-        if propagation == "meta" or tensor.is_meta:
-            # A meta tensor made out of metadata goes where the parameters are.
-            device = "meta" if propagation == "meta" else _device_of(fake)
+        if tensor.is_meta:  # made out of metadata: it goes where the parameters are
             with mode:
-                return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+                return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_device_of(fake))
         return mode.from_tensor(tensor, static_shapes=True)
 
     return mode, fake, pytree.tree_map_only(torch.Tensor, faked, args)
@@ -198,7 +211,7 @@ def _device_of(module: nn.Module) -> torch.device:
     return torch.device("cpu") if state is None else state.device
 
 
-@contextlib.contextmanager
+@contextmanager
 def _deterministic() -> Iterator[None]:
     """Leave no trace in the generators, and let attention run as written, not by the kernel that this machine has."""
     mha = torch.backends.mha
