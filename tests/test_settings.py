@@ -85,9 +85,9 @@ def test_a_wrong_value_is_refused_with_its_place_and_form(setting, given):
 
 def test_a_level_that_does_not_exist_is_an_error_of_its_own():
     with pytest.raises(
-        LevelError, match="there is no level 'cost'; goldens are compared at exact, structure, ops, sig"
+        LevelError, match="there is no level 'vague'; goldens are compared at exact, structure, ops, sig"
     ):
-        settings.value_of(settings.LEVEL, item_with(), "cost")
+        settings.value_of(settings.LEVEL, item_with(), "vague")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from pytest_fxgraph.command.accept import add_accept
+from pytest_fxgraph.command.cost import add_cost
 from pytest_fxgraph.command.diff import add_diff
 from pytest_fxgraph.command.draw import add_draw
 from pytest_fxgraph.command.output import FAILED
@@ -36,6 +37,10 @@ examples:
       what has happened to the goldens since the last commit but one
   fxgraph draw golden/tests/test_model/test_encoder.yaml -o encoder.svg
       a picture of the graph; .html, .mmd and .dot, too
+  fxgraph cost golden/tests/test_model/test_encoder.yaml
+      what the graph costs, module by module, as a golden of level cost holds it
+  fxgraph cost HEAD~1:golden golden
+      what costs more, or less, than it did before the last commit
   fxgraph accept
       what pytest --fx-received wrote, one cause of many differences told once
   fxgraph accept --cluster 3f09ac
@@ -89,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add_command in (add_show, add_diff, add_draw, add_accept, add_review, add_unused, add_upgrade):
+    for add_command in (add_show, add_diff, add_draw, add_cost, add_accept, add_review, add_unused, add_upgrade):
         add_command(commands)
     return parser
 

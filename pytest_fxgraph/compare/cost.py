@@ -10,6 +10,7 @@ from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.errors import LevelError
 
 _EXACTLY = Allowance(0)
 _OF_A_MODULE = ("flops", "bytes", "params", "nodes")
@@ -22,8 +23,13 @@ def cost_difference(
 ) -> Difference:
     """Compare the costs of two graphs; a metric that the budget does not name has to be equal.
 
-    A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs.
+    Raises LevelError if neither graph has costs. A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs.
     """
+    if expected.cost is None and obtained.cost is None:
+        raise LevelError(
+            "cannot compare at level 'cost': no costs are recorded for either graph; "
+            'a test with fx_golden(level="cost", example_inputs=...) records them'
+        )
     if expected.cost is None or obtained.cost is None:
         is_new = expected.cost is None
         return Difference("cost", (Change("cost", "added" if is_new else "removed", "cost", "costs", "recorded"),))
