@@ -86,7 +86,7 @@ ORDER = (
         "fxcore.subgraph_rewriter",
         "fxcore.interpreter",
     ),
-    *("fxcore.passes", "fxcore.experimental", "fxcore.interop"),
+    *("fxcore.passes", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),
     *(
         "pytest_fxgraph.errors",
         "pytest_fxgraph.choices",

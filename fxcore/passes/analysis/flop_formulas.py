@@ -61,10 +61,11 @@ _ATTENTION = ("scaleddotproductattention", "scaleddotproductflashattention", "sc
               "scaleddotproductfusedattentionoverrideable")  # fmt: skip
 _ATTENTION_BACKWARD = ("scaleddotproductflashattentionbackward", "scaleddotproductefficientattentionbackward",
                        "scaleddotproductcudnnattentionbackward",
-                       "scaleddotproductflashattentionforcpubackward")  # fmt: skip
+                       "scaleddotproductflashattentionforcpubackward", "flexattentionbackward")  # fmt: skip
 # How many operations each unit does in a step, beside the products.
 _RECURRENT = {"lstm": 9, "lstmcell": 9, "gru": 8, "grucell": 8, "rnn": 2, "rnncell": 2}
-_UNFUSED_ATTENTION = ("flashattentionforward", "efficientattentionforward")
+_UNFUSED_ATTENTION = ("flashattentionforward", "efficientattentionforward", "flashattentionbackward",
+                      "efficientattentionbackward")  # fmt: skip
 
 
 def operand(call: OperatorCall, position: int, *names: str) -> Any:
@@ -148,15 +149,17 @@ def _attention_products(query: Any, key: Any, value: Any, with_scores: int, with
 
 def _attention_backward(call: OperatorCall) -> int:
     # The scores are computed anew; each of the two products has two gradients.
-    query, key, value = (operand(call, place).shape for place in (1, 2, 3))
+    first = 0 if call.name.startswith("flex") else 1
+    query, key, value = (operand(call, first + place).shape for place in range(3))
     return _attention_products(query, key, value, 3, 2)
 
 
 def _unfused_attention(call: OperatorCall) -> int:
     # Length and heads stand the other way round here.
-    query, key, value = (operand(call, place).shape for place in range(3))
+    is_gradient = call.name.endswith("backward")
+    query, key, value = (operand(call, place + is_gradient).shape for place in range(3))
     pairs = prod(query[:-1]) * key[-3]
-    return int(2 * pairs * (query[-1] + value[-1]))
+    return int(2 * pairs * (3 * query[-1] + 2 * value[-1] if is_gradient else query[-1] + value[-1]))
 
 
 def _batch_norm(call: OperatorCall) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,11 +176,4 @@ def _kernel_seconds(module: nn.Module, args: tuple[Any, ...]) -> dict[str, float
 
 
 def _seconds_of(event: Any, is_cuda: bool) -> float:
-    # The attribute was renamed between releases.
-    device = getattr(event, "device_time_total", None) or getattr(event, "cuda_time_total", 0.0)
-    return float(device if is_cuda else event.cpu_time_total) * 1e-6
-
-
-def silent(numbers: Sequence[int]) -> Iterator[int]:
-    """Return the numbers of the runs and show no progress."""
-    return iter(numbers)
+    return float(event.device_time_total if is_cuda else event.cpu_time_total) * 1e-6
