@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.assertions import assert_graph_equal as assert_graph_equal
     from pytest_fxgraph.assertions import assert_graph_matches_golden as assert_graph_matches_golden
     from pytest_fxgraph.assertions import assert_ops as assert_ops
+    from pytest_fxgraph.assertions import capture as capture
     from pytest_fxgraph.assertions import check_transform as check_transform
     from pytest_fxgraph.assertions import diff_graphs as diff_graphs
     from pytest_fxgraph.assertions import ops as ops
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     from pytest_fxgraph.errors import LevelError as LevelError
     from pytest_fxgraph.errors import ReportError as ReportError
     from pytest_fxgraph.errors import SubjectError as SubjectError
+    from pytest_fxgraph.frontends.capture import Break as Break
+    from pytest_fxgraph.frontends.capture import Capture as Capture
+    from pytest_fxgraph.frontends.capture import Guard as Guard
+    from pytest_fxgraph.frontends.capture import Recompile as Recompile
+    from pytest_fxgraph.frontends.fixture import FxCapture as FxCapture
     from pytest_fxgraph.golden.fixture import FxGolden as FxGolden
     from pytest_fxgraph.operator_patterns import TargetError as TargetError
     from pytest_fxgraph.operator_queries import FxOps as FxOps
@@ -57,9 +63,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "assertions": (
         *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops"),
-        *("check_transform", "diff_graphs", "ops", "rewrite"),
+        *("capture", "check_transform", "diff_graphs", "ops", "rewrite"),
     ),
-    "capture.fixture": ("FxTrace",),
     "choices": ("Check", "ConstantForm", "Level"),
     "compare.difference": ("Change", "Difference"),
     "equivalence.fixture": ("FxEquivalence",),
@@ -73,7 +78,10 @@ _NAMES = {
     "operator_patterns": ("TargetError",),
     "operator_queries": ("FxOps", "OpsQuery"),
     "report.outcome": ("Outcome",),
+    "frontends.capture": ("Break", "Capture", "Guard", "Recompile"),
+    "frontends.fixture": ("FxCapture",),
     "rewriting": ("FxRewrite", "RewriteResult"),
+    "subjects.fixture": ("FxTrace",),
     "transform.fixture": ("FxTransform",),
     "transform.result": ("TransformResult",),
 }

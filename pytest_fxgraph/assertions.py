@@ -24,6 +24,7 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.frontends.fixture import FxCapture
 from pytest_fxgraph.golden.files import variant_path
 from pytest_fxgraph.golden.kept_names import document_after
 from pytest_fxgraph.golden.location import encoded_name
@@ -61,6 +62,7 @@ def _as_function(kind: type[Any], call: Callable[Concatenate[Any, _P], _R], name
     return function
 
 
+capture = _as_function(FxCapture, FxCapture.__call__, "capture")
 check_transform = _as_function(FxTransform, FxTransform.__call__, "check_transform")
 ops = _as_function(FxOps, FxOps.__call__, "ops")
 rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")

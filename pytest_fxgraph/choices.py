@@ -30,12 +30,14 @@ Check = Literal[
 # One number for all that is compared, or numbers by globs of paths: {"output[0]": 1e-3, "*.logits": 1e-2}.
 NumberByPath = float | Mapping[str, float]
 Trace = Literal["fxcore", "torch", "export"]
+Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
 LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, those that this release has, the strictest first
 CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # how floats in arguments and constants are compared
 CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the generated code
 CHECKS: tuple[Check, ...] = get_args(Check)
 MODES: tuple[Mode, ...] = get_args(Mode)  # in which a model is run
+FRONTENDS: tuple[Frontend, ...] = get_args(Frontend)  # how a module becomes a graph, or several
 TRACES: tuple[Trace, ...] = get_args(Trace)  # how a module becomes the graph that a pass is given
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
     from pytest_fxgraph.equivalence.repro import ReproductionFolder
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
+    from pytest_fxgraph.frontends.fixture import FxCapture
     from pytest_fxgraph.golden.fixture import FxGolden
     from pytest_fxgraph.operator_queries import FxOps
     from pytest_fxgraph.rewriting import FxRewrite
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.transform.fixture import FxTransform
 
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
-BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_rewrite")
+BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_capture", "fx_rewrite")
 
 
 @pytest.fixture(scope="session")
@@ -91,9 +92,15 @@ def fx_ops(request: pytest.FixtureRequest) -> FxOps:
 
 
 @pytest.fixture(scope="session")
-def fx_capture() -> NoReturn:
-    """Capture the graphs that a frontend makes of a model (not built in this version)."""
-    _refuse_unbuilt("fx_capture")
+def fx_capture() -> FxCapture:
+    """Capture the graphs that a frontend makes of a model: a Capture with .graphs, .breaks, .recompiles, ...
+
+    fx_capture(model, inputs, *, kwargs=None, frontend="dynamo", dynamic_shapes=None, mode="eval", calls=(), ...)
+    """
+    _require_torch("fx_capture")
+    from pytest_fxgraph.frontends.fixture import FxCapture
+
+    return FxCapture()
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,11 @@ def _text(symbol: str, bounds: Any) -> str:
     return ("" if lower is None else f"{lower} <= ") + symbol + ("" if upper is None else f" <= {upper}")
 
 
+def bounds_as_numbers(bounds: Any) -> tuple[int | None, int | None]:
+    """Return the lower and the upper bound of a size, None where there is none."""
+    return _whole(bounds.lower), _whole(bounds.upper)
+
+
 def _whole(bound: Any) -> int | None:
     """Return a bound as a number; None where there is none: infinity, which versions of torch spell differently."""
     try:

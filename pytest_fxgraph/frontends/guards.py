@@ -1,0 +1,134 @@
+"""Guards: what a compiled function takes for granted, and which of it did not hold when it was compiled again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.frontends.capture import Guard, Recompile
+from pytest_fxgraph.frontends.places import Place, function_name
+from pytest_fxgraph.frontends.torch_internals import GuardedValue, GuardFailure
+
+_COMPILE_ID = re.compile(r"^\d+/\d+: ")
+_LOCAL = re.compile(r"L\['(\w+)'\]")
+_OF_TENSOR = re.compile(
+    r"tensor '(?P<name>.+)' (?P<what>[a-z_ ]+) mismatch(?: at index (?P<index>\d+))?\. "
+    r"expected (?P<expected>.+?), (?:actual|but got) (?P<obtained>.+)"
+)
+_EQUAL = re.compile(r"(?P<name>.+?) == (?P<expected>.+)")
+_EMPTY = re.compile(r"not (?P<name>[\w.\[\]']+)\Z")
+_SAME_OBJECT = re.compile(r"___check_obj_id\((?P<name>.+), (?P<id>\d+)\)")
+_SAME_TYPE = re.compile(r"___check_type_id\((?P<name>.+), \d+\)")
+_CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
+_LONGEST = 80
+# What a path through a model goes on with: a module, or a plain value that the class keeps.
+_STEP = re.compile(r"\._modules\['([^']+)'\]|\.(\w+)")
+
+
+def recompiles_of(
+    failures: Sequence[GuardFailure], call: int, arguments: Mapping[str, Any], place_of: Callable[[Any], Place]
+) -> list[Recompile]:
+    """Return the functions that were compiled again in one call, each with the guard that failed."""
+    found: dict[Any, Recompile] = {}
+    for failure in failures:
+        # torch asks the newest of the compiled versions first, which is the one that nearly fitted.
+        if failure.code not in found:
+            found[failure.code] = _recompile(failure, call, arguments, place_of(failure.code))
+    return list(found.values())
+
+
+def _recompile(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:
+    text = _COMPILE_ID.sub("", failure.text).partition("\nUser stack trace")[0]
+    text = _LOCAL.sub(r"\1", re.split(r"\s{2,}#|\s{3,}", text)[0].strip())
+    # The names in a guard of a function that Dynamo made after a break are not those of the call.
+    is_first = function_name(failure.code.co_name) == failure.code.co_name
+    kind, guard, expected, obtained = _read(text, arguments if is_first else {})
+    return Recompile(call, kind, guard, expected, obtained, place)
+
+
+def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return the kind of a guard, what it is about, and what was expected and obtained, "" where that is not known."""
+    if found := _OF_TENSOR.match(text):
+        index = "" if found["index"] is None else f"[{found['index']}]"
+        return found["what"], f"{found['name']} {found['what']}{index}", found["expected"], found["obtained"]
+    if found := _SAME_OBJECT.match(text):
+        known = _CONSTANTS.get(int(found["id"]))
+        return (
+            ("value" if known else "identity"),
+            found["name"],
+            known or "the same object",
+            _value(found["name"], arguments),
+        )
+    if found := _SAME_TYPE.match(text):
+        value = _evaluated(found["name"], arguments)
+        return "type", found["name"], "the same type", "" if value is _UNKNOWN else type(value).__name__
+    if found := _EMPTY.match(text):
+        return "length", f"len({found['name']})", "0", _value(f"len({found['name']})", arguments)
+    if found := _EQUAL.match(text):
+        name, kind = found["name"], "length" if found["name"].startswith("len(") else "value"
+        if ".size()" in text or "Mod(" in text:
+            return "sizes", text, "", ""
+        return kind, name, found["expected"], _value(name, arguments)
+    if ".size()" in text or "shape" in text:
+        return "sizes", text, "", ""
+    return "other", text, "", ""
+
+
+_UNKNOWN = object()
+
+
+def _evaluated(expression: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the value of torch's expression for a part of an argument; nothing but names, parts and len() occurs."""
+    if not re.fullmatch(r"(?:len\()?\w+(?:\.\w+|\[(?:\d+|'[^']*')\])*\)?", expression):
+        return _UNKNOWN
+    try:
+        return eval(expression, {"__builtins__": {}, "len": len}, dict(arguments))
+    except Exception:  # an argument that torch knows under another name
+        return _UNKNOWN
+
+
+def _value(expression: str, arguments: Mapping[str, Any]) -> str:
+    value = _evaluated(expression, arguments)
+    if value is _UNKNOWN or isinstance(value, (torch.Tensor, nn.Module)):
+        return ""
+    text = repr(value)
+    return text if len(text) <= _LONGEST and " at 0x" not in text else type(value).__name__
+
+
+def guards_of(values: Iterable[GuardedValue], model: Any, own_name: str) -> list[Guard]:
+    """Return the values that the user's code decided by: arguments, and attributes of the user's modules.
+
+    `own_name` is what the model's forward calls it. What torch's modules and functions keep is left out: it differs
+    between versions of torch.
+    """
+    found: dict[Guard, None] = {}
+    for value in values:
+        local = _LOCAL.match(value.name)
+        if local is None or (local.end() < len(value.name) and local[1] != own_name):
+            continue
+        rest = value.name[local.end() :]
+        name = local[1] if not rest else _attribute_of_user(model, rest)
+        if name is not None and not name.startswith("___"):
+            found[Guard("value", name, value.text)] = None
+    return sorted(found, key=lambda guard: guard.name)
+
+
+def _attribute_of_user(model: Any, path: str) -> str | None:
+    """Return the path of a plain value in a module of the user's; None for anything else."""
+    module, names = model, []
+    steps = list(_STEP.finditer(path))
+    if "".join(step[0] for step in steps) != path or not isinstance(model, nn.Module):
+        return None
+    for step in steps[:-1]:
+        if step[1] is None or not isinstance(module, nn.Module) or step[1] not in module._modules:
+            return None
+        module = module._modules[step[1]]
+        names.append(step[1])
+    last = steps[-1][2]
+    if last is None or module is None or type(module).__module__.startswith("torch."):
+        return None
+    return None if last.startswith("_") else ".".join([*names, last])

@@ -1,0 +1,89 @@
+"""torch's words for a graph break: what kind it is, which operator or builtin is meant, and how it can be avoided.
+
+The words change between versions of torch, so that goldens hold the kind and never the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SCALARS = "set torch._dynamo.config.capture_scalar_outputs = True, or keep the number in a tensor"
+_SHAPES = "set torch._dynamo.config.capture_dynamic_output_shape_ops = True, or use torch.where with fixed sizes"
+_BRANCH = "write it as torch.cond or torch.where, or decide by a value that is no tensor"
+
+# Kind, words of torch 2.6 to 2.14 (the group is the operator), the operator where the words name none, the cure.
+_KINDS: tuple[tuple[str, str, str, str | None], ...] = (
+    ("branch on a tensor", r"generic_jump|[Dd]ata-dependent (?:branching|assertion)|Dynamic control flow", "if", _BRANCH),
+    ("number out of a tensor", r"Tensor\.(item|tolist|numpy)\b(?!.*numpy\(\) on)", "", _SCALARS),
+    (
+        "graph_break()",
+        r"Call to `torch\._dynamo\.graph_break\(\)`|skip function graph_break\b",
+        "torch._dynamo.graph_break",
+        "remove the call of torch._dynamo.graph_break()",
+    ),
+    (
+        "disabled function",
+        r"(?:wrapped function <function (?:\w+\.<locals>\.)?|`torch\.compiler\.disable`|`torch\.compiler\.disable\(\)`d function"
+        r"|disabled)[^<]*(?:<function (\S+) at)?",
+        "",
+        "remove torch.compiler.disable from the function",
+    ),
+    ("operator of unknown shape", r"[Dd]ynamic shape operator\D*?((?:aten|torchvision|\w+)\.\w+(?:\.\w+)?)", "", _SHAPES),
+    ("builtin", r"(?:builtin operator `|builtin: )(\w+)", "", None),
+    ("skipped function", r"skip function (\w+)|marked as skipped.*?(?:qualname: |function `)([\w.<>]+)", "", None),
+    ("C function", r"(?:C/C\+\+ builtin|builtin function|Unsupported function call).*?([\w.]+)", "", None),
+    ("context manager", r"[Cc]ontext manager", "with", None),
+    ("exception", r"[Oo]bserved exception|raise", "raise", None),
+    ("generator", r"[Gg]enerator|YIELD", "yield", None),
+)
+_CURES_OF_BUILTINS = {
+    "print": "remove the print, or add it to torch._dynamo.config.reorderable_logging_functions",
+    "input": "read what is needed before the model is called",
+    "open": "read the file before the model is called",
+}
+_HINT = re.compile(r"^ *Hint: (.*(?:\n(?!\s*(?:Hint|Developer|For more)).*\S)*)", re.MULTILINE)
+_NO_CURE = re.compile(r"report an issue|is fundamental|may be fixed|not expected|may result in an error", re.IGNORECASE)
+_FUNDAMENTAL = re.compile(r"is fundamental", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What torch's words say."""
+
+    kind: str
+    operator: str  # "" where torch names none
+    cure: str | None
+    is_avoidable: bool | None  # None where torch does not say
+
+
+def read_reason(text: str, source: str = "") -> Reason:
+    """Read torch's words for a break; `source` is the user's line, which names the operator where torch does not."""
+    kind, operator, cure = _kind_of(text, source)
+    hints = [" ".join(hint.split()) for hint in _HINT.findall(text)]
+    told = next((hint for hint in hints if not _NO_CURE.search(hint)), None)
+    cure = cure or told
+    if cure is not None:
+        return Reason(kind, operator, cure, True)
+    return Reason(kind, operator, None, False if any(map(_FUNDAMENTAL.search, hints)) else None)
+
+
+def _kind_of(text: str, source: str) -> tuple[str, str, str | None]:
+    for kind, words, operator, cure in _KINDS:
+        found = re.search(words, text)
+        if found is None:
+            continue
+        named = next((group for group in found.groups() if group), operator)
+        return kind, named, cure or _CURES_OF_BUILTINS.get(named)
+    return "not supported", _called_in(source), None
+
+
+def _called_in(source: str) -> str:
+    """Return the last call in a line, the likeliest one that torch stopped at; "" if there is none."""
+    calls = re.findall(r"([A-Za-z_][\w.]*)\(", source)
+    return calls[0] if len(calls) == 1 else ""
+
+
+def first_line(text: str) -> str:
+    """Return the first line of torch's words."""
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,244 @@
+"""All that the frontends read of torch's private parts. Where a torch lacks one, `InternalsError` names it.
+
+Nothing here is imported before a capture asks for it: Dynamo takes seconds to import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+
+from pytest_fxgraph.errors import CaptureError
+
+_SAME_OBJECT = re.compile(r"___check_obj_id\(.+, (?:type=)?(\d+)\)")
+_CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
+_Backend = Callable[[Any, Sequence[Any]], Callable[..., Any]]
+
+
+class InternalsError(CaptureError):
+    """A part of torch that a field of a capture is read from is not there."""
+
+
+def part_of_torch(module: str, name: str, needed_for: str) -> Any:
+    """Return an attribute of one of torch's modules; raises InternalsError, naming it, if this torch has none."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        raise InternalsError(
+            f"torch {torch.__version__} has no {module}.{name}, from which {needed_for} is read; "
+            "use a release of torch from 2.6 to 2.14, or a pytest-fxgraph that knows this one"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Takes the place of a fact that cannot be known; whoever asks for it gets an error that says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class GuardFailure:
+    """torch's words for a guard that did not hold, so that a function was compiled again."""
+
+    code: CodeType
+    text: str
+
+
+@dataclass(frozen=True)
+class GuardedValue:
+    """A value that a compiled function takes for granted: `L['k']`, 2."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FailedFrame:
+    """A function that Dynamo left to Python; without a file where torch does not say which."""
+
+    file: str | None
+    function: str | None
+    first_line: int | None
+    line: int | None
+    kind: str
+    reason: str
+
+
+class DynamoLog:
+    """What Dynamo tells while it compiles."""
+
+    def __init__(self) -> None:
+        self.failures: list[GuardFailure] = []
+        self.guards: list[GuardedValue] = []
+        self._reasons: list[Any] | Unavailable = _or_unavailable(
+            "torch._dynamo.output_graph", "graph_break_reasons", "Capture.breaks"
+        )
+        self._first = 0 if isinstance(self._reasons, Unavailable) else len(self._reasons)
+        self._metrics: Any = _or_unavailable("torch._dynamo.utils", "get_compilation_metrics", "Capture.skipped")
+        clear: Any = _or_unavailable("torch._dynamo.utils", "clear_compilation_metrics", "Capture.skipped")
+        if not isinstance(clear, Unavailable):
+            clear()
+
+    def break_reasons(self) -> list[Any] | Unavailable:
+        """Return the reasons of graph breaks since this was made, each with `reason` and `user_stack`."""
+        return self._reasons if isinstance(self._reasons, Unavailable) else self._reasons[self._first :]
+
+    def failed_frames(self) -> list[FailedFrame] | Unavailable:
+        """Return the functions that Dynamo gave up since this was made."""
+        if isinstance(self._metrics, Unavailable):
+            return self._metrics
+        return [
+            FailedFrame(
+                each.co_filename,
+                each.co_name,
+                each.co_firstlineno,
+                each.fail_user_frame_lineno,
+                each.fail_type,
+                each.fail_reason or "",
+            )
+            for each in self._metrics()
+            if each.fail_type is not None
+        ]
+
+    def compiled(self, model: Any, backend: _Backend, *, is_dynamic: bool | None) -> Callable[..., Any]:
+        """Return the model compiled by Dynamo with a backend, which gets each graph and the values of its inputs."""
+        optimize = part_of_torch("torch._dynamo", "optimize", "the capture of frontends 'dynamo' and 'aot'")
+        compiled: Callable[..., Any] = optimize(
+            backend, dynamic=is_dynamic, guard_fail_fn=self._take_failure, guard_export_fn=self._take_guards
+        )(model)
+        return compiled
+
+    def _take_failure(self, failure: Any) -> None:
+        self.failures.append(GuardFailure(failure.orig_code, failure.reason))
+
+    def _take_guards(self, guards: Any) -> None:
+        # They are read at once: torch empties the set when it has compiled.
+        for guard in guards:
+            name = guard.name if isinstance(guard.name, str) else guard.name()
+            for code in guard.code_list or ():
+                same_object = _SAME_OBJECT.match(code)
+                if code.startswith(f"{name} == "):
+                    self.guards.append(GuardedValue(name, code.removeprefix(f"{name} == ")))
+                elif same_object is not None and int(same_object[1]) in _CONSTANTS:
+                    self.guards.append(GuardedValue(name, _CONSTANTS[int(same_object[1])]))
+
+
+def _or_unavailable(module: str, name: str, needed_for: str) -> Any:
+    try:
+        return part_of_torch(module, name, needed_for)
+    except InternalsError as error:
+        return Unavailable(str(error))
+
+
+@contextlib.contextmanager
+def dynamo_reset() -> Iterator[None]:
+    """Forget all that Dynamo compiled, before and after a with block, and keep its log quiet in it."""
+    reset = part_of_torch("torch._dynamo", "reset", "the capture of frontends 'dynamo' and 'aot'")
+    loggers = [logging.getLogger(name) for name in ("torch._dynamo", "torch._guards", "torch.fx")]
+    levels = [logger.level for logger in loggers]
+    reset()
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        reset()
+
+
+def mark_dynamic(tensor: torch.Tensor, dimension: int, *, lower: int | None, upper: int | None) -> None:
+    """Tell Dynamo that a dimension is symbolic, within a range."""
+    mark = part_of_torch("torch._dynamo", "mark_dynamic", "dynamic_shapes= of frontend 'dynamo'")
+    mark(tensor, dimension, min=lower, max=upper)
+
+
+def compile_with_aot(
+    graph_module: Any,
+    examples: Sequence[Any],
+    *,
+    take: Callable[[str, Any], None],
+    decompositions: Mapping[Any, Any] | None,
+) -> Callable[..., Any]:
+    """Lower a graph of Dynamo's by AOT autograd; `take` is given "joint", "forward" and "backward" graphs."""
+    aot_autograd = part_of_torch("torch._dynamo.backends.common", "aot_autograd", "frontend 'aot'")
+    default_partition = part_of_torch("torch._functorch.partitioners", "default_partition", "frontend 'aot'")
+    boxed = part_of_torch("torch._functorch.aot_autograd", "make_boxed_func", "frontend 'aot'")
+
+    def compiler(kind: str) -> Callable[[Any, Sequence[Any]], Any]:
+        def compile_graph(graph: Any, _: Sequence[Any]) -> Any:
+            take(kind, graph)
+            return boxed(graph.forward)
+
+        return compile_graph
+
+    def partition(joint: Any, inputs: Any, **options: Any) -> Any:
+        take("joint", joint)
+        return default_partition(joint, inputs, **options)
+
+    backend = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("forward"),
+        partition_fn=partition,
+        decompositions=dict(decompositions) if decompositions else None,
+    )
+    lowered: Callable[..., Any] = backend(graph_module, examples)
+    return lowered
+
+
+def core_decompositions() -> Mapping[Any, Any]:
+    """Return torch's decompositions to its core operators."""
+    made: Mapping[Any, Any] = part_of_torch("torch._decomp", "core_aten_decompositions", "decompositions='core'")()
+    return made
+
+
+def traced_by_make_fx(
+    function: Callable[..., Any], args: Sequence[Any], *, is_symbolic: bool, decompositions: Mapping[Any, Any] | None
+) -> Any:
+    """Return the graph module that make_fx records of a function."""
+    make_fx = part_of_torch("torch.fx.experimental.proxy_tensor", "make_fx", "frontend 'make_fx'")
+    mode = "symbolic" if is_symbolic else "real"
+    return make_fx(function, dict(decompositions) if decompositions else None, tracing_mode=mode)(*args)
+
+
+def shape_facts(graph: Any) -> tuple[dict[Any, Any], list[str]]:
+    """Return the ranges of the symbols in a graph's values, and what the trace assumed of them, as texts.
+
+    Raises InternalsError if this torch keeps them elsewhere.
+    """
+    symbols: dict[Any, Any] = {}
+    environments: dict[int, Any] = {}
+    for node in graph.nodes:
+        for size in _symbolic_sizes(node.meta):
+            environments[id(size.node.shape_env)] = size.node.shape_env
+            symbols.update(dict.fromkeys(size.node.expr.free_symbols, size.node.shape_env))
+    ranges, assumed = {}, []
+    for symbol in sorted(symbols, key=str):
+        known = getattr(symbols[symbol], "var_to_range", None)
+        if known is None:
+            raise InternalsError(
+                f"torch {torch.__version__} has no ShapeEnv.var_to_range, from which Capture.range_constraints is read"
+            )
+        if symbol in known:
+            ranges[symbol] = known[symbol]
+    for environment in environments.values():
+        assumed += [str(guard.expr) for guard in getattr(environment, "guards", ())]
+    return ranges, list(dict.fromkeys(assumed))
+
+
+def _symbolic_sizes(meta: Mapping[str, Any]) -> Iterator[Any]:
+    value = meta.get("val", meta.get("example_value"))
+    sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+    for size in sizes:
+        if isinstance(size, torch.SymInt) and hasattr(size.node, "expr"):
+            yield size
