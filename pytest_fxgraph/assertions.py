@@ -138,7 +138,9 @@ def assert_graph_matches_golden(
     comparison_at(level)
     is_update = update or _is_update_asked()
     loosened = {"commutative": commutative, "normalize": normalize}
-    check = _GoldenCheck(level, is_update, example_inputs, example_kwargs, constants, loosened, meta, code, allowances_of(budget))
+    check = _GoldenCheck(
+        level, is_update, example_inputs, example_kwargs, constants, loosened, meta, code, allowances_of(budget)
+    )
     base = Path(path)
     programs = programs_of(subject)
     if programs is None:

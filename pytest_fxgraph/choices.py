@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from pytest_fxgraph.errors import ChoiceError
 
-Level = Literal["exact", "structure", "ops", "signature", "cost"]
+Level = Literal["exact", "structure", "ops", "signature", "cost", "breaks"]
 ConstantForm = Literal["exact", "close", "shape"]
 CodeForm = Literal["always", "exact"]
 Mode = Literal["eval", "train"]

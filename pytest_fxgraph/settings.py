@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_fxgraph.budget import allowances_of
-from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, LEVELS, NumberByPath, checks_named
+from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, FRONTENDS, LEVELS, NumberByPath, checks_named
 from pytest_fxgraph.errors import ChoiceError, LevelError
 
 UPDATE_ONLY = ("new", "changed")
@@ -20,9 +20,10 @@ UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".html", ".json")
 
 MARKER = (
-    "fx(level=..., budget=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., cosine=..., "
-    "checks=..., fp64_reference=..., seed=..., strict_inputs=..., search=..., search_seconds=...): how the graph "
-    "fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes precedence."
+    "fx(level=..., budget=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., "
+    "cosine=..., checks=..., fp64_reference=..., seed=..., strict_inputs=..., search=..., search_seconds=..., "
+    "frontend=...): how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes "
+    "precedence."
 )
 
 
@@ -265,12 +266,21 @@ CODE = Setting(
     "{" + ",".join(CODE_FORMS) + "}",
 )
 
+FRONTEND = Setting(
+    "frontend",
+    "symbolic",
+    "one of " + ", ".join(FRONTENDS),
+    _one_of(*FRONTENDS),
+    "how a module becomes a graph: " + ", ".join(FRONTENDS) + " (default: symbolic)",
+    "NAME",
+)
+
 # What holds for the fixtures that compare eager with a graph, by the names of their arguments.
 NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS, SEARCH, SEARCH_SECONDS)
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, BUDGET),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, BUDGET, FRONTEND),
 )
 _OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}

@@ -18,9 +18,7 @@ MOST_MODULES = 200
 BETTER = "better"
 
 
-def cost_difference(
-    expected: GraphDocument, obtained: GraphDocument, budget: Allowances | None = None
-) -> Difference:
+def cost_difference(expected: GraphDocument, obtained: GraphDocument, budget: Allowances | None = None) -> Difference:
     """Compare the costs of two graphs; a metric that the budget does not name has to be equal.
 
     Raises LevelError if neither graph has costs. A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs.

@@ -16,13 +16,12 @@ from pytest_fxgraph.compare.graph_index import graph_index_of
 from pytest_fxgraph.compare.isomorphism import find_isomorphism
 from pytest_fxgraph.compare.symbols import (
     pair_symbols,
-    rename_symbols,
-    rename_symbols_of_note,
     same_sizes,
     without_sizes,
 )
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.symbol_names import rename_symbols, rename_symbols_of_note
 
 # Brings both documents into an order before nodes are paired.
 Prepare = Callable[[GraphDocument, GraphDocument], tuple[GraphDocument, GraphDocument]]

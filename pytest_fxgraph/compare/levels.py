@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from pytest_fxgraph.budget import Allowances
 from pytest_fxgraph.choices import LEVELS, Level
+from pytest_fxgraph.compare.breaks import break_difference
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
 from pytest_fxgraph.compare.cost import cost_difference
 from pytest_fxgraph.compare.difference import Difference
@@ -28,6 +29,7 @@ _COMPARISONS: dict[Level, Callable[[GraphDocument, GraphDocument], Difference]] 
     "ops": ops_difference,
     "signature": signature_difference,
     "cost": cost_difference,
+    "breaks": break_difference,
 }
 
 

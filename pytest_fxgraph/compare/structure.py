@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.alignment import Alignment, align
+from pytest_fxgraph.compare.breaks import add_capture_notes
 from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords, FieldChanges, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
@@ -44,7 +45,7 @@ class _Comparison:
         else:
             self.alignment = align(expected, obtained)
             self._nodes = NodeComparison(self.alignment, self._paths, records)
-        records.add_notes(expected.document.notes, obtained.document.notes)
+        self._captured = add_capture_notes(expected.document, obtained.document, records)
         self._inner = [*self._inner_comparisons()]
 
     def _inner_comparisons(self) -> Iterator[tuple[str, _Comparison]]:
@@ -70,6 +71,7 @@ class _Comparison:
             omitted, followed = omitted + self._nodes.omitted + len(moved[room:]), self._nodes.followed
             moved = moved[:room]
         changes = [*modules, *nodes, *moved, *state, *note_changes(self._records, fields)]
+        changes = [*self._captured, *changes]
         renamed = _renamed(self.alignment)
         for path, comparison in self._inner:
             inner = comparison.difference(fields)

@@ -6,37 +6,11 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_fxgraph.document.literals import QUOTED
+from pytest_fxgraph.document.symbol_names import PART, WORD
 
-# A size that stands as an argument is quoted, other quoted texts are the user's.
-_SIZE_ARGUMENT = r'torch\.Sym(?:Int|Float|Bool)\("[^"]*"\)'
-_PART = re.compile(rf"{_SIZE_ARGUMENT}|{QUOTED}|%\w+|[A-Za-z_][\w.]*", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _SHAPE = re.compile(r"\[([^][]*)\]")
 # What Python's parser raises for a text that is no expression.
 _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
-# What a note begins with that holds names of the user's, not symbols.
-_NOTES_OF_NAMES = ("inputs: ", "input structure: ", "output structure: ")
-
-
-def rename_symbols(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with its symbols renamed; texts of the user's, in quotes, stay."""
-
-    def renamed(found: re.Match[str]) -> str:
-        part = found[0]
-        if part[0] in '"%':
-            return part
-        if part.endswith(")"):
-            kind, expression = part.split("(", 1)
-            return f"{kind}({_WORD.sub(lambda word: names.get(word[0], word[0]), expression)}"
-        return names.get(part, part)
-
-    return _PART.sub(renamed, text) if names else text
-
-
-def rename_symbols_of_note(note: str, names: Mapping[str, str]) -> str:
-    """Return a note with its symbols renamed."""
-    return note if note.startswith(_NOTES_OF_NAMES) else rename_symbols(note, names)
 
 
 def pair_symbols(
@@ -94,7 +68,7 @@ def _sizes(shape: str) -> list[str]:
 
 
 def _symbols_in(text: str, symbols: Collection[str]) -> list[str]:
-    words = [word for part in _PART.findall(text) if part[0] not in '"%' for word in _WORD.findall(part)]
+    words = [word for part in PART.findall(text) if part[0] not in '"%' for word in WORD.findall(part)]
     return [word for word in words if word in symbols]
 
 

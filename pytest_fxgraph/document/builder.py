@@ -13,6 +13,7 @@ import torch
 from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.choices import CONSTANT_FORMS
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
+from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes
 from pytest_fxgraph.document.effects.annotate import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
 from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
@@ -137,7 +138,7 @@ class _DocumentBuilder:
         try:
             document = self.document()
             _check_metadata(self._options.meta, document, self._nodes)
-            return with_origins_of_names(document, self._graphs, self._nodes)
+            return canonical_symbols(with_origins_of_names(document, self._graphs, self._nodes))
         finally:
             del self._effects
             self._texts.references.clear()
@@ -164,6 +165,7 @@ class _DocumentBuilder:
                 *structure_notes(self._graph, self._texts.text),
                 *range_notes(self._module, nodes),
                 *specialisation_notes(self._graph, self._nodes),
+                *capture_notes(self._module),
             ),
             facts=() if self._place else FACTS,
         )

@@ -8,8 +8,10 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import fxcore
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.capture_notes import FRONTEND
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.places import Place
+from pytest_fxgraph.frontends.program import joined_graphs
 from pytest_fxgraph.frontends.torch_internals import Unavailable
 
 _MOST_SHOWN = 20
@@ -57,11 +59,13 @@ class Recompile:
     expected: str
     obtained: str
     place: Place  # of the function
+    is_resumed: bool = False  # the part of the function behind a break
 
     @property
     def text(self) -> str:
         """Return what a golden holds."""
         function = f"{f'{self.place.module}.' if self.place.module else ''}{self.place.function}"
+        function += f" behind the break at `{self.place.source}`" if self.is_resumed else ""
         found = f": expected {self.expected}" if self.expected else ""
         found += f", obtained {self.obtained}" if self.obtained else ""
         return f"call {self.call} of {function}: {self.guard}{found}"
@@ -233,6 +237,28 @@ class Capture:
         # A function that was given up is told as the break it was given up for.
         told = [*self.breaks.explanation(), *self.fallbacks.explanation()] or self.skipped.explanation()
         raise AssertionError("\n".join([*lines, *told]))
+
+    def as_graph_module(self) -> fxcore.GraphModule:
+        """Return the one graph of a frontend that makes one; of Dynamo's, a graph module that calls all of them.
+
+        Raises CaptureError if there is no graph at all.
+        """
+        self.refuse_empty()
+        if not self.is_dynamo:
+            return self.graphs[0]
+        graphs = {"graph": self.graphs}
+        if not isinstance(self._backward_graphs, Unavailable):
+            graphs["backward"] = self.backward_graphs
+        values = [guard for guard in self.guards if guard.kind == "value"]
+        found: dict[str, Sequence[Break | Recompile | SkippedFrame | Guard]] = {
+            "break": self.breaks,
+            "recompile": self.recompiles,
+            "skipped": self.skipped,
+            "fallback": self.fallbacks,
+            "guard": values,
+        }
+        notes = [f"{kind}: {each.text}" for kind, all_of_kind in found.items() for each in all_of_kind]
+        return joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
 
     def refuse_empty(self) -> None:
         """Raise CaptureError if there is no graph at all, which nothing could be said of."""

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore import interop
+from pytest_fxgraph.document.capture_notes import NOTES
 from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.capture import Break, Capture, Guard, Recompile, SkippedFrame
@@ -104,6 +105,7 @@ class DynamoRecording:
             if calls:
                 made = interop.from_torch(graph_module)
                 self._read_shapes(made)
+                _name_sizes(made)
                 named = {placeholders[place]: name for place, name in state.items()}
                 self.graphs.append(with_named_state(made, named, self.request.model))
             return lower(graph_module, examples, state)
@@ -117,6 +119,7 @@ class DynamoRecording:
             self._ranges = Unavailable(str(error))
             return
         graph_module.meta[RANGES] = ranges
+        graph_module.meta[NOTES] = tuple([f"guard: {text}" for text in relations])
         if not isinstance(self._ranges, Unavailable):
             self._ranges.update({str(symbol): bounds_as_numbers(bounds) for symbol, bounds in ranges.items()})
         self._relations += [text for text in relations if text not in self._relations]
@@ -170,6 +173,16 @@ class DynamoRecording:
         for value, spec in pairs:
             _mark(value, spec)
         return call
+
+
+def _name_sizes(graph_module: fxcore.GraphModule) -> None:
+    """Name the inputs that are sizes by what they are; torch's symbols change between its versions."""
+    sizes = [node for node in graph_module.graph.nodes if node.op == "placeholder" and node.type is torch.SymInt]
+    taken = {node.name for node in graph_module.graph.nodes}
+    for number, node in enumerate(sizes):
+        name = next(name for name in (f"size_{n}" for n in range(number, len(taken) + number + 1)) if name not in taken)
+        taken.add(name)
+        node.name = node.target = name
 
 
 def _mark(value: Any, spec: Any) -> None:

@@ -47,7 +47,7 @@ def _recompile(failure: GuardFailure, call: int, arguments: Mapping[str, Any], p
     # The names in a guard of a function that Dynamo made after a break are not those of the call.
     is_first = function_name(failure.code.co_name) == failure.code.co_name
     kind, guard, expected, obtained = _read(text, arguments if is_first else {})
-    return Recompile(call, kind, guard, expected, obtained, place)
+    return Recompile(call, kind, guard, expected, obtained, place, not is_first)
 
 
 def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -14,7 +14,12 @@ _BRANCH = "write it as torch.cond or torch.where, or decide by a value that is n
 
 # Kind, words of torch 2.6 to 2.14 (the group is the operator), the operator where the words name none, the cure.
 _KINDS: tuple[tuple[str, str, str, str | None], ...] = (
-    ("branch on a tensor", r"generic_jump|[Dd]ata-dependent (?:branching|assertion)|Dynamic control flow", "if", _BRANCH),
+    (
+        "branch on a tensor",
+        r"generic_jump|[Dd]ata-dependent (?:branching|assertion)|Dynamic control flow",
+        "if",
+        _BRANCH,
+    ),
     ("number out of a tensor", r"Tensor\.(item|tolist|numpy)\b(?!.*numpy\(\) on)", "", _SCALARS),
     (
         "graph_break()",
@@ -24,12 +29,16 @@ _KINDS: tuple[tuple[str, str, str, str | None], ...] = (
     ),
     (
         "disabled function",
-        r"(?:wrapped function <function (?:\w+\.<locals>\.)?|`torch\.compiler\.disable`|`torch\.compiler\.disable\(\)`d function"
-        r"|disabled)[^<]*(?:<function (\S+) at)?",
+        r"(?:disable\(\) wrapped function|`torch\.compiler\.disable(?:\(\))?`)[^<]*(?:<function (\S+) at)?",
         "",
         "remove torch.compiler.disable from the function",
     ),
-    ("operator of unknown shape", r"[Dd]ynamic shape operator\D*?((?:aten|torchvision|\w+)\.\w+(?:\.\w+)?)", "", _SHAPES),
+    (
+        "operator of unknown shape",
+        r"[Dd]ynamic shape operator\D*?((?:aten|torchvision|\w+)\.\w+(?:\.\w+)?)",
+        "",
+        _SHAPES,
+    ),
     ("builtin", r"(?:builtin operator `|builtin: )(\w+)", "", None),
     ("skipped function", r"skip function (\w+)|marked as skipped.*?(?:qualname: |function `)([\w.<>]+)", "", None),
     ("C function", r"(?:C/C\+\+ builtin|builtin function|Unsupported function call).*?([\w.]+)", "", None),

@@ -53,7 +53,9 @@ class CaptureRequest:
         if mode is not None:
             _check_choice("mode", mode, MODES)
         if not isinstance(model, nn.Module) and not callable(model):
-            raise CaptureError(f"cannot capture an object of type {type(model).__name__}: hand over a module or function")
+            raise CaptureError(
+                f"cannot capture an object of type {type(model).__name__}: hand over a module or function"
+            )
         first = () if inputs is None else positional_arguments(inputs)
         further = [_checked_call(call, place) for place, call in enumerate(calls, start=2)]
         if further and frontend not in ("dynamo", "aot"):
@@ -101,8 +103,12 @@ class CaptureRequest:
 
 
 _OTHER_FRONTEND = {
-    "export": "\nexport takes a model whole or not at all; frontend='dynamo' captures it in parts and says where it breaks",
-    "make_fx": "\nmake_fx runs the model once and sees operators alone; frontend='export' names the line that stands in the way",
+    "export": (
+        "\nexport takes a model whole or not at all; frontend='dynamo' captures it in parts and says where it breaks"
+    ),
+    "make_fx": (
+        "\nmake_fx runs the model once and sees operators alone; frontend='export' names the line that stands in the way"
+    ),
 }
 
 

@@ -143,7 +143,7 @@ def _or_unavailable(module: str, name: str, needed_for: str) -> Any:
 def dynamo_reset() -> Iterator[None]:
     """Forget all that Dynamo compiled, before and after a with block, and keep its log quiet in it."""
     reset = part_of_torch("torch._dynamo", "reset", "the capture of frontends 'dynamo' and 'aot'")
-    loggers = [logging.getLogger(name) for name in ("torch._dynamo", "torch._guards", "torch.fx")]
+    loggers = [logging.getLogger(name) for name in ("torch._dynamo", "torch._guards", "torch.fx", "torch.__trace")]
     levels = [logger.level for logger in loggers]
     reset()
     try:
@@ -232,8 +232,14 @@ def shape_facts(graph: Any) -> tuple[dict[Any, Any], list[str]]:
         if symbol in known:
             ranges[symbol] = known[symbol]
     for environment in environments.values():
-        assumed += [str(guard.expr) for guard in getattr(environment, "guards", ())]
-    return ranges, list(dict.fromkeys(assumed))
+        assumed += [str(guard.expr) for guard in getattr(environment, "guards", ()) if _relates(guard.expr, symbols)]
+    return ranges, sorted(set(assumed))
+
+
+def _relates(expression: Any, symbols: Mapping[Any, Any]) -> bool:
+    """Tell whether a guard says more of a graph's symbols than a bound, which the ranges tell."""
+    own = set(expression.free_symbols)
+    return bool(own) and own <= symbols.keys() and (len(own) > 1 or "Mod(" in str(expression))
 
 
 def _symbolic_sizes(meta: Mapping[str, Any]) -> Iterator[Any]:

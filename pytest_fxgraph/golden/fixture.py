@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_fxgraph.budget import Budget
-from pytest_fxgraph.choices import CodeForm, ConstantForm, Level
+from pytest_fxgraph.choices import CodeForm, ConstantForm, Frontend, Level
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.golden.comparison import GoldenComparison
@@ -82,19 +82,32 @@ class FxGolden(GoldenExpectation):
         meta: Sequence[str] = (),
         code: CodeForm | None = None,
         budget: Budget | None = None,
+        frontend: Frontend | None = None,
     ) -> GoldenExpectation:
         """Return what to compare with, with options that hold for this comparison.
 
         `name` tells several goldens of one test apart. With `example_inputs`, and `example_kwargs`, the shapes and
-        dtypes of all values are part of the golden. `level` is "exact", "structure", "ops", "signature" or "cost";
-        `constants` is "exact", "close" or "shape". With `commutative`, the order of operands of commutative operators does not
-        count; with `normalize`, neither does the spelling of an operator. `meta` names metadata of nodes that is part
-        of the golden, such as ("partition_tag",). `code` is "always", or "exact" for a golden that holds the generated
-        code only where the level is exact. `budget` says by how much costs may differ at level "cost", such as
-        {"flops": "+1%", "params": 0}. A wrong value is refused when it is compared.
+        dtypes of all values are part of the golden. `level` is "exact", "structure", "ops", "signature" or "cost", or
+        of a capture "breaks"; `constants` is "exact", "close" or "shape". With `commutative`, the order of operands of
+        commutative operators does not count; with `normalize`, neither does the spelling of an operator. `meta` names
+        metadata of nodes that is part of the golden, such as ("partition_tag",). `code` is "always", or "exact" for a
+        golden that holds the generated code only where the level is exact. `budget` says by how much costs may differ
+        at level "cost", such as {"flops": "+1%", "params": 0}. `frontend` says how a module becomes a graph:
+        "symbolic", or with example inputs "export", "dynamo", "aot" or "make_fx". A wrong value is refused when it is
+        compared.
         """
         request = GoldenRequest(
-            name, level, example_inputs, example_kwargs, constants, commutative, normalize, meta, code=code, budget=budget
+            name,
+            level,
+            example_inputs,
+            example_kwargs,
+            constants,
+            commutative,
+            normalize,
+            meta,
+            code=code,
+            budget=budget,
+            frontend=frontend,
         )
         return GoldenExpectation(self._comparison, request)
 
@@ -112,6 +125,7 @@ class FxGolden(GoldenExpectation):
         meta: Sequence[str] = (),
         code: CodeForm | None = None,
         budget: Budget | None = None,
+        frontend: Frontend | None = None,
     ) -> bool:
         """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
 
@@ -120,7 +134,17 @@ class FxGolden(GoldenExpectation):
         """
         __tracebackhide__ = True
         request = GoldenRequest(
-            name, level, example_inputs, example_kwargs, constants, commutative, normalize, meta, code=code, budget=budget
+            name,
+            level,
+            example_inputs,
+            example_kwargs,
+            constants,
+            commutative,
+            normalize,
+            meta,
+            code=code,
+            budget=budget,
+            frontend=frontend,
         )
         error = self._comparison.compare(subject, request)
         if error is None:

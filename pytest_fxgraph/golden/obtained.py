@@ -15,6 +15,7 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
+from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
 from pytest_fxgraph.golden.program_set import PROGRAM_NOTE
 from pytest_fxgraph.subjects.costs import with_costs
 from pytest_fxgraph.subjects.shapes import shapes_recorded
@@ -39,6 +40,7 @@ class GoldenRequest:
     position: int | None = None
     code: str | None = None
     budget: Mapping[str, Any] | None = None
+    frontend: str | None = None
 
     @property
     def runs_examples(self) -> bool:
@@ -61,17 +63,23 @@ class ObtainedGraph:
         self._code = settings.value_of(settings.CODE, item, request.code)
         self._normalizers = item.ihook.pytest_fxgraph_normalize.get_hookimpls()
         self._graphs: Graphs = {}
-        if request.runs_examples:
-            graph_module = to_graph_module(
-                subject,
-                self._adapt,
-                example_inputs=request.example_inputs,
-                example_kwargs=request.example_kwargs,
-            )
-            self._traced = TracedGraph(graph_module.graph, graph_module)
-        else:
-            self._traced = to_readable_graph(subject, self._adapt)
-        self.document = self._document(self._traced, self._graphs)
+        frontend = settings.value_of(settings.FRONTEND, item, request.frontend)
+        captured = captured_by(frontend, subject, request.example_inputs, request.example_kwargs, self._adapt)
+        if captured is not None:  # what a frontend captured knows its values
+            subject, request = captured, replace(request, example_inputs=None, example_kwargs=None)
+            self._request = request
+        with other_frontends_named():
+            if request.runs_examples:
+                graph_module = to_graph_module(
+                    subject,
+                    self._adapt,
+                    example_inputs=request.example_inputs,
+                    example_kwargs=request.example_kwargs,
+                )
+                self._traced = TracedGraph(graph_module.graph, graph_module)
+            else:
+                self._traced = to_readable_graph(subject, self._adapt)
+            self.document = self._document(self._traced, self._graphs)
 
     def free(self) -> None:
         """Free the memory of a graph that was traced for this, and of its document; nothing can be read any more."""

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.document.capture_notes import FRONTEND, NOUNS
 
 # Longer texts are cut in the middle: what matters in an argument list is at its ends more often than not.
 LONGEST_TEXT = 160
@@ -25,6 +26,8 @@ def describe_subject(change: Change) -> str:
 
 def describe_change(change: Change) -> str:
     """Return in one line what changed, from what to what."""
+    if change.subject in NOUNS and change.action in ("added", "removed"):
+        return describe_finding(change)
     about = describe_subject(change)
     if change.action == "added":
         return f"{about} added{_given(': ', change.obtained)}"
@@ -39,6 +42,15 @@ def describe_change(change: Change) -> str:
     what = change.remark if change.remark and change.field == "content" else transition(change)
     remark = f" ({change.remark})" if change.remark and change.field != "content" else ""
     return f"{about}: {field}{' ' if field else ''}{what}{remark}"
+
+
+def describe_finding(change: Change) -> str:
+    """Return in one line which break, recompile or guard of a capture came or went; fewer breaks are told as such."""
+    noun = NOUNS[change.subject]
+    if change.action == "added":
+        return f"one {noun} more: {clipped(change.where)}"
+    better = "" if change.subject in ("guard", FRONTEND) else ", which is better: accept it"
+    return f"one {noun} fewer{better}: {clipped(change.where)}"
 
 
 def describe_field(change: Change) -> str:

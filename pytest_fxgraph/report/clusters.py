@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_fxgraph.compare.difference import Change, Difference
+from pytest_fxgraph.document.capture_notes import NOUNS
 from pytest_fxgraph.document.literals import references, rename_references
 
 _DIGITS = 6
@@ -68,7 +69,7 @@ def cluster_key(difference: Difference, golden: str) -> str:
 def _part(change: Change) -> tuple[str, ...]:
     texts = (_without_names(change.expected), _without_names(change.obtained))
     # A name that a user gave is the change itself; one that tracing gave says where it is.
-    where = change.where if change.subject in ("input", "note") else ""
+    where = change.where if change.subject in ("input", "note", *NOUNS) else ""
     return (change.kind, change.action, change.subject, change.field, change.operator, where, *texts)
 
 

@@ -21,7 +21,10 @@ def cost_headline(leading: Sequence[Change]) -> str:
     if leading[0].field == "recorded":
         return _NOT_RECORDED[leading[0].action]
     texts = [change.remark.partition(",")[0] for change in leading]
-    told = [f"{change.where} {text}" if text else describe_change(change) for change, text in zip(leading, texts, strict=True)]
+    told = [
+        f"{change.where} {text}" if text else describe_change(change)
+        for change, text in zip(leading, texts, strict=True)
+    ]
     joined = ", ".join(told)
     return f"better: {joined}; accept" if all(change.field == BETTER for change in leading) else joined
 
@@ -31,7 +34,9 @@ def cost_lines(block: CostBlock) -> list[str]:
     rows = [_HEAD, *(_row(path or "(root)", record) for path, record in block.modules), _row("total", block.total)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
-    lines.append(f"peak activation memory: {block.peak_activation:,} bytes, in {block.peak_at or 'the outermost module'}")
+    lines.append(
+        f"peak activation memory: {block.peak_activation:,} bytes, in {block.peak_at or 'the outermost module'}"
+    )
     if block.uncounted:
         lines.append(f"operators without a count of FLOPs: {', '.join(block.uncounted)}")
     return lines

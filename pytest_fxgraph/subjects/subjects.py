@@ -23,6 +23,7 @@ _OF_TORCH = {
     ("torch.fx.graph", "Graph"),
     ("torch.export.exported_program", "ExportedProgram"),
 }
+_CAPTURE = {("pytest_fxgraph.frontends.capture", "Capture")}
 _EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
 _GRAPH_MODULE_OF_TORCH = {("torch.fx.graph_module", "GraphModule")}
 _GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
@@ -90,6 +91,16 @@ def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
     return subject if adapted is None else adapted
 
 
+def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
+    """Tell whether a subject is a module or function that has no graph yet, so that a frontend can make one."""
+    if isinstance(subject, fxcore.GraphModule | type) or not (isinstance(subject, nn.Module) or callable(subject)):
+        return False
+    if _is_one_of(subject, _OF_TORCH | _INTERPRETED | _CAPTURE):
+        return False
+    adapted = adapt(subject) if adapt is not None else None
+    return adapted is None or adapted is subject
+
+
 def is_exported_program(subject: object) -> bool:
     """Tell whether a subject is an ExportedProgram of torch.export."""
     return _is_one_of(subject, _EXPORTED)
@@ -110,6 +121,8 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
         return subject
     if isinstance(subject, fxcore.Graph):
         return _module_around(subject)
+    if _is_one_of(subject, _CAPTURE):
+        return subject.as_graph_module()  # type: ignore[no-any-return]  # a Capture, whose package stands above this one
     if _is_one_of(subject, _INTERPRETED):
         return fxcore.GraphModule(subject, interop.from_torch(subject.graph))
     if _is_one_of(subject, _OF_TORCH):
@@ -159,5 +172,6 @@ def _no_subject_message(subject: Any) -> str:
     return (
         f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
         "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
-        "a torch.export.ExportedProgram, or something that a pytest_fxgraph_adapt hook turns into one of these"
+        "a torch.export.ExportedProgram, a Capture, "
+        "or something that a pytest_fxgraph_adapt hook turns into one of these"
     )

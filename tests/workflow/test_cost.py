@@ -163,5 +163,3 @@ def test_a_wrong_budget_is_refused(net, budget, words):
     result = net(budget=budget).run()
 
     result.stderr.fnmatch_lines([f"ERROR: marker fx of test_net.py::test_net, budget: {words}"])
-
-

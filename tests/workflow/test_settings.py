@@ -102,7 +102,9 @@ def test_a_wrong_ini_key_is_a_usage_error(project):
     result = project.run()
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*ini key fx_level: expected one of exact, structure, ops, signature, cost, got 'vague'"])
+    result.stderr.fnmatch_lines(
+        ["*ini key fx_level: expected one of exact, structure, ops, signature, cost, got 'vague'"]
+    )
 
 
 def test_a_wrong_argument_names_the_levels(project):

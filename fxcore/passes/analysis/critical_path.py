@@ -25,7 +25,9 @@ class CriticalPath:
         return self.total / self.weight if self.weight else 1.0
 
 
-def critical_path(graph: Graph, weight: Mapping[str, float] | Callable[[Node], float] = lambda node: 1.0) -> CriticalPath:
+def critical_path(
+    graph: Graph, weight: Mapping[str, float] | Callable[[Node], float] = lambda node: 1.0
+) -> CriticalPath:
     """Find the critical path of a graph, where a call weighs what `weight` says: by name of node, or a function.
 
     Weigh by the medians of a profile for seconds, by costs for operations; by default each call weighs one. Writes in

@@ -254,7 +254,9 @@ def _table() -> dict[str, Formula]:
     for dimension in "123":
         enter([f"maxpool{dimension}d", f"avgpool{dimension}d", f"maxpool{dimension}dwithindices"], _pooling)
         enter([f"adaptiveavgpool{dimension}d", f"adaptivemaxpool{dimension}d"], _each_input(1))
-    enter("interpolate upsample upsamplebilinear2d upsamplebicubic2d upsampletrilinear3d upsamplelinear1d", _interpolation)
+    enter(
+        "interpolate upsample upsamplebilinear2d upsamplebicubic2d upsampletrilinear3d upsamplelinear1d", _interpolation
+    )
     enter("upsamplingnearest2d", lambda call: 0)
     for name, gates in _RECURRENT.items():
         enter([name], _recurrent(gates))

@@ -70,9 +70,7 @@ def activation_memory(values: GraphValues) -> ActivationMemory:
     return ActivationMemory(nodes, tuple(live), tuple(sorted(holders, key=lambda each: -each.bytes)))
 
 
-def _lifetimes(
-    nodes: tuple[Node, ...], values: GraphValues
-) -> tuple[dict[int, tuple[int, Node]], dict[int, int]]:
+def _lifetimes(nodes: tuple[Node, ...], values: GraphValues) -> tuple[dict[int, tuple[int, Node]], dict[int, int]]:
     """Return by storage where it is made, and the place after which it is free."""
     places = {node: place for place, node in enumerate(nodes)}
     last_read = {node: max((places[user] for user in node.users if user in places), default=places[node])

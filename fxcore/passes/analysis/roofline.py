@@ -103,7 +103,9 @@ class Roofline:
 
     def table(self, most: int = 20) -> str:
         """Write the nodes that take longest: attainable against achieved."""
-        rows = [("node", "module", "GFLOP/s", "GB/s", "FLOPs/byte", "bound by", "attainable us", "achieved us", "of roof")]
+        rows = [
+            ("node", "module", "GFLOP/s", "GB/s", "FLOPs/byte", "bound by", "attainable us", "achieved us", "of roof")
+        ]
         for each in sorted(self.points, key=lambda point: -point.seconds)[:most]:
             seconds = each.seconds or 1e-12
             rows.append((each.node.name, each.module or "(root)", f"{each.cost.flops / seconds / 1e9:.2f}",
@@ -111,7 +113,9 @@ class Roofline:
                          "memory" if each.is_bound_by_memory else "arithmetic", f"{each.attainable * 1e6:.1f}",
                          f"{each.seconds * 1e6:.1f}", f"{each.efficiency:.1%}"))  # fmt: skip
         whole, least = (sum(values) for values in zip(*((p.seconds, p.attainable) for p in self.points), strict=True))
-        rows.append(("total", "", "", "", "", "", f"{least * 1e6:.1f}", f"{whole * 1e6:.1f}", f"{least / (whole or 1):.1%}"))
+        rows.append(
+            ("total", "", "", "", "", "", f"{least * 1e6:.1f}", f"{whole * 1e6:.1f}", f"{least / (whole or 1):.1%}")
+        )
         head = (
             f"peaks ({self.peaks.name}): {self.peaks.flops / 1e9:,.1f} GFLOP/s, {self.peaks.bandwidth / 1e9:,.1f} GB/s, "
             f"ridge at {self.peaks.ridge:.1f} FLOPs/byte"

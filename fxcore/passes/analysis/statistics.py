@@ -79,5 +79,7 @@ def statistics_difference(expected: GraphStatistics, obtained: GraphStatistics) 
     rows.append(("total FLOPs", expected.total.flops, obtained.total.flops))
     rows.append(("total bytes", expected.total.bytes, obtained.total.bytes))
     rows.append(("peak activation memory", expected.peak_activation, obtained.peak_activation))
-    lines = [(name, f"{before:,}", f"{after:,}", f"{after - before:+,}") for name, before, after in rows if before != after]
+    lines = [
+        (name, f"{before:,}", f"{after:,}", f"{after - before:+,}") for name, before, after in rows if before != after
+    ]
     return aligned([("", "expected", "obtained", "change"), *lines]) if lines else ""

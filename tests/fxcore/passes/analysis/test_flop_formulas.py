@@ -41,9 +41,21 @@ CALLS = [
     (aten.bmm, (tensor(2, 3, 4), tensor(2, 4, 5)), tensor(2, 3, 5)),
     (aten.baddbmm, (tensor(2, 3, 5), tensor(2, 3, 4), tensor(2, 4, 5)), tensor(2, 3, 5)),
     (aten._scaled_mm, (tensor(16, 32), tensor(32, 16), tensor(), tensor()), tensor(16, 16)),
-    (aten.convolution, (tensor(2, 3, 9, 9), tensor(4, 3, 3, 3), None, *CONVOLUTION, False, (0, 0), 1), tensor(2, 4, 7, 7)),
-    (aten.convolution, (tensor(2, 4, 9, 9), tensor(4, 2, 3, 3), None, *CONVOLUTION, False, (0, 0), 2), tensor(2, 4, 7, 7)),
-    (aten.convolution, (tensor(2, 3, 7, 7), tensor(3, 4, 3, 3), None, *CONVOLUTION, True, (0, 0), 1), tensor(2, 4, 9, 9)),
+    (
+        aten.convolution,
+        (tensor(2, 3, 9, 9), tensor(4, 3, 3, 3), None, *CONVOLUTION, False, (0, 0), 1),
+        tensor(2, 4, 7, 7),
+    ),
+    (
+        aten.convolution,
+        (tensor(2, 4, 9, 9), tensor(4, 2, 3, 3), None, *CONVOLUTION, False, (0, 0), 2),
+        tensor(2, 4, 7, 7),
+    ),
+    (
+        aten.convolution,
+        (tensor(2, 3, 7, 7), tensor(3, 4, 3, 3), None, *CONVOLUTION, True, (0, 0), 1),
+        tensor(2, 4, 9, 9),
+    ),
     (aten._convolution, (tensor(2, 3, 9), tensor(4, 3, 3), None, (1,), (0,), (1,), False, (0,), 1), tensor(2, 4, 7)),
     (
         aten.convolution_backward,

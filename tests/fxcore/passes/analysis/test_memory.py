@@ -99,7 +99,12 @@ def test_the_nodes_that_hold_the_peak_are_named_with_their_bytes():
 
     memory = activation_memory(propagate(fxcore.symbolic_trace(forward), torch.ones(2)))
 
-    assert [(held.node.name, held.bytes) for held in memory.holders] == [("cat", 24), ("mul", 24), ("add", 24), ("x", 8)]
+    assert [(held.node.name, held.bytes) for held in memory.holders] == [
+        ("cat", 24),
+        ("mul", 24),
+        ("add", 24),
+        ("x", 8),
+    ]
     assert (memory.peak, str(memory.peak_node)) == (80, "add")
     assert "cat    (root)" in memory.table()
 

@@ -1,0 +1,104 @@
+"""The notes in which a document holds what a frontend told beside the graphs: breaks, recompiles, guards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
+from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
+
+NOTES = "fxgraph_capture_notes"  # key in the meta of a graph module that was made of a capture
+FRONTEND = "frontend"
+# What begins a note, in the order in which they stand, with what messages call it.
+NOUNS: Mapping[str, str] = {
+    FRONTEND: "frontend",
+    "break": "graph break",
+    "recompile": "recompile",
+    "skipped": "function left to Python",
+    "fallback": "function compiled too often",
+    "guard": "guard",
+}
+_STARTS = tuple(f"{kind}: " for kind in NOUNS)
+
+
+def capture_notes(module: Any) -> tuple[str, ...]:
+    """Return the notes that a capture left on a graph module."""
+    meta = getattr(module, "meta", None)
+    return tuple(meta.get(NOTES, ())) if isinstance(meta, dict) else ()
+
+
+def is_capture_note(note: str) -> bool:
+    """Tell whether a note is one that a capture left."""
+    return note.startswith(_STARTS)
+
+
+def is_of_capture(document: GraphDocument) -> bool:
+    """Tell whether a document holds a capture of several graphs."""
+    return any(note.startswith(f"{FRONTEND}: ") for note in document.notes)
+
+
+def canonical_symbols(document: GraphDocument) -> GraphDocument:
+    """Number the symbols of a capture's graphs by their first use, each graph's after those of the one before it.
+
+    torch gives one symbol to sizes of several graphs that have nothing in common.
+    """
+    if not document.symbols or not is_of_capture(document):
+        return document
+    counts: Counter[str] = Counter()
+    modules: list[ModuleRecord] = []
+    symbols: list[str] = []
+    for record in document.modules:
+        if record.graph is not None:
+            names = _numbered(record.graph, set(document.symbols), counts)
+            symbols += names.values()
+            record = replace(record, graph=_renamed(record.graph, names))
+        modules.append(record)
+    return replace(document, modules=tuple(modules), symbols=tuple(symbols))
+
+
+def _numbered(graph: GraphDocument, symbols: set[str], counts: Counter[str]) -> dict[str, str]:
+    texts: list[str] = []
+    _add_texts(graph, texts)
+    used = dict.fromkeys(word for text in texts for word in WORD.findall(text) if word in symbols)
+    names = {}
+    for symbol in used:
+        kind = symbol.rstrip("0123456789")
+        names[symbol] = f"{kind}{counts[kind]}"
+        counts[kind] += 1
+    return names
+
+
+def _add_texts(graph: GraphDocument, texts: list[str]) -> None:
+    for node in graph.nodes:
+        texts += [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]
+    texts += graph.notes
+    for record in graph.modules:
+        if record.graph is not None:
+            _add_texts(record.graph, texts)
+
+
+def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
+    if not names:
+        return graph
+    nodes = [
+        replace(
+            node,
+            args=_texts(node.args, names),
+            kwargs=tuple([(key, rename_symbols(text, names)) for key, text in node.kwargs]),
+            value=None if node.value is None else rename_symbols(node.value, names),
+        )
+        for node in graph.nodes
+    ]
+    modules = [
+        record if record.graph is None else replace(record, graph=_renamed(record.graph, names))
+        for record in graph.modules
+    ]
+    notes = tuple([rename_symbols_of_note(note, names) for note in graph.notes])
+    return replace(graph, nodes=tuple(nodes), modules=tuple(modules), notes=notes)
+
+
+def _texts(texts: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple([rename_symbols(text, names) for text in texts])

@@ -1,0 +1,43 @@
+"""The `frontend=` of the fixtures: how a module becomes a graph where one is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.frontends.capture import Capture
+from pytest_fxgraph.frontends.fixture import captured
+from pytest_fxgraph.frontends.request import CaptureRequest
+from pytest_fxgraph.subjects.subjects import Adapter, is_model
+
+_HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
+
+
+def captured_by(
+    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None = None
+) -> Capture | None:
+    """Capture a module or function, in the mode that it is in; return None for a graph, and for "symbolic".
+
+    Raises CaptureError if the frontend fails, or needs inputs and got none.
+    """
+    if frontend == "symbolic" or not is_model(subject, adapt):
+        return None
+    if inputs is None and not kwargs:
+        raise CaptureError(
+            f"frontend={frontend!r} runs the model once, so it needs inputs: give example_inputs=, "
+            "or example_kwargs= for those that are given by name"
+        )
+    return captured(CaptureRequest.of(subject, inputs, kwargs, frontend))
+
+
+@contextlib.contextmanager
+def other_frontends_named() -> Iterator[None]:
+    """Name the other frontends in the error of a symbolic trace that fails."""
+    try:
+        yield
+    except CaptureError as error:
+        if "frontend=" in str(error):
+            raise
+        raise CaptureError(f"{error}\n{_HINT}") from error.__cause__
