@@ -61,7 +61,8 @@ def fx_equivalence(request: pytest.FixtureRequest) -> FxEquivalence:
     _require_torch("fx_equivalence")
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
 
-    return FxEquivalence(**_numeric_settings(request.node), **_session_arguments(request.node))
+    frontend = settings.value_of(settings.FRONTEND, request.node)
+    return FxEquivalence(frontend=frontend, **_numeric_settings(request.node), **_session_arguments(request.node))
 
 
 @pytest.fixture
@@ -88,7 +89,8 @@ def fx_ops(request: pytest.FixtureRequest) -> FxOps:
     from pytest_fxgraph.operator_queries import FxOps
 
     hook = request.config.hook.pytest_fxgraph_adapt
-    return FxOps(lambda obj: hook(obj=obj), _own_names(request.config.hook))
+    frontend = settings.value_of_config(settings.FRONTEND, request.config)
+    return FxOps(lambda obj: hook(obj=obj), _own_names(request.config.hook), frontend)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pytest_fxgraph.choices import Frontend
+from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -23,16 +25,29 @@ _SHOWN = 12
 class FxOps:
     """Asks for the operators that a graph calls: the fixture `fx_ops`."""
 
-    def __init__(self, adapt: Adapter | None = None, own_name: OwnName | None = None) -> None:
-        """Take the user's hooks: what makes a subject a graph, and what names functions."""
-        self._adapt, self._own_name = adapt, own_name
+    def __init__(
+        self, adapt: Adapter | None = None, own_name: OwnName | None = None, frontend: str = "symbolic"
+    ) -> None:
+        """Take the user's hooks, what makes a subject a graph and what names functions, and the frontend of the run."""
+        self._adapt, self._own_name, self._frontend = adapt, own_name, frontend
 
-    def __call__(self, subject: Any, *, recursive: bool = True) -> OpsQuery:
+    def __call__(
+        self,
+        subject: Any,
+        *,
+        recursive: bool = True,
+        frontend: Frontend | None = None,
+        example_inputs: object = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+    ) -> OpsQuery:
         """Return the questions that can be asked of a subject's graph, and with `recursive` of the graphs in it.
 
+        A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx".
         Raises SubjectError (a TypeError) for what is no subject, and CaptureError if tracing it fails.
         """
-        graph = to_graph_with_operators(subject, self._adapt)
+        captured = captured_by(frontend or self._frontend, subject, example_inputs, example_kwargs, self._adapt)
+        with other_frontends_named():
+            graph = to_graph_with_operators(subject if captured is None else captured.operators_of, self._adapt)
         return OpsQuery(graph, recursive=recursive, own_name=self._own_name)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.choices import CHECKS, Check, Mode, NumberByPath, checks_named
+from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
@@ -24,6 +24,7 @@ from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.frontends.choice import captured_by, checked_frontend, other_frontends_named
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.subjects.subjects import (
@@ -144,9 +145,10 @@ class CheckDefaults:
 class FxEquivalence(CheckDefaults):
     """Runs a model eagerly and as a graph on the same inputs and compares: the fixture `fx_equivalence`."""
 
-    def __init__(self, *, trace: Trace | None = None, **defaults: Any) -> None:
-        """Take the options of CheckDefaults, and `trace`, which makes the graph of a model."""
+    def __init__(self, *, trace: Trace | None = None, frontend: str = "symbolic", **defaults: Any) -> None:
+        """Take the options of CheckDefaults, and what makes the graph of a model: `trace`, or a frontend."""
         super().__init__(**defaults)
+        self._frontend = frontend
         self._trace = trace or (trace_model if self._adapt is None else self._trace_adapted)
         self.searches: tuple[SearchReport, ...] = ()  # what the last call searched through without a find
 
@@ -170,6 +172,7 @@ class FxEquivalence(CheckDefaults):
         strict_inputs: bool | None = None,
         search: int | None = None,
         search_seconds: float | None = None,
+        frontend: Frontend | None = None,
     ) -> fxcore.GraphModule:
         """Compare a model with its graph in each mode, and return the graph of the first mode.
 
@@ -179,7 +182,8 @@ class FxEquivalence(CheckDefaults):
         (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names what is compared, of
         pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results depend on and the graph's
         do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried in each mode,
-        within `search_seconds` (60) in all; it needs hypothesis. Model, inputs and random generators are restored.
+        within `search_seconds` (60) in all; it needs hypothesis. `frontend` is "symbolic" or "export". Model, inputs and
+        random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.
@@ -191,6 +195,7 @@ class FxEquivalence(CheckDefaults):
             rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs, *searched
         )
         check = self.new_check(arguments_of(inputs, kwargs), options)
+        chosen = checked_frontend(frontend or self._frontend)
         self.searches = ()
         model, given = self._subjects(model_of(model, self._adapt), graph, check.arguments)
         checked: list[fxcore.GraphModule] = []
@@ -201,7 +206,7 @@ class FxEquivalence(CheckDefaults):
                     model = initialized(model, check.arguments, check.seed)
                 # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
                 for mode in wanted:
-                    checked.append(self._check_in_mode(check, model, given, mode, wanted))
+                    checked.append(self._check_in_mode(check, model, given, mode, wanted, chosen))
             finally:
                 training.restore()
                 self.searches = tuple(check.search.reports) if check.search is not None else ()
@@ -219,23 +224,33 @@ class FxEquivalence(CheckDefaults):
             return called_as_module(model), to_graph_module(model)
         return called_as_module(model), None
 
-    def _graph_of(self, model: Any, arguments: Arguments) -> fxcore.GraphModule:
+    def _graph_of(self, model: Any, arguments: Arguments, frontend: str) -> fxcore.GraphModule:
         """Trace a model, with the inputs if it cannot be traced without; the check itself compares the two.
 
         A graph module of torch.fx has a graph already, which train() may rewrite.
         """
         if is_torch_graph_module(model):
             return to_graph_module(model)
+        captured = captured_by(frontend, model, arguments.args, arguments.kwargs, self._adapt)
+        if captured is not None:
+            return captured.graphs[0]
         if self._trace is not trace_model:
             return self._trace(model)
-        return trace_for_inputs(model, arguments.args, arguments.kwargs, verify=False)
+        with other_frontends_named():
+            return trace_for_inputs(model, arguments.args, arguments.kwargs, verify=False)
 
     def _trace_adapted(self, model: Any) -> fxcore.GraphModule:
         """Make the graph as an adapter does; trace the model if no adapter knows it."""
         return to_graph_module(model, self._adapt)
 
     def _check_in_mode(
-        self, check: EquivalenceCheck, model: Any, given: fxcore.GraphModule | None, mode: str, modes: tuple[str, ...]
+        self,
+        check: EquivalenceCheck,
+        model: Any,
+        given: fxcore.GraphModule | None,
+        mode: str,
+        modes: tuple[str, ...],
+        frontend: str,
     ) -> fxcore.GraphModule:
         """Compare in one mode. A trace is made in that mode: functional dropout has its flag written into the graph."""
         __tracebackhide__ = True
@@ -244,7 +259,7 @@ class FxEquivalence(CheckDefaults):
         graph = given
         try:
             if graph is None:
-                graph = self._graph_of(model, check.arguments)
+                graph = self._graph_of(model, check.arguments, frontend)
                 # A forward may change buffers while it is traced. Versions suffice: a write that they do not count is
                 # found when all is read after the second run, and then both run again.
                 guard.restore(trust_versions=True)

@@ -238,6 +238,11 @@ class Capture:
         told = [*self.breaks.explanation(), *self.fallbacks.explanation()] or self.skipped.explanation()
         raise AssertionError("\n".join([*lines, *told]))
 
+    @property
+    def operators_of(self) -> Any:
+        """Return what is asked for operators: torch's program, as it is, or all graphs."""
+        return self if self.program is None else self.program
+
     def as_graph_module(self) -> fxcore.GraphModule:
         """Return the one graph of a frontend that makes one; of Dynamo's, a graph module that calls all of them.
 

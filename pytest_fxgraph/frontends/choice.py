@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.errors import CaptureError, ChoiceError
 from pytest_fxgraph.frontends.capture import Capture
 from pytest_fxgraph.frontends.fixture import captured
 from pytest_fxgraph.frontends.request import CaptureRequest
 from pytest_fxgraph.subjects.subjects import Adapter, is_model
 
+RUNNABLE = ("symbolic", "export")
 _HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
 
 
@@ -30,6 +31,16 @@ def captured_by(
             "or example_kwargs= for those that are given by name"
         )
     return captured(CaptureRequest.of(subject, inputs, kwargs, frontend))
+
+
+def checked_frontend(frontend: str) -> str:
+    """Return a frontend whose graph can be run in place of the model; raises ChoiceError for any other."""
+    if frontend not in RUNNABLE:
+        raise ChoiceError(
+            f"frontend={frontend!r} makes no graph that takes what the model takes; fx_equivalence runs the graphs of "
+            f"{', '.join(map(repr, RUNNABLE))}. Look at the others with fx_capture"
+        )
+    return frontend
 
 
 @contextlib.contextmanager

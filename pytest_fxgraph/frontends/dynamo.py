@@ -133,9 +133,10 @@ class DynamoRecording:
             return
         # The limit is reached by a function; what torch tells of it has no place, and the last guard's function has.
         limited = [each for each in failed if each.file is None]
-        given_up = [each for each in failed if each.file is not None]
+        given_up = [each for each in failed if each.file is not None and each.kind]
         frames = [self._skipped_frame(each) for each in given_up]
-        self._skipped = list(dict.fromkeys(frames))
+        empty = [self._empty_frame(each) for each in failed if each.file is not None and not each.kind]
+        self._skipped = list(dict.fromkeys([*frames, *(each for each in empty if each is not None)]))
         self._fallbacks = [self._fallback(each) for each in limited]
         if isinstance(reasons, Unavailable):
             self._breaks = reasons
@@ -151,6 +152,13 @@ class DynamoRecording:
         line = failed.line or failed.first_line or 0
         place = self._code.place(str(failed.file), line, str(failed.function))
         return SkippedFrame(place, read_reason(failed.reason, place.source).kind, first_line(failed.reason))
+
+    def _empty_frame(self, failed: FailedFrame) -> SkippedFrame | None:
+        """Describe a function of the model in which there was no operator; None for a function that it calls."""
+        place = self._code.place(str(failed.file), failed.first_line or 0, str(failed.function))
+        if not self._code.has(place):
+            return None
+        return SkippedFrame(place, "no operator in a call", "Dynamo found nothing to capture and leaves it to Python")
 
     def _fallback(self, failed: FailedFrame) -> SkippedFrame:
         place = self._recompiles[-1].place if self._recompiles else Place("", 0, "", "")

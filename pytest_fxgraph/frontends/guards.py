@@ -34,11 +34,16 @@ def recompiles_of(
 ) -> list[Recompile]:
     """Return the functions that were compiled again in one call, each with the guard that failed."""
     found: dict[Any, Recompile] = {}
-    for failure in failures:
-        # torch asks the newest of the compiled versions first, which is the one that nearly fitted.
+    # Of several compiled versions, none of which held, the newest tells what changed since.
+    for failure in sorted(failures, key=_version, reverse=True):
         if failure.code not in found:
             found[failure.code] = _recompile(failure, call, arguments, place_of(failure.code))
-    return list(found.values())
+    return [found[code] for code in dict.fromkeys(failure.code for failure in failures)]
+
+
+def _version(failure: GuardFailure) -> int:
+    number = _COMPILE_ID.match(failure.text)
+    return int(number[0].strip(": ").partition("/")[2]) if number else -1
 
 
 def _recompile(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:

@@ -53,6 +53,10 @@ class UserCode:
         source = linecache.getline(file, line).strip()
         return Place(file, line, name, source, self._module(file, line, name))
 
+    def has(self, place: Place) -> bool:
+        """Tell whether a place is in a function of one of the model's modules."""
+        return any(code.co_filename == place.file and code.co_name == place.function for code in self._paths)
+
     def _module(self, file: str, line: int, function: str) -> str:
         begun = [
             (code.co_firstlineno, paths)

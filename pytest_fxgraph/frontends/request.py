@@ -107,7 +107,7 @@ _OTHER_FRONTEND = {
         "\nexport takes a model whole or not at all; frontend='dynamo' captures it in parts and says where it breaks"
     ),
     "make_fx": (
-        "\nmake_fx runs the model once and sees operators alone; frontend='export' names the line that stands in the way"
+        "\nmake_fx runs the model once and sees its operators; frontend='export' names the line that stands in the way"
     ),
 }
 

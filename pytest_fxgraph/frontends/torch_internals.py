@@ -69,7 +69,7 @@ class FailedFrame:
     function: str | None
     first_line: int | None
     line: int | None
-    kind: str
+    kind: str  # "" for a function in which there was nothing to capture
     reason: str
 
 
@@ -102,11 +102,12 @@ class DynamoLog:
                 each.co_name,
                 each.co_firstlineno,
                 each.fail_user_frame_lineno,
-                each.fail_type,
+                each.fail_type or "",
                 each.fail_reason or "",
             )
             for each in self._metrics()
-            if each.fail_type is not None
+            # Without a failure and without a graph: no operator was met, and Dynamo never looks at the function again.
+            if each.fail_type is not None or each.graph_op_count is None
         ]
 
     def compiled(self, model: Any, backend: _Backend, *, is_dynamic: bool | None) -> Callable[..., Any]:

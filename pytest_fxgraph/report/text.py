@@ -11,8 +11,8 @@ from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped, describe_change, describe_place, operator_balance
 from pytest_fxgraph.report.context import surroundings
-from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.cost_text import cost_headline
+from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.printable import printable, printable_line
 

@@ -177,12 +177,12 @@ def test_a_file_imports_no_library_that_its_package_does_without(file):
     if name.startswith("fxcore"):
         forbidden["pytest_fxgraph"] = "fxcore knows nothing of the plugin"
         forbidden["pytest"] = "fxcore knows nothing of pytest"
-    if name != "fxcore.interop":
-        forbidden["torch.fx"] = "fxcore.interop alone knows torch.fx; others look through fxcore.torch_fx_registry"
-    if name.startswith(WITHOUT_TORCH):
     if name not in ("fxcore.interop", "pytest_fxgraph.frontends.torch_internals"):
-        forbidden["torch.fx"] = "fxcore.interop, and torch_internals of frontends, know torch.fx; others look through fxcore.torch_fx_registry"
-    if name.startswith(("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.command")):
+        forbidden["torch.fx"] = (
+            "fxcore.interop, and torch_internals of frontends, know torch.fx; others look through "
+            "fxcore.torch_fx_registry"
+        )
+    if name.startswith(WITHOUT_TORCH):
         forbidden["torch"] = forbidden["fxcore"] = "documents are compared and shown without torch"
     for package, reason in forbidden.items():
         found = sorted(item for item in imported if item == package or item.startswith(f"{package}."))

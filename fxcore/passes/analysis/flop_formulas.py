@@ -44,13 +44,13 @@ upsamplenearest2d upsamplenearest3d upsamplenearestexact1d view viewas viewascom
 where zero zeros zeroslike constrainrange symsize symstride symnumel localscalardense assertasync assertscalar
 convertelementtype symconstrainrange symconstrainrangeforsize unsafesplitwithsizes im2col col2im dequantizeself"""
 _REDUCTIONS = {
-    **dict.fromkeys("sum mean prod amax amin max min argmax argmin any all aminmax cumsum cumprod cummax cummin".split(), 1),
-    **dict.fromkeys("nansum nanmean median count_nonzero scatteradd indexadd scatterreduce indexreduce".split(), 1),
-    **dict.fromkeys("norm vectornorm linalgvectornorm logcumsumexp".split(), 2),
-    **dict.fromkeys("var std varmean stdmean logsumexp".split(), 3),
+    **dict.fromkeys(["sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "aminmax", "cumsum", "cumprod", "cummax", "cummin"], 1),
+    **dict.fromkeys(["nansum", "nanmean", "median", "count_nonzero", "scatteradd", "indexadd", "scatterreduce", "indexreduce"], 1),
+    **dict.fromkeys(["norm", "vectornorm", "linalgvectornorm", "logcumsumexp"], 2),
+    **dict.fromkeys(["var", "std", "varmean", "stdmean", "logsumexp"], 3),
 }  # fmt: skip
 _NORMALIZATIONS = {
-    **dict.fromkeys("layernorm groupnorm instancenorm nativelayernorm nativegroupnorm softmax logsoftmax softmin".split(), 5),
+    **dict.fromkeys(["layernorm", "groupnorm", "instancenorm", "nativelayernorm", "nativegroupnorm", "softmax", "logsoftmax", "softmin"], 5),
     **dict.fromkeys(["softmax2d", "safesoftmax"], 5),
     **dict.fromkeys(["rmsnorm", "fusedrmsnorm", "normalize"], 4),
 }  # fmt: skip

@@ -1,0 +1,277 @@
+"""What `fx_capture` tells of a model: graphs, breaks, recompiles, guards; and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+
+import pytest
+import torch
+import torch._dynamo  # before any test: pytest run in this process drops what it imports, and Dynamo loads once
+from torch import nn
+
+from fixtures import models_that_break as models
+from pytest_fxgraph import Capture, CaptureError, ChoiceError, InputsError, assert_equivalent, capture, ops
+
+X = torch.ones(2, 4)
+
+
+@cache
+def captured(name: str) -> Capture:
+    return capture(getattr(models, name)(), X)
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "cure"),
+    [
+        ("Prints", 'builtin (print) in forward: print("between")', "remove the print"),
+        ("Branches", "branch on a tensor (if) in first.forward: if y.sum() > 0:", "torch.cond"),
+        (
+            "TakesNumberOut",
+            "number out of a tensor (item) in forward: number = x.sum().item()",
+            "capture_scalar_outputs",
+        ),
+        (
+            "BreaksInHelper",
+            "graph_break() (torch._dynamo.graph_break) in asks_for_break: torch._dynamo.graph_break()",
+            "remove the call of torch._dynamo.graph_break()",
+        ),
+        (
+            "CallsDisabled",
+            "disabled function (disabled) in forward: return disabled(x + 1) * 3",
+            "remove torch.compiler",
+        ),
+        (
+            "UnknownShape",
+            "operator of unknown shape (aten.nonzero.default) in forward: return torch.nonzero(x + 1).float() * 2",
+            "capture_dynamic_output_shape_ops",
+        ),
+        ("BreaksInLoop", "builtin (print) in forward: print(number)", "remove the print"),
+    ],
+)
+def test_a_break_is_told_by_kind_operator_place_and_cure(model, text, cure):
+    (found,) = captured(model).breaks
+
+    assert found.text == text
+    assert found.is_avoidable
+    assert cure in found.cure
+    assert found.place.file.endswith("models_that_break.py")
+    assert found.place.line > 1
+
+
+def test_a_break_in_a_function_shows_the_calls_that_lead_to_it():
+    (found,) = captured("BreaksInHelper").breaks
+
+    assert [frame.function for frame in found.frames] == ["forward", "asks_for_break"]
+    assert found.frames[0].source == "return asks_for_break(x + 1) * 3"
+
+
+def test_the_graphs_on_both_sides_of_a_break_are_subjects():
+    first, second = captured("Prints").graphs
+
+    assert ops(first).summary() == "operator.add x1"
+    assert ops(second).summary() == "relu x1"
+    torch.testing.assert_close(second(first(X)[0])[0], X + 1)
+
+
+def test_all_graphs_of_a_capture_are_asked_for_their_operators():
+    assert ops(captured("Prints")).count("relu") == 1
+
+
+def test_parameters_have_their_names_in_the_state_dict():
+    (graph,) = captured("Whole").graphs
+
+    names = [node.target for node in graph.graph.nodes if node.op == "get_attr"]
+    assert sorted(names) == sorted(models.Whole().state_dict())
+    assert len([node for node in graph.graph.nodes if node.op == "placeholder"]) == 1
+    assert captured("Whole").signature[0].inputs == (("L_x_", "float32[2, 4]"),)
+    assert captured("Whole").signature[0].outputs == ("float32[2, 4]",)
+
+
+def test_a_model_without_breaks_is_whole():
+    captured("Whole").assert_whole()
+
+    assert captured("Whole").breaks == []
+    assert captured("Whole").recompiles == []
+    assert [guard.text for guard in captured("Whole").guards] == ["scale == 2"]
+
+
+def test_what_is_not_whole_is_told_with_the_users_frames_and_the_cure():
+    with pytest.raises(AssertionError) as error:
+        captured("BreaksInHelper").assert_whole()
+
+    lines = str(error.value).splitlines()
+    assert lines[0] == "BreaksInHelper is not captured whole: 1 graph break, 4 graphs"
+    assert lines[2].endswith("in forward: return asks_for_break(x + 1) * 3")
+    assert lines[3].endswith("in asks_for_break: torch._dynamo.graph_break()")
+    assert lines[5] == "  to avoid it: remove the call of torch._dynamo.graph_break()"
+
+
+def test_a_function_that_is_left_to_python_is_told_and_there_is_nothing_to_compare():
+    found = captured("BreaksInLoop")
+
+    assert found.graphs == []
+    assert [frame.text for frame in found.skipped] == ["forward: builtin"]
+    with pytest.raises(AssertionError, match="BreaksInLoop was not captured: frontend 'dynamo' made no graph"):
+        found.assert_whole()
+    with pytest.raises(CaptureError, match=r"(?s)made no graph of it, so there is nothing to compare.*print\(number\)"):
+        ops(found)
+
+
+def test_a_call_that_computes_nothing_ends_the_capture_of_the_function():
+    found = capture(models.ReturnsAtOnce(), (X, True), calls=[((X, False), {}), ((torch.ones(3, 4), True), {})])
+
+    assert len(found.graphs) == 1
+    assert [frame.text for frame in found.skipped] == ["forward: no operator in a call"]
+
+
+def test_recompiles_name_call_guard_and_both_values():
+    found = capture(
+        models.TakesFlag(),
+        X,
+        calls=[((X, False), {}), ((torch.ones(3, 4),), {}), ((X,), {"more": (X,)}), ((X.double(),), {})],
+    )
+
+    assert [each.text for each in found.recompiles] == [
+        "call 2 of forward: flag: expected True, obtained False",
+        "call 3 of forward: x size[0]: expected 2, obtained 3",
+        "call 4 of forward: len(more): expected 0, obtained 1",
+        "call 5 of forward: x dtype: expected Float, obtained Double",
+    ]
+    assert len(found.graphs) == 5
+    assert found.recompiles[0].place.source.startswith("def forward")
+
+
+def test_a_size_that_differs_is_named_with_its_dimension():
+    found = capture(models.Whole(), X, calls=[((torch.ones(3, 4),), {})])
+
+    assert [each.text for each in found.recompiles] == ["call 2 of forward: x size[0]: expected 2, obtained 3"]
+    assert [*found.range_constraints.values()] == [(2, None)]
+
+
+def test_a_function_that_is_compiled_too_often_falls_back_to_python():
+    found = capture(models.TakesText(), (X, "0"), calls=[((X, str(number)), {}) for number in range(1, 11)])
+
+    assert [each.text for each in found.fallbacks] == ["forward: compiled too often"]
+    with pytest.raises(AssertionError, match="TakesText is not captured whole"):
+        found.assert_whole()
+
+
+def test_symbolic_sizes_have_ranges_and_what_a_branch_on_them_assumed():
+    size = torch.export.Dim("size", min=4, max=64)
+    found = capture(models.Whole(), X.repeat(4, 1), dynamic_shapes={"x": {0: size}})
+
+    assert [*found.range_constraints.values()] == [(4, 64)]
+    assert found.recompiles == []
+    even = capture(models.EvenSizes(), X, calls=[((torch.ones(4, 4),), {})])
+    assert any("Mod(" in guard.text for guard in even.guards)
+
+
+def test_aot_gives_forward_backward_and_joint_graphs_with_operators():
+    found = capture(models.Whole(), X, frontend="aot", mode="train")
+
+    (forward,), (backward,), (joint,) = found.graphs, found.backward_graphs, found.joint_graphs
+    assert ops(forward).count(torch.ops.aten.addmm.default) == 2
+    assert ops(backward).count("aten.threshold_backward*") == 2
+    assert ops(joint).count("aten.threshold_backward*") == 2
+    assert {node.target for node in backward.graph.nodes if node.op == "get_attr"} <= set(models.Whole().state_dict())
+
+
+def test_aot_in_eval_mode_has_no_backward_graph():
+    found = capture(models.Whole(), X, frontend="aot")
+
+    assert found.backward_graphs == []
+    assert ops(found).count("aten.addmm.default") == 2
+
+
+@pytest.mark.parametrize("frontend", ["symbolic", "export", "make_fx"])
+def test_other_frontends_make_one_graph_that_does_what_the_model_does(frontend):
+    model = models.Whole().eval()
+    found = capture(model, X, frontend=frontend)
+
+    (graph,) = found.graphs
+    assert_equivalent(model, graph, X)
+    assert found.breaks == []
+    with pytest.raises(CaptureError, match="records no backward graph; use frontend='aot' with mode='train'"):
+        _ = found.backward_graphs
+
+
+def test_export_tells_the_ranges_of_its_sizes():
+    size = torch.export.Dim("size", min=4, max=64)
+    found = capture(models.Whole(), X.repeat(4, 1), frontend="export", dynamic_shapes={"x": {0: size}})
+
+    assert [*found.range_constraints.values()] == [(4, 64)]
+
+
+def test_what_a_frontend_refuses_is_told_with_the_users_line_and_another_frontend():
+    with pytest.raises(CaptureError) as error:
+        capture(models.Branches(), X, frontend="export")
+
+    assert str(error.value).startswith("frontend='export': cannot capture Branches: ")
+    assert "in forward: if y.sum() > 0:" in str(error.value)
+    assert str(error.value).endswith("frontend='dynamo' captures it in parts and says where it breaks")
+
+
+def test_decompositions_are_applied():
+    found = capture(nn.Linear(4, 4), X, frontend="export", decompositions="core")
+
+    assert ops(found).count("aten.addmm.default") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"frontend": "inductor"}, ChoiceError, "there is no frontend 'inductor'; there are 'symbolic', 'export'"),
+        ({"mode": "test"}, ChoiceError, "there is no mode 'test'"),
+        ({"frontend": "export", "calls": [((X,), {})]}, CaptureError, "frontend='export' compiles once"),
+        ({"calls": [(X,)]}, InputsError, r"calls: expected \(args, kwargs\)"),
+        ({"decompositions": "core"}, CaptureError, "frontend='dynamo' knows no decompositions"),
+        ({"frontend": "make_fx", "dynamic_shapes": {"x": {0: 3}}}, CaptureError, "give dynamic_shapes=True"),
+        ({"frontend": "symbolic", "dynamic_shapes": True}, CaptureError, "records no sizes"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        capture(models.Whole(), X, **options)
+
+
+def test_a_model_that_fails_is_told_with_its_line():
+    with pytest.raises(CaptureError, match="frontend='dynamo': cannot capture Whole"):
+        capture(models.Whole(), torch.ones(2, 5))
+
+
+def test_model_inputs_generators_and_dynamo_are_left_as_they_were():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
+    model[0].weight.grad = torch.ones(4, 4)
+    before, flags = copy.deepcopy(model.state_dict()), [module.training for module in model.modules()]
+    x, generator = X.clone().requires_grad_(), torch.get_rng_state()
+
+    capture(model, x, frontend="aot", mode="train")
+    capture(model, x)
+
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    assert [module.training for module in model.modules()] == flags
+    assert torch.equal(model[0].weight.grad, torch.ones(4, 4))
+    assert model[0].bias.grad is None
+    assert x.grad is None
+    assert torch.equal(generator, torch.get_rng_state())
+    assert not hasattr(x, "_dynamo_dynamic_indices")
+    assert vars(model).keys() == vars(nn.Sequential()).keys()
+
+
+def test_two_captures_in_one_process_do_not_know_of_each_other():
+    first, second = [capture(models.Prints(), X) for _ in range(2)]
+
+    assert first.breaks == second.breaks
+    assert len(first.graphs) == len(second.graphs) == 2
+    assert second.recompiles == []
+
+
+def test_a_part_of_torch_that_is_not_there_is_named_and_never_an_empty_list(monkeypatch):
+    monkeypatch.delattr("torch._dynamo.output_graph.graph_break_reasons")
+    found = capture(models.Whole(), X)
+
+    assert len(found.graphs) == 1
+    with pytest.raises(CaptureError, match=r"has no torch\._dynamo\.output_graph\.graph_break_reasons, from which Cap"):
+        _ = found.breaks
