@@ -58,7 +58,10 @@ def test_the_nearest_level_wins(project, options, ini, test, level):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--fx-level=vague"], "--fx-level: expected one of exact, structure, ops, signature, cost, got 'vague'"),
+        (
+            ["--fx-level=vague"],
+            "--fx-level: expected one of exact, structure, ops, signature, cost, breaks, got 'vague'",
+        ),
         (["--fx-rtol=-1"], "--fx-rtol: expected a number that is not negative*got '-1'"),
         (["--fx-atol=many"], "--fx-atol: expected a number that is not negative*got 'many'"),
         (["--fx-seed=1.5"], "--fx-seed: expected a whole number that is not negative, got '1.5'"),
@@ -78,7 +81,7 @@ def test_wrong_options_are_usage_errors(project, options, words):
 @pytest.mark.parametrize(
     ("marker", "words"),
     [
-        ('level="vague"', "level: expected one of exact, structure, ops, signature, cost, got 'vague'"),
+        ('level="vague"', "level: expected one of exact, structure, ops, signature, cost, breaks, got 'vague'"),
         ("rtol=True", "rtol: expected a number that is not negative*got True"),
         ("seed=-1", "seed: expected a whole number that is not negative, got -1"),
         ("commutative=1", "commutative: expected True or False, got 1"),
@@ -103,7 +106,7 @@ def test_a_wrong_ini_key_is_a_usage_error(project):
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*ini key fx_level: expected one of exact, structure, ops, signature, cost, got 'vague'"]
+        ["*ini key fx_level: expected one of exact, structure, ops, signature, cost, breaks, got 'vague'"]
     )
 
 
@@ -127,7 +130,7 @@ def test_the_fixtures_are_described(project):
     result.stdout.fnmatch_lines(["fx_trace?*", "fx_golden*", "fx_equivalence*", "fx_transform*"])
 
 
-@pytest.mark.parametrize("name", ["fx_capture"])
+@pytest.mark.parametrize("name", ["fx_stages"])
 def test_a_fixture_that_is_not_built_names_those_that_are(project, name):
     project.test(f"def test_net({name}):\n    pass\n")
 
