@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.assertions import capture as capture
     from pytest_fxgraph.assertions import check_transform as check_transform
     from pytest_fxgraph.assertions import diff_graphs as diff_graphs
+    from pytest_fxgraph.assertions import draw_graph as draw_graph
     from pytest_fxgraph.assertions import ops as ops
     from pytest_fxgraph.assertions import rewrite as rewrite
     from pytest_fxgraph.choices import Check as Check
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "assertions": (
         *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops"),
-        *("capture", "check_transform", "diff_graphs", "ops", "rewrite"),
+        *("capture", "check_transform", "diff_graphs", "draw_graph", "ops", "rewrite"),
     ),
     "choices": ("Check", "ConstantForm", "Level"),
     "compare.difference": ("Change", "Difference"),

@@ -22,6 +22,7 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
+from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
 from pytest_fxgraph.frontends.fixture import FxCapture
@@ -29,7 +30,7 @@ from pytest_fxgraph.golden.files import variant_path
 from pytest_fxgraph.golden.kept_names import document_after
 from pytest_fxgraph.golden.location import encoded_name
 from pytest_fxgraph.golden.program_set import PROGRAM_NOTE, joined_error, programs_of, vanished_programs
-from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.golden.store import GoldenStore, write_whole
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.operator_queries import FxOps, OpsQuery
 from pytest_fxgraph.report.graph_summary import summary_section
@@ -75,6 +76,29 @@ def diff_graphs(expected: Any, obtained: Any) -> Difference:
     anything else, and CaptureError if a module cannot be traced.
     """
     return compare_documents(_document_of(expected), _document_of(obtained))
+
+
+def draw_graph(
+    subject: Any,
+    path: str | os.PathLike[str],
+    *,
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    is_full: bool = False,
+) -> None:
+    """Draw the graph of a subject to a file: `.svg`, `.html`, `.mmd` or `.dot`, as `fxgraph draw` draws goldens.
+
+    With example inputs, shapes stand at the edges; with `is_full`, nothing is folded. Raises ReportError for another
+    ending or a file that cannot be written, and SubjectError or CaptureError where `diff_graphs` raises them.
+    """
+    ending_of(os.fspath(path))  # a wrong ending is refused before a model is traced
+    module = to_graph_module(subject, example_inputs=example_inputs, example_kwargs=example_kwargs)
+    graphs: Graphs = {}
+    with shapes_recorded(module, example_inputs, example_kwargs):
+        document = build_document_of_graph(module.graph, module, sources=True, graphs=graphs)
+    title = type(subject).__name__ if not inspect.isfunction(subject) else subject.__name__
+    text = drawn_text(with_code(document, graphs), os.fspath(path), title=title, is_full=is_full)
+    write_whole(Path(path), text, "picture")
 
 
 def assert_graph_equal(

@@ -15,6 +15,7 @@ from pytest_fxgraph import (
     assert_ops,
     check_transform,
     diff_graphs,
+    draw_graph,
     ops,
     rewrite,
 )
@@ -24,6 +25,7 @@ from pytest_fxgraph.errors import (
     GoldenMissingError,
     GoldenVersionError,
     LevelError,
+    ReportError,
     SubjectError,
 )
 
@@ -326,3 +328,16 @@ def test_the_fixtures_are_there_as_functions():
         check_transform(swap, Net(), torch.ones(2, 4))
     assert [*inspect.signature(check_transform).parameters][:3] == ["transform", "model", "inputs"]
     assert check_transform.__name__ == "check_transform"
+
+
+def test_a_model_is_drawn_with_its_shapes(tmp_path):
+    draw_graph(Net(), tmp_path / "net.svg", example_inputs=(torch.ones(2, 4),))
+
+    text = (tmp_path / "net.svg").read_text(encoding="utf-8")
+    assert "<title>Net</title>" in text
+    assert "2\N{MULTIPLICATION SIGN}4" in text
+
+
+def test_a_wrong_ending_is_refused_before_a_model_is_traced(tmp_path):
+    with pytest.raises(ReportError, match=r"cannot draw to .*net\.png: a picture's name ends in \.svg"):
+        draw_graph(object(), tmp_path / "net.png")

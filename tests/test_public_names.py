@@ -13,7 +13,7 @@ import pytest_fxgraph
 PROMISED = (
     *("FxEquivalence", "FxGolden", "FxOps", "FxRewrite", "FxTrace", "FxTransform", "Difference", "GateError"),
     *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"),
-    *("check_transform", "ops", "rewrite"),
+    *("check_transform", "draw_graph", "ops", "rewrite"),
 )
 
 RIGHT = """

@@ -113,10 +113,9 @@ class _Review:
             self._counts["refused"] += 1
             print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
             return
-        finally:
-            self._left -= 1
         what = "accepted" if accepts else "rejected"
         self._counts[what] += 1
+        self._left -= 1
         print_lines([f"{what} {received.golden.as_posix()}"])
 
     def _decision(self, received: list[ReceivedGolden]) -> str:
@@ -153,7 +152,7 @@ def _picture(received: ReceivedGolden) -> Iterator[str]:
         yield str(error)
         return
     lines = [*outline_lines(picture, picture.opened(_MOST_BOXES))]
-    yield from lines[:_MOST_LINES]
+    yield from (f"  {line}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
         yield f"and {len(lines) - _MOST_LINES} more lines"
 
@@ -190,7 +189,7 @@ def _read_key() -> str:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)  # Ctrl-C still interrupts
+        tty.setcbreak(descriptor, termios.TCSADRAIN)  # Ctrl-C interrupts, and what was typed ahead counts
         key = sys.stdin.read(1)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -18,6 +18,8 @@ MISMATCH = Outcome(
     new_text="format: 1\n",
     expected_digest="0" * 64,
     update="changed",
+    graphs=("format: 2\n", "format: 2\n"),
+    sources=("", "model.py:3: y = relu(x)"),
 )
 
 

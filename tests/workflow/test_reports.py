@@ -48,6 +48,30 @@ def test_a_report_tells_what_became_of_each_golden(project, workers):
     assert report["run"]["failed"] == {"test_net.py": ["test_net"]}
 
 
+def test_a_page_shows_both_graphs_as_one_with_the_line_of_the_model(project):
+    project.update()
+    project.model("torch.sigmoid(y)")
+
+    result = project.run("--fx-report=out/fx.html", "--fx-report=fx.json")
+
+    result.stdout.fnmatch_lines(["fx: wrote the report out/fx.html"])
+    page = (project.path / "out/fx.html").read_text(encoding="utf-8")
+    assert "<p>1 golden differs</p>" in page
+    assert '<a href="#graph-0">golden/test_net/test_net.yaml</a>' in page
+    assert "relu \\u2192 sigmoid" in page
+    assert "model.py:13: return torch.sigmoid(y)" in page
+    assert "graphs" not in (project.path / "fx.json").read_text()
+
+
+def test_a_page_shows_the_graph_of_a_missing_golden(project):
+    result = project.run("--fx-report=fx.html")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    page = (project.path / "fx.html").read_text(encoding="utf-8")
+    assert '"overlay":false' in page
+    assert "there is no golden golden/test_net/test_net.yaml" in page
+
+
 def test_a_golden_that_was_not_written_is_no_update(project):
     project.test("from model import Net\n\ndef test_net(fx_golden):\n    assert Net() == fx_golden\n    assert False\n")
 

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.command.main import main
+from pytest_fxgraph.document.encoding import encode
+
+TEXT = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, operator in (("before/a", "relu"), ("after/a", "gelu"), ("before/b", "relu"), ("after/b", "gelu")):
+        golden(name, TEXT.replace("relu", operator))
+    return tmp_path
+
+
+def golden(name: str, text: str) -> None:
+    path = Path(f"{name}.yaml")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(encode(document(text)), encoding="utf-8")
+
+
+def run(capsys, *arguments: str) -> tuple[int, list[str], str]:
+    status = main(["diff", *arguments])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err
+
+
+def test_two_goldens_are_written_as_a_page(capsys):
+    status, out, _ = run(capsys, "before/a.yaml", "after/a.yaml", "-o", "diff.html")
+
+    name = str(Path("after/a.yaml"))
+    assert (status, out) == (1, [f"{name}: a: torch.relu -> torch.gelu", "wrote diff.html"])
+    page = Path("diff.html").read_text(encoding="utf-8")
+    assert "1 of 1 golden differ" in page
+    assert '"overlay":true' in page
+    assert "<nav" not in page
+
+
+def test_folders_are_one_page_with_clusters_and_what_is_on_one_side_alone(capsys):
+    golden("before/gone", TEXT)
+    golden("after/same", TEXT)
+    golden("before/same", TEXT)
+
+    status, out, _ = run(capsys, "before", "after", "-o", "diff.html")
+
+    assert status == 1
+    assert [line.partition(":")[0] for line in out] == ["a.yaml", "b.yaml", "wrote diff.html"]
+    page = Path("diff.html").read_text(encoding="utf-8")
+    assert "2 of 4 goldens differ at level structure" in page
+    assert "2 goldens differ in this way" in page
+    assert "<summary>1 only in before</summary>" in page
+    assert "<summary>1 matched</summary>" in page
+
+
+def test_equal_goldens_have_a_page_that_says_so_and_exit_with_0(capsys):
+    status, out, _ = run(capsys, "before/a.yaml", "before/b.yaml", "-o", "diff.html")
+
+    assert (status, out) == (0, ["wrote diff.html"])
+    assert "<p>nothing differs</p>" in Path("diff.html").read_text(encoding="utf-8")
+
+
+def test_a_page_has_the_ending_of_one(capsys):
+    status, _, err = run(capsys, "before/a.yaml", "after/a.yaml", "-o", "diff.svg")
+
+    assert status == 2
+    assert err.startswith(
+        "fxgraph: cannot write the differences to diff.svg: they are a page; give a name that ends in"
+    )
+    assert not Path("diff.svg").exists()
+
+
+@pytest.mark.parametrize("sides", [("before/a.yaml", os.devnull), (os.devnull, "before/a.yaml")])
+def test_what_git_says_is_new_or_gone_is_told(capsys, sides):
+    status, (line,), _ = run(capsys, *sides)
+
+    assert status == 1
+    assert line == f"only in {Path('before/a.yaml')}: there is nothing in {os.devnull} to compare it with"

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_fxgraph.command.main import main
+from tests.command.test_accept import NEW, OLD, receive, received_files
+
+OTHER = OLD.replace("torch.relu", "torch.tanh")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def review(capsys, monkeypatch):
+    def run(keys: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{key}\n" for key in keys)))
+        return main(["review", *arguments]), *capsys.readouterr()
+
+    return run
+
+
+def test_a_cause_is_shown_with_its_goldens_and_its_picture(review):
+    receive("test_a", NEW)
+    receive("test_b", NEW)
+
+    _, out, _ = review("q")
+
+    assert "2 goldens: a: torch.relu -> torch.gelu\n  golden/tests/test_net/test_a.yaml\n" in out
+    assert "  ~ %a  relu → gelu  <- %x\n  ~     target: torch.relu -> torch.gelu\n" in out
+    assert out.endswith("[a/r/s/g/d/q/?] q\n2 not looked at\n")
+
+
+def test_accepting_takes_all_goldens_of_the_cause(review):
+    goldens = [receive("test_a", NEW), receive("test_b", NEW)]
+    other = receive("test_c", OTHER)
+
+    status, out, _ = review("as")
+
+    assert status == 1
+    assert ["torch.gelu" in golden.read_text() for golden in (*goldens, other)] == [True, True, False]
+    assert received_files() == ["test_c.received.yaml"]
+    assert out.endswith("2 accepted, 1 skipped\n")
+
+
+def test_rejecting_removes_what_was_received_and_leaves_the_golden(review):
+    golden = receive("test_a", NEW)
+    before = golden.read_bytes()
+
+    status, out, _ = review("r")
+
+    assert status == 0
+    assert golden.read_bytes() == before
+    assert received_files() == []
+    assert out.endswith("rejected golden/tests/test_net/test_a.yaml\n1 rejected\n")
+
+
+def test_the_goldens_of_a_cause_can_be_decided_one_by_one(review):
+    for name in ("test_a", "test_b", "test_c"):
+        receive(name, NEW)
+
+    status, out, _ = review("gars")
+
+    assert status == 1
+    assert received_files() == ["test_c.received.yaml"]
+    assert out.endswith("1 accepted, 1 rejected, 1 skipped\n")
+
+
+def test_the_difference_in_words_and_the_keys_are_shown_on_demand(review):
+    receive("test_a", NEW)
+
+    _, out, _ = review("d?xs")
+
+    assert "golden/tests/test_net/test_a.yaml does not match at level structure" in out
+    assert out.count("  a  accept: it replaces its golden") == 2
+    assert "go through the goldens" not in out  # there is only one
+
+
+def test_what_ends_early_keeps_what_was_decided_and_leaves_the_rest(review):
+    for number in range(3):
+        receive(f"test_{number}", OLD.replace("torch.relu", f"torch.other_{number}"))
+
+    status, out, _ = review("a")
+
+    assert status == 1
+    assert len(received_files()) == 2
+    assert out.endswith("interrupted: what was decided is done, the rest stays as it is\n1 accepted, 2 not looked at\n")
+
+
+def test_a_golden_that_has_changed_since_is_not_replaced_and_the_others_are(review):
+    changed, other = receive("test_a", NEW), receive("test_b", NEW)
+    changed.write_text(changed.read_text().replace("torch.relu", "torch.sin"))
+
+    status, out, err = review("aa")
+
+    assert status == 2
+    assert "is no longer the golden that it was compared with" in err
+    assert "torch.sin" in changed.read_text()
+    assert "torch.gelu" in other.read_text()
+    assert received_files() == ["test_a.received.yaml"]
+    assert "1 accepted" in out
+
+
+def test_a_graph_without_a_golden_is_shown_and_accepted(review):
+    golden = receive("test_a", NEW, None)
+
+    status, out, _ = review("da")
+
+    assert status == 0
+    assert "there is no golden yet" in out
+    assert "%a  gelu  <- %x" in out
+    assert golden.exists()
+
+
+def test_goldens_can_be_named(review):
+    receive("test_a", NEW)
+    receive("test_b", NEW)
+
+    review("a", "*test_b*")
+
+    assert received_files() == ["test_a.received.yaml"]
+
+
+def test_nothing_received_is_said(review):
+    Path("golden").mkdir()
+
+    status, out, _ = review("")
+
+    assert (status, out) == (0, "nothing was received below golden; run the tests with pytest --fx-received\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
+def test_on_a_terminal_a_key_is_enough_and_the_terminal_is_left_as_it_was():
+    import pty
+    import termios
+
+    receive("test_a", NEW)
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "pytest_fxgraph.command.main", "review", "--color=always"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    os.write(ours, b"?a")
+
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    assert (process.returncode, err) == (0, "")
+    assert "accept: it replaces its golden" in out
+    assert out.endswith("accepted golden/tests/test_net/test_a.yaml\n1 accepted\n")
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)

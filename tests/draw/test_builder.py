@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.document.model import ModuleRecord, StateRecord
+from pytest_fxgraph.draw.builder import picture_of, short_value
+from pytest_fxgraph.draw.picture import Picture
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+BLOCK = (
+    "%a{0} = torch.neg(%{1}) @ layers.{0}\n%b{0} = torch.exp(%a{0}) @ layers.{0}\n%c{0} = torch.sin(%b{0}) @ layers.{0}"
+)
+
+
+def blocks(count: int, *, changed: int = -1) -> str:
+    texts = [BLOCK.format(number, f"c{number - 1}" if number else "x") for number in range(count)]
+    if changed >= 0:
+        texts[changed] = texts[changed].replace("torch.exp", "torch.log")
+    return "\n".join(["%x = input x : float32[2, 3]", *texts, f"return %c{count - 1}"])
+
+
+def tree(picture: Picture, number: int | None = None) -> list[object]:
+    cluster = picture.root if number is None else picture.cluster(number)
+    assert cluster is not None
+    return [
+        [inner.label, *tree(picture, child)]
+        if (inner := picture.cluster(child)) is not None
+        else picture.nodes[child].name
+        for child in cluster.children
+    ]
+
+
+def test_nodes_of_one_module_lie_in_one_box():
+    text = "%x = input x\n%a = torch.neg(%x) @ enc.fc\n%b = torch.exp(%a) @ enc.fc\n%c = torch.sin(%b) @ enc\nreturn %c"
+
+    assert tree(picture_of(document(text), title="")) == ["x", ["enc", ["fc", "a", "b"], "c"], "output"]
+
+
+def test_a_module_of_one_node_has_no_box_and_is_named_in_the_node():
+    picture = picture_of(document("%x = input x\n%a = torch.neg(%x) @ enc.act\nreturn %a"), title="")
+
+    assert tree(picture) == ["x", "a", "output"]
+    assert picture.nodes[1].place == "enc.act"
+
+
+def test_a_box_around_a_single_box_is_left_out():
+    picture = picture_of(
+        document("%x = input x\n%a = torch.neg(%x) @ m.n\n%b = torch.exp(%a) @ m.n\nreturn %b"), title=""
+    )
+
+    assert tree(picture) == ["x", ["m.n", "a", "b"], "output"]
+
+
+def test_a_module_that_is_called_twice_has_a_box_for_each_call():
+    text = "%x = input x\n%a = torch.neg(%x) @ m\n%b = torch.exp(%a) @ m\n%c = torch.sin(%b)\n"
+    text += "%d = torch.neg(%c) @ m\n%e = torch.exp(%d) @ m\nreturn %e"
+
+    assert tree(picture_of(document(text), title="")) == ["x", ["m", "a", "b"], "c", ["m", "d", "e"], "output"]
+
+
+def test_of_blocks_that_repeat_the_first_is_drawn_and_the_others_are_one_box():
+    picture = picture_of(document(blocks(6)), title="")
+
+    _, layers, _ = tree(picture)
+    assert layers[:2] == ["layers", ["layers.0", "a0", "b0", "c0"]]
+    (rest,) = layers[2:]
+    assert rest[0] == "5 more: layers.1 .. layers.5"
+    assert len(rest) == 6
+    assert picture.opened(150).isdisjoint(each.number for each in picture.clusters if each.sort == "repeated")
+
+
+def test_a_tensor_of_a_single_reader_is_told_with_it_and_one_of_several_is_drawn():
+    text = "%x = input x\n%w = get fc.weight\n%s = get scale\n%a = torch.mul(%x, %w)\n%b = torch.add(%a, %s)\n"
+    text += "%c = torch.sub(%b, %s)\nreturn %c"
+    state = (StateRecord("fc.weight", "parameter", "float32[2]", requires_grad=True),)
+
+    picture = picture_of(document(text, state=state), title="")
+
+    assert tree(picture) == ["x", "a", "s", "b", "c", "output"]
+    facts = {fact.what: fact.obtained for fact in picture.nodes[1].facts}
+    assert facts["reads fc.weight"] == "parameter float32[2], requires grad"
+
+
+def test_a_module_is_labelled_by_its_class_and_its_path():
+    modules = (ModuleRecord("enc.fc", "torch.nn.Linear", (("in_features", "2"),)),)
+    picture = picture_of(document("%x = input x\n%a = self.enc.fc(%x)\nreturn %a", modules=modules), title="")
+
+    assert (picture.nodes[1].label, picture.nodes[1].place) == ("Linear", "enc.fc")
+
+
+@pytest.mark.parametrize(
+    ("call", "label"),
+    [
+        ("torch.softmax(%x, dim=-1)", "softmax(dim=-1)"),
+        (".transpose(%x, 1, 2)", ".transpose(1, 2)"),
+        ("aten.add.Tensor(%x, %x)", "add"),
+        ("aten.add_.Tensor(%x, %x)", "add_"),
+        ("torch.reshape(%x, (1000, 2000, 3000, 4000))", "reshape"),
+        ("custom.module.op(%x)", "custom.module.op"),
+    ],
+)
+def test_a_call_is_labelled_by_its_operator_and_short_literals(call, label):
+    picture = picture_of(document(f"%x = input x\n%a = {call}\nreturn %a"), title="")
+
+    assert picture.nodes[1].label == label
+
+
+@pytest.mark.parametrize(
+    ("value", "short"),
+    [
+        (None, ""),
+        ("float32[2, 8, 32]", f"2{TIMES}8{TIMES}32"),
+        ("int64[]", "scalar"),
+        ("(float32[2], bool[3])", "2, 3"),
+        ("(float32[1], float32[2], float32[3])", "1, 2, … 3"),
+        ("float32[s0, 8] strides=(1, 8)", f"s0{TIMES}8"),
+    ],
+)
+def test_a_value_is_told_by_its_shapes(value, short):
+    assert short_value(value) == short
+
+
+def test_what_changed_is_marked_and_what_is_far_from_it_is_folded():
+    picture = picture_of(document(blocks(8)), document(blocks(8, changed=4)), title="")
+
+    changed = [node for node in picture.nodes if node.status]
+    assert [(node.name, node.label, node.status) for node in changed] == [("b4", "exp → log", "changed")]
+    _, (_, before, block, after), _ = tree(picture)
+    assert (before[0], after[0]) == ("unchanged: layers.0 .. layers.3", "unchanged: layers.5, layers.6, layers.7")
+    assert block == ["layers.4", "a4", "b4", "c4"]
+    opened = [cluster.label for cluster in picture.clusters if cluster.number in picture.opened(150)]
+    assert opened == ["", "layers", "layers.4"]
+
+
+def test_added_and_removed_nodes_and_edges_are_marked():
+    before = document("%x = input x\n%a = torch.neg(%x)\n%b = torch.exp(%a)\nreturn %b")
+    after = document("%x = input x\n%a = torch.neg(%x)\n%n = torch.sin(%a)\n%b = torch.exp(%n)\nreturn %b")
+
+    for expected, obtained, status, other in ((before, after, "added", "removed"), (after, before, "removed", "added")):
+        picture = picture_of(expected, obtained, title="")
+        by_name = {node.name: node.status for node in picture.nodes}
+        names = [node.name for node in picture.nodes]
+        edges = {(names[edge.source], names[edge.target]): edge.status for edge in picture.edges}
+        assert by_name["n"] == status
+        assert edges["a", "n"] == edges["n", "b"] == status
+        assert edges["a", "b"] == other
+        assert edges["x", "a"] == ""
+
+
+def test_a_node_of_which_only_the_value_differs_follows_from_another():
+    before = document("%x = input x : float32[2]\n%a = torch.neg(%x) : float32[2]\nreturn %a")
+    after = document("%x = input x : float32[3]\n%a = torch.neg(%x) : float32[3]\nreturn %a")
+
+    picture = picture_of(before, after, title="")
+
+    assert [node.status for node in picture.nodes] == ["changed", "followed", ""]
+
+
+def test_of_two_nodes_that_changed_places_one_is_drawn_at_both():
+    before = document("%x = input x\n%a = torch.neg(%x)\n%b = torch.exp(%a)\nreturn %b")
+    after = document("%x = input x\n%b = torch.exp(%x)\n%a = torch.neg(%b)\nreturn %a")
+
+    picture = picture_of(before, after, title="")
+
+    assert sorted((node.name, node.status) for node in picture.nodes) == [
+        *[("a", "changed"), ("b", "added"), ("b", "removed")],
+        *[("output", "changed"), ("x", "")],
+    ]
+    assert {edge.status for edge in picture.edges} >= {"added", "removed"}
+
+
+def test_very_many_nodes_without_modules_are_drawn_in_parts():
+    lines = [f"%n{number} = torch.neg(%{f'n{number - 1}' if number else 'x'})" for number in range(1000)]
+    picture = picture_of(document("\n".join(["%x = input x", *lines, "return %n999"])), title="")
+
+    assert max(len(cluster.children) for cluster in picture.clusters) <= 120
+    assert {cluster.sort for cluster in picture.clusters} == {"graph", "part"}
+    assert sum(child < len(picture.nodes) for cluster in picture.clusters for child in cluster.children) == 1002
+
+
+def test_lines_of_the_model_are_told_with_the_nodes_of_the_obtained_graph():
+    before, after = (document(f"%x = input x\n%a = torch.{name}(%x)\nreturn %a") for name in ("neg", "exp"))
+
+    picture = picture_of(before, after, title="", sources={"a": "model.py:3: exp(x)"})
+
+    assert {fact.what: fact.obtained for fact in picture.nodes[1].facts}["source"] == "model.py:3: exp(x)"
+
+
+def test_an_empty_graph_has_a_picture():
+    picture = picture_of(document("return ()"), title="")
+
+    assert tree(picture) == ["output"]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pytest_fxgraph.draw.layers import layers_of
+
+
+def lines(*pairs: tuple[int, int], status: str = "") -> dict[tuple[int, int, str], tuple[int, ...]]:
+    return {(source, target, status): (source,) for source, target in pairs}
+
+
+def test_a_chain_stands_in_one_column():
+    assert layers_of(3, 0, 0, lines((0, 1), (1, 2))).rows == ((0,), (1,), (2,))
+
+
+def test_a_line_over_several_layers_bends_in_each_of_them():
+    layers = layers_of(3, 0, 0, lines((0, 1), (1, 2), (0, 2)))
+
+    (long,) = [link for link in layers.links if (link.source, link.target) == (0, 2)]
+    assert long.bends == (3,)
+    assert set(layers.rows[1]) == {1, 3}
+
+
+def test_lines_of_one_value_share_their_bends():
+    layers = layers_of(5, 0, 0, lines((0, 1), (1, 2), (2, 3), (3, 4), (0, 3), (0, 4)))
+    short, long = (next(link for link in layers.links if (link.source, link.target) == (0, end)) for end in (3, 4))
+
+    assert long.bends[: len(short.bends)] == short.bends
+
+
+def test_a_source_stands_right_above_its_first_reader():
+    layers = layers_of(4, 0, 0, lines((0, 1), (1, 3), (2, 3)))
+
+    assert layers.rows[1] in ((1, 2), (2, 1))
+
+
+def test_values_come_in_at_the_top_and_leave_at_the_bottom():
+    layers = layers_of(1, 1, 1, lines((1, 0), (0, 2)))
+
+    assert layers.rows == ((1,), (0,), (2,))
+
+
+def test_an_order_is_found_in_which_lines_do_not_cross():
+    # 0 and 1 above, 2 and 3 below; in the order of execution, both lines cross.
+    layers = layers_of(4, 0, 0, lines((0, 3), (1, 2)))
+
+    upper, lower = layers.rows
+    assert [upper.index(0), upper.index(1)] == [lower.index(3), lower.index(2)]
+
+
+def test_a_line_that_leads_back_is_laid_out_like_one_that_leads_down():
+    layers = layers_of(3, 0, 0, lines((0, 1), (1, 2)) | lines((2, 0), status="removed"))
+
+    assert layers.rows[0] == (0,)
+    (back,) = [link for link in layers.links if link.status == "removed"]
+    assert (back.source, back.target, len(back.bends)) == (2, 0, 1)
+
+
+def test_nothing_has_no_layers():
+    assert layers_of(0, 0, 0, {}).rows == ((),)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from fixtures.documents import document
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.outline import outline_lines
+
+BEFORE = "%x = input x : float32[2]\n%a = torch.neg(%x) : float32[2] @ m\n%b = torch.exp(%a, 1) @ m\nreturn %b"
+
+
+def lines(before: str, after: str | None = None) -> list[str]:
+    picture = picture_of(document(before), document(after) if after else None, title="")
+    return [*outline_lines(picture, picture.opened(40))]
+
+
+def test_nodes_stand_below_their_module_with_what_they_read():
+    assert lines(BEFORE) == [
+        "  %x  x  # 2",
+        "  m",
+        "    %a  neg  <- %x  # 2",
+        "    %b  exp(1)  <- %a",
+        "  %output  output  <- %b",
+    ]
+
+
+def test_what_changed_is_marked_with_from_what_to_what():
+    found = lines(BEFORE, BEFORE.replace("torch.exp(%a, 1)", "torch.exp(%a, 2)"))
+
+    assert "~   %b  exp(2)  <- %a" in found
+    assert "~       args[1]: 1 -> 2" in found
+
+
+def test_added_and_removed_nodes_are_marked():
+    longer = BEFORE.replace("return %b", "%c = torch.sin(%b)\nreturn %c")
+
+    assert "+ %c  sin  <- %b" in lines(BEFORE, longer)
+    assert "- %c  sin  <- %b" in lines(longer, BEFORE)

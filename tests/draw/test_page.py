@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+from fixtures.documents import document
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.page import PageContent, PageGraph, page_of_picture, page_text
+from pytest_fxgraph.report.clusters import Cluster
+
+BEFORE = document(
+    "%x = input x : float32[2]\n%a = torch.neg(%x)\nreturn %a", code="def forward(self, x):\n    return -x"
+)
+AFTER = document("%x = input x : float32[2]\n%a = torch.exp(%x)\nreturn %a", code="def forward(self, x):\n    return x")
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[0m"
+
+
+class Reader(HTMLParser):
+    """Reads a page: its elements, the texts in them, and everything that it refers to."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.attributes: list[str] = []
+        self.texts = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action", "srcset")]
+
+    def handle_data(self, data):
+        self.texts += data
+
+
+def data_of(page: str) -> list[dict[str, object]]:
+    return [
+        json.loads(text) for text in re.findall(r'<script type="application/json" class="data">(.*)</script>', page)
+    ]
+
+
+def test_a_difference_is_told_in_picture_words_nodes_and_code():
+    page = page_text(PageContent("two"), [PageGraph("net.yaml", "mismatch", "neg -> exp", "words", BEFORE, AFTER)])
+
+    assert re.findall(r'role="tab".*?>(\w+)</button>', page) == ["Picture", "Words", "Nodes", "Code"]
+    assert "<h2 id=" in page
+    assert "neg -&gt; exp" in page
+    assert "<del>neg</del>" in page
+    assert "<ins>exp</ins>" in page
+    (data,) = data_of(page)
+    assert data["overlay"] is True
+    assert [node[4] for node in data["nodes"]] == ["", "changed", ""]
+
+
+def test_a_page_refers_to_nothing_outside_and_forbids_it():
+    page = page_text(PageContent("two"), [PageGraph("net.yaml", expected=BEFORE, obtained=AFTER)])
+
+    assert Reader(page).addresses == []
+    assert "default-src 'none'" in page
+    assert "@import" not in page
+
+
+def test_nothing_that_comes_from_files_is_markup():
+    plain = Reader(page_text(PageContent("t", "s"), [PageGraph("n", "m", "h", "w", BEFORE, AFTER)]))
+    graph = PageGraph(HOSTILE, HOSTILE, HOSTILE, HOSTILE, BEFORE, AFTER, sources={"a": HOSTILE})
+
+    page = page_text(PageContent(HOSTILE, HOSTILE), [graph])
+
+    assert Reader(page).tags == plain.tags
+    assert sorted(Reader(page).attributes) == sorted(plain.attributes)
+    assert "\x1b" not in page
+
+
+def test_names_of_clusters_and_goldens_are_no_markup():
+    content = PageContent(
+        "t", "s", [Cluster(HOSTILE, HOSTILE, (HOSTILE,))], [HOSTILE], {HOSTILE: [HOSTILE]}, command=HOSTILE
+    )
+
+    read = Reader(page_text(content, []))
+
+    assert "img" not in read.tags
+    assert read.tags.count("script") == 1
+
+
+def test_a_page_lists_clusters_with_their_command_and_goldens():
+    clusters = [Cluster("3f09ac", "relu -> gelu", ("a.yaml", "b.yaml"))]
+    graphs = [PageGraph(f"{name}.yaml", "mismatch", expected=BEFORE, obtained=AFTER) for name in "ab"]
+    content = PageContent(
+        "run", "2 goldens differ", clusters, ("a section",), {"matched": ["c.yaml"]}, "fxgraph accept"
+    )
+
+    page = page_text(content, graphs)
+
+    read = Reader(page)
+    assert "2 goldens differ in this way, cluster 3f09ac: fxgraph accept 3f09ac" in read.texts
+    assert read.addresses == ["#graph-0", "#graph-1"]
+    assert "1 matched" in read.texts
+    assert "a section" in read.texts
+
+
+def test_one_graph_has_a_picture_its_nodes_and_its_code():
+    page = page_of_picture(picture_of(BEFORE, title="net.yaml"), BEFORE)
+
+    assert re.findall(r'role="tab".*?>(\w+)</button>', page) == ["Picture", "Nodes", "Code"]
+    assert "<nav" not in page
+    (data,) = data_of(page)
+    assert data["overlay"] is False
+
+
+def test_a_graph_that_cannot_be_read_is_told_in_words():
+    page = page_text(PageContent("run"), [PageGraph("a.yaml", "error", words="it is corrupt")])
+
+    assert "it is corrupt" in page
+    assert data_of(page) == []

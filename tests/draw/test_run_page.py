@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from fixtures.documents import document
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.draw.run_page import run_page
+from pytest_fxgraph.report.json_report import RunReport
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.run_record import RunRecord
+
+RECORD = RunRecord(had_path_arguments=False, finished=True)
+TEXTS = tuple(encode(document(f"%x = input x\n%a = torch.{name}(%x)\nreturn %a")) for name in ("neg", "exp"))
+
+
+def outcome(golden: str, status: str = "mismatch", **more: object) -> Outcome:
+    return Outcome(f"test_net.py::{golden}", golden, "structure", status, f"headline of {golden}", **more)
+
+
+def page(*outcomes: Outcome, **more: object) -> str:
+    return run_page(RunReport("summary", RECORD, outcomes, **more))
+
+
+def test_goldens_that_differ_in_the_same_way_stand_together_the_largest_cluster_first():
+    text = page(outcome("a", cluster="aaa"), outcome("b", cluster="bbb"), outcome("c", cluster="bbb"))
+
+    assert text.index("cluster bbb") < text.index("cluster aaa")
+    assert "2 goldens differ in this way" in text
+    assert "<code>fxgraph accept --cluster bbb</code>" in text
+
+
+def test_a_mismatch_has_a_picture_with_the_lines_of_the_model():
+    text = page(outcome("a", graphs=TEXTS, sources=("", "model.py:3: exp(x)", "")))
+
+    assert '"overlay":true' in text
+    assert '["source","model.py:3: exp(x)","model.py:3: exp(x)"]' in text
+
+
+def test_a_missing_golden_has_the_picture_of_the_graph():
+    text = page(outcome("a", "missing", graphs=TEXTS[1:]))
+
+    assert '"overlay":false' in text
+
+
+def test_what_cannot_be_read_back_is_told_in_words():
+    text = page(outcome("a", "error", lines=("it is corrupt",), graphs=("no golden",)))
+
+    assert "it is corrupt" in text
+    assert "application/json" not in text
+
+
+def test_what_matched_and_what_nobody_asked_for_is_counted():
+    text = page(outcome("a", "matched"), outcome("a", "matched"), outcome("b", "matched"), unused=["old.yaml"])
+
+    assert "<summary>2 matched</summary>" in text
+    assert "<summary>1 not asked for by any test</summary>" in text
+
+
+def test_a_golden_that_two_tests_compared_is_told_once():
+    assert page(outcome("a"), outcome("a")).count("<article") == 1
+
+
+def test_a_run_without_goldens_has_a_page():
+    assert "no golden was compared" in run_page(RunReport("", RECORD))

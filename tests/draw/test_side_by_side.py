@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pytest_fxgraph.draw.side_by_side import table_html, text_rows
+
+
+def test_lines_pair_with_their_like_and_new_ones_stand_alone():
+    rows = text_rows("a\nb\nc", "a\nnew\nb\nC")
+
+    assert rows == [("a", "a", False), (None, "new", True), ("b", "b", False), ("c", "C", True)]
+
+
+def test_the_words_that_differ_are_marked():
+    table = table_html(text_rows("y = relu(x, 1)", "y = gelu(x, 1)"), "code")
+
+    assert '<td class="minus">y = <del>relu</del>(x, 1)</td><td class="plus">y = <ins>gelu</ins>(x, 1)</td>' in table
+
+
+def test_what_is_the_same_far_away_is_folded_and_very_much_of_it_left_out():
+    few = "\n".join(f"line {number}" for number in range(100))
+    many = "\n".join(f"line {number}" for number in range(1000))
+
+    folded, left_out = (table_html(text_rows(f"{text}\na", f"{text}\nb"), "") for text in (few, many))
+
+    assert "97 lines the same</button>" in folded
+    assert "line 1<" in folded
+    assert "997 lines the same<" in left_out
+    assert "line 1<" not in left_out
+
+
+def test_equal_texts_are_said_to_be_equal():
+    assert table_html(text_rows("a", "a"), "code") == '<p class="same">Nothing differs here.</p>'
+
+
+def test_nothing_in_a_line_is_markup():
+    table = table_html([("<b>&", "<i>\x1b", True), (None, "<u>", True)], "<caption>")
+
+    assert "<caption>&lt;caption&gt;</caption>" in table
+    assert "<ins>&lt;u&gt;</ins>" in table
+    assert not [part for part in ("<b>", "<i>", "<u>", "\x1b") if part in table]
+
+
+def test_texts_of_any_length_are_compared_in_bounded_time():
+    before, after = ("\n".join(f"{name} {number}" for number in range(15_000)) for name in "ab")
+
+    table = table_html(text_rows(before, after), "")
+
+    assert table.count("<tr>") <= 15_001

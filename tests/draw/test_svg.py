@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from fixtures.documents import document
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.svg import path_text, svg_text
+
+SPACE = "{http://www.w3.org/2000/svg}"
+HOSTILE = '</text><script>alert("1")</script>&\x1b[0m\u202e'
+
+
+def drawn(text: str, title: str = "net.yaml") -> str:
+    picture = picture_of(document(text), title=title)
+    return svg_text(picture, picture.opened(150))
+
+
+def test_a_picture_is_xml_with_every_label_and_shape():
+    root = ElementTree.fromstring(drawn("%x = input x : float32[2, 3]\n%a = torch.relu(%x) : float32[2, 3]\nreturn %a"))
+
+    texts = [element.text for element in root.iter(f"{SPACE}text")]
+    assert [text for text in texts if text in ("x", "relu", "output")] == ["x", "relu", "output"]
+    assert texts.count("2\N{MULTIPLICATION SIGN}3") == 2
+    assert next(root.iter(f"{SPACE}title")).text == "net.yaml"
+
+
+def test_nothing_in_a_name_is_markup():
+    text = drawn(f'%x = input x\n%a = torch.foo(%x, "{HOSTILE[:22]}")\nreturn %a', title=HOSTILE)
+
+    root = ElementTree.fromstring(text)
+    assert {element.tag.removeprefix(SPACE) for element in root.iter()} == {
+        *("svg", "title", "style", "rect", "path", "text", "g"),
+    }
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_the_same_graph_gives_the_same_file():
+    text = "%x = input x\n%a = torch.neg(%x) @ m\n%b = torch.exp(%a) @ m\nreturn (%a, %b)"
+
+    assert drawn(text) == drawn(text)
+
+
+def test_no_file_or_address_is_referred_to():
+    text = drawn("%x = input x\nreturn %x")
+
+    assert "href" not in text
+    assert "url(" not in text
+    assert text.count("http") == 1  # the name of the language
+
+
+def test_a_line_is_straight_where_nothing_moves_it_aside():
+    assert path_text([(1.0, 2.0), (1.0, 5.04), (3.25, 9.0)]) == "M1 2L1 5C1 7 3.2 7 3.2 9"
