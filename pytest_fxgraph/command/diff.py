@@ -65,7 +65,9 @@ def _write_page(expected: str, obtained: str, level: str, output: str) -> int:
         graphs.append(PageGraph(name, "mismatch", causes[-1].headline, words, *documents))
         print_lines([f"{name}: {causes[-1].headline}"])
     is_same = sum(map(len, others.values())) == len(others.get("matched", ())) and not graphs
-    summary = f"{len(graphs)} of {len(pairs)} golden{'s' * (len(pairs) != 1)} differ at level {level}"
+    summary = f"{len(graphs)} of {len(pairs)} goldens differ at level {level}"
+    if len(pairs) == 1:
+        summary = f"the graphs differ at level {level}"
     content = PageContent(
         f"{expected} and {obtained}",
         "nothing differs" if is_same else summary,

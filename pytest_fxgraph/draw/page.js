@@ -329,8 +329,10 @@ class PictureView {
   }
 
   centre(child) {
-    const box = this.boxes.get(child), [width, height] = this.size;
+    const box = this.boxes.get(child), [wide, height] = this.size;
     if (!box) return;
+    // What is told of a node lies over the right side.
+    const width = wide - (this.details.hidden || wide < 700 ? 0 : this.details.offsetWidth);
     const tall = Math.min(box.height, height / this.view.scale - 40);
     this.view.x = width / 2 - (box.x + box.width / 2) * this.view.scale;
     this.view.y = height / 2 - (box.y + tall / 2) * this.view.scale;

@@ -38,7 +38,7 @@ def test_two_goldens_are_written_as_a_page(capsys):
     name = str(Path("after/a.yaml"))
     assert (status, out) == (1, [f"{name}: a: torch.relu -> torch.gelu", "wrote diff.html"])
     page = Path("diff.html").read_text(encoding="utf-8")
-    assert "1 of 1 golden differ" in page
+    assert "<p>the graphs differ at level structure</p>" in page
     assert '"overlay":true' in page
     assert "<nav" not in page
 
