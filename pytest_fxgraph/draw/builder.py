@@ -13,11 +13,13 @@ from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Edge, Fact, Picture, lay_in_layers
 from pytest_fxgraph.report.graph_text import repeated_nodes
 from pytest_fxgraph.report.numbered_paths import format_paths
+from pytest_fxgraph.report.repetition import Repetition
 
 _MOST_CHILDREN = 120  # of a cluster; more are drawn in parts
 _PART = 40
 _FEWEST_UNCHANGED = 3  # that are worth a box of their own
 _LONGEST_LITERALS = 22
+_MOST_BOXES = 24  # one in the other; what lies deeper is drawn in the innermost
 _SHAPE = re.compile(r"\b(?:(?:b?float|u?int|complex|bits|quint|qint)\w*|bool)\[([^\]]*)\]")
 _SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call_module": "module"}
 
@@ -35,12 +37,28 @@ def picture_of(
 
     `sources` are lines of the model by the names of the nodes of the last document, which files do not hold.
     """
-    merged = merged_nodes(expected, obtained)
+    return picture_of_nodes(
+        merged_nodes(expected, obtained),
+        repeated_nodes(expected) if obtained is None else (),
+        title=title,
+        is_overlay=obtained is not None,
+        sources=sources,
+    )
+
+
+def picture_of_nodes(
+    merged: Sequence[MergedNode],
+    repeated: Sequence[Repetition],
+    *,
+    title: str,
+    is_overlay: bool,
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> Picture:
+    """Return the picture of nodes, of which blocks at these positions repeat; otherwise as `picture_of`."""
     kept, attached = _without_private_state(merged)
     order = {old: new for new, old in enumerate(kept)}
     paths = [_module_keys(merged[old]) for old in kept]
-    if obtained is None:
-        _fold_repeated(expected, kept, paths)
+    _fold_repeated(repeated, kept, paths)
     nodes = [_drawn(merged[old], attached.get(old, ()), sources) for old in kept]
     edges = tuple(
         Edge(order[edge.source], order[old], edge.status)
@@ -48,10 +66,10 @@ def picture_of(
         for edge in merged[old].reads
         if edge.source in order
     )
-    clusters = _Clusters(nodes, edges, paths, is_overlay=obtained is not None)
+    clusters = _Clusters(nodes, edges, paths, is_overlay=is_overlay)
     clusters.build(title)
     named = tuple(clusters.with_place(number, node) for number, node in enumerate(nodes))
-    return lay_in_layers(Picture(title, named, edges, tuple(clusters.all), obtained is not None))
+    return lay_in_layers(Picture(title, named, edges, tuple(clusters.all), is_overlay))
 
 
 def _without_private_state(merged: Sequence[MergedNode]) -> tuple[list[int], dict[int, list[MergedNode]]]:
@@ -84,12 +102,12 @@ def _edge_status(reader: MergedNode, source: int) -> str:
 def _module_keys(node: MergedNode) -> list[Key]:
     """Return the modules that a node is in, the outermost first."""
     parts = (node.record.scope or (node.expected.scope if node.expected else None) or "").split(".")
-    return [("module", ".".join(parts[: end + 1])) for end in range(len(parts))] if parts[0] else []
+    return [("module", ".".join(parts[: end + 1])) for end in range(min(len(parts), _MOST_BOXES))] if parts[0] else []
 
 
-def _fold_repeated(document: GraphDocument, kept: Sequence[int], paths: list[list[Key]]) -> None:
+def _fold_repeated(repeated: Sequence[Repetition], kept: Sequence[int], paths: list[list[Key]]) -> None:
     """Put the second and further ones of blocks that repeat into a cluster of their own."""
-    for block in repeated_nodes(document):
+    for block in repeated:
         first = block.start + block.length
         inside = [place for place, old in enumerate(kept) if first <= old < block.end]
         if not inside:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _SWEEPS = 8
+# Where there would be more bends, long lines go straight to where they lead.
+_MOST_BENDS, _LONGEST_WITH_BENDS = 3_000, 6
 
 
 Ends = tuple[int, int, str]  # source, target, status
@@ -84,12 +86,14 @@ def _with_bends(ranks: list[int], lines: Mapping[Ends, Sequence[int]]) -> list[L
     Lines of the same values from the same source have their bends in common.
     """
     shared: dict[tuple[int, tuple[int, ...], str, int], int] = {}
+    gaps = sum(abs(ranks[source] - ranks[target]) - 1 for source, target, _ in lines)
+    longest = len(ranks) if gaps <= _MOST_BENDS else _LONGEST_WITH_BENDS
     links = []
     for (source, target, status), values in lines.items():
         upper, lower = sorted((ranks[source], ranks[target]))
         start = source if ranks[source] <= ranks[target] else target
         bends = []
-        for rank in range(upper + 1, lower):
+        for rank in range(upper + 1, lower) if lower - upper <= longest else ():
             key = (start, tuple(values), status, rank)
             if key not in shared:
                 shared[key] = len(ranks)

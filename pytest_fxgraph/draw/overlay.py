@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
 from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
@@ -44,8 +45,27 @@ def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None)
     expected, obtained = with_facts_of_both(expected, obtained)
     obtained = in_expected_terms(expected, obtained)
     before, after = graph_index_of(expected), graph_index_of(obtained)
-    _, alignment = structure_and_alignment(before, after)
-    return _merged(before, after, [*_in_one_order(alignment.obtained_of, alignment.expected_of)], alignment.expected_of)
+    difference, alignment = structure_and_alignment(before, after)
+    aligned = [*_in_one_order(alignment.obtained_of, alignment.expected_of)]
+    found = _merged(before, after, aligned, alignment.expected_of)
+    _add_inner_changes(found, difference)
+    return found
+
+
+def _add_inner_changes(nodes: Sequence[MergedNode], difference: Difference) -> None:
+    """Tell what differs in graphs inside of modules with the nodes that call or read these."""
+    inner: dict[str, list[Fact]] = {}
+    for change in difference.changes:
+        path, slash, where = change.where.partition("/")
+        if slash:
+            what = " ".join(filter(None, (where, change.action if not change.field else change.field)))
+            fact = Fact(f"inside, {what}", change.expected, change.obtained)
+            inner.setdefault(path, []).append(fact)
+    for node in nodes if inner else ():
+        facts = inner.get(node.record.target, ()) if node.record.op in ("call_module", "get_attr") else ()
+        if facts:
+            node.facts = (*node.facts, *facts)
+            node.status = node.status or "changed"
 
 
 def _in_one_order(obtained_of: Sequence[int], expected_of: Sequence[int]) -> Iterator[tuple[int | None, int | None]]:

@@ -7,21 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.builder import picture_of_nodes
 from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
 from pytest_fxgraph.draw.picture import Picture
 from pytest_fxgraph.draw.side_by_side import Row, table_html, text_rows
+from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.context import node_line
-from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.report.graph_text import document_lines, repeated_nodes
 from pytest_fxgraph.report.printable import printable, printable_line
 
 _HERE = Path(__file__).parent
 _MOST_SEEN = 150  # boxes at first
 _MOST_PICTURES = 200  # of a page: each is some hundred kilobytes
+_LONGEST_FACT = 2_000
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -51,29 +53,36 @@ class PageContent:
     command: str = ""  # that accepts a cluster, before its key
 
 
+class _DrawnGraph(NamedTuple):
+    graph: PageGraph
+    data: dict[str, Any] | None = None  # of its picture
+    rows: Sequence[Row] | None = None  # of two graphs
+
+
 def page_of_picture(picture: Picture, document: GraphDocument, *, is_full: bool = False) -> str:
     """Return the page of one graph."""
     graph = PageGraph(picture.title, expected=document)
     opened = picture.all_opened() if is_full else picture.opened(_MOST_SEEN)
-    return _page(PageContent(picture.title), [(graph, picture_data(picture, sorted(opened)))])
+    return _page(PageContent(picture.title), [_DrawnGraph(graph, picture_data(picture, sorted(opened)))])
 
 
 def page_text(content: PageContent, graphs: Sequence[PageGraph]) -> str:
     """Return the page of several graphs, with a list of them, and of the clusters they are in."""
-    pictured = []
-    for number, graph in enumerate(graphs):
-        data = None
-        document = graph.expected or graph.obtained
-        if document is not None and number < _MOST_PICTURES:
-            picture = picture_of(
-                document,
-                graph.obtained if graph.expected is not None else None,
-                title=graph.title,
-                sources=graph.sources,
-            )
-            data = picture_data(picture, sorted(picture.opened(_MOST_SEEN)))
-        pictured.append((graph, data))
-    return _page(content, pictured)
+    return _page(content, [_drawn(graph, has_picture=number < _MOST_PICTURES) for number, graph in enumerate(graphs)])
+
+
+def _drawn(graph: PageGraph, *, has_picture: bool) -> _DrawnGraph:
+    """Draw a graph, and pair the nodes of two for the table."""
+    document, is_overlay = graph.obtained or graph.expected, graph.expected is not None and graph.obtained is not None
+    if document is None:
+        return _DrawnGraph(graph)
+    merged = merged_nodes(graph.expected, graph.obtained) if graph.expected is not None else merged_nodes(document)
+    rows = [_node_row(node) for node in merged] if is_overlay else None
+    if not has_picture:
+        return _DrawnGraph(graph, None, rows)
+    repeated = () if is_overlay else repeated_nodes(document)
+    picture = picture_of_nodes(merged, repeated, title=graph.title, is_overlay=is_overlay, sources=graph.sources)
+    return _DrawnGraph(graph, picture_data(picture, sorted(picture.opened(_MOST_SEEN))), rows)
 
 
 def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
@@ -85,7 +94,10 @@ def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
             [
                 *(printable_line(text) for text in (node.name, node.label, node.place)),
                 *(node.sort, node.status, node.value),
-                [[printable_line(text) for text in (fact.what, fact.expected, fact.obtained)] for fact in node.facts],
+                [
+                    [printable_line(clipped(text, _LONGEST_FACT)) for text in (fact.what, fact.expected, fact.obtained)]
+                    for fact in node.facts
+                ],
             ]
             for node in picture.nodes
         ],
@@ -110,11 +122,11 @@ def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _page(content: PageContent, graphs: Sequence[tuple[PageGraph, dict[str, Any] | None]]) -> str:
+def _page(content: PageContent, graphs: Sequence[_DrawnGraph]) -> str:
     return "".join(_parts(content, graphs))
 
 
-def _parts(content: PageContent, graphs: Sequence[tuple[PageGraph, dict[str, Any] | None]]) -> Iterator[str]:
+def _parts(content: PageContent, graphs: Sequence[_DrawnGraph]) -> Iterator[str]:
     style = _file("picture.css") + _file("page.css")
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -125,10 +137,10 @@ def _parts(content: PageContent, graphs: Sequence[tuple[PageGraph, dict[str, Any
     yield f"<header><h1>{_quoted(content.title)}</h1>"
     yield f"<p>{_quoted(content.summary)}</p></header>\n" if content.summary else "</header>\n"
     if len(graphs) > 1 or content.clusters or content.others or content.sections:
-        yield from _overview(content, [graph for graph, _ in graphs])
+        yield from _overview(content, [each.graph for each in graphs])
     yield "<main>\n"
-    for number, (graph, data) in enumerate(graphs):
-        yield from _graph_parts(number, graph, data)
+    for number, drawn in enumerate(graphs):
+        yield from _graph_parts(number, drawn)
     yield f"</main>\n<script>\n{_file('page.js')}</script>\n</body></html>\n"
 
 
@@ -174,11 +186,12 @@ def _item(golden: str, number: int | None, status: str) -> str:
     return f"<li>{name}{mark}</li>"
 
 
-def _graph_parts(number: int, graph: PageGraph, data: dict[str, Any] | None) -> Iterator[str]:
+def _graph_parts(number: int, drawn: _DrawnGraph) -> Iterator[str]:
+    graph = drawn.graph
     yield f'<article id="graph-{number}" aria-labelledby="title-{number}"><h2 id="title-{number}">'
     yield f"{_quoted(graph.title)}</h2>"
     yield f'<p class="headline">{_quoted(graph.headline)}</p>\n' if graph.headline else "\n"
-    panels = [*_panels(graph, data is not None)]
+    panels = [*_panels(drawn)]
     yield '<div class="tabs" role="tablist">'
     for place, (name, _) in enumerate(panels):
         yield (
@@ -191,19 +204,19 @@ def _graph_parts(number: int, graph: PageGraph, data: dict[str, Any] | None) -> 
             f'<section role="tabpanel" id="panel-{number}-{place}" class="panel {name.lower()}" '
             f'aria-labelledby="tab-{number}-{place}">{inner}</section>\n'
         )
-    if data is not None:
-        yield f'<script type="application/json" class="data">{_json(data)}</script>\n'
+    if drawn.data is not None:
+        yield f'<script type="application/json" class="data">{_json(drawn.data)}</script>\n'
     yield "</article>\n"
 
 
-def _panels(graph: PageGraph, has_picture: bool) -> Iterator[tuple[str, str]]:
-    if has_picture:
+def _panels(drawn: _DrawnGraph) -> Iterator[tuple[str, str]]:
+    graph = drawn.graph
+    if drawn.data is not None:
         yield "Picture", '<div class="stage"><noscript>The picture needs JavaScript; the texts do not.</noscript></div>'
     if graph.words:
         yield "Words", f"<pre>{escape(printable(graph.words))}</pre>"
-    if graph.expected is not None and graph.obtained is not None:
-        rows = [_node_row(node) for node in merged_nodes(graph.expected, graph.obtained)]
-        yield "Nodes", table_html(rows, "The nodes of both graphs")
+    if drawn.rows is not None and graph.expected is not None and graph.obtained is not None:
+        yield "Nodes", table_html(drawn.rows, "The nodes of both graphs")
         if graph.expected.code and graph.obtained.code:
             yield "Code", table_html(text_rows(graph.expected.code, graph.obtained.code), "The generated code")
         return

@@ -15,7 +15,7 @@ _CONTEXT = 3  # lines around what differs
 _MOST_FOLDED = 400  # lines that are the same, one after the other, and kept for opening
 MOST_LINES = 20_000  # of a text that is compared line by line
 _MOST_ROWS = 3_000  # that differ, or stand around those
-_MOST_TOKENS = 400  # of a line
+_MOST_TOKENS = 200  # of a line
 _WORD = re.compile(r"\w+|\s+|.")
 
 

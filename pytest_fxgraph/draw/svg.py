@@ -16,6 +16,7 @@ from pytest_fxgraph.draw.placement import (
     cluster_lines,
     placement_of,
 )
+from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.printable import printable_line
 
 STYLE = Path(__file__).with_name("picture.css")
@@ -73,7 +74,7 @@ def _closed_cluster(box: Box, cluster: Cluster) -> str:
 def _node(box: Box, node: DrawnNode) -> str:
     radius = {"input": 14, "output": 14, "state": 2}.get(node.sort, 5)
     place = _text(box, 1, clipped_label(node.place), "place") if node.place else ""
-    title = "\n".join([node.name, *(f"{fact.what}: {fact.obtained or fact.expected}" for fact in node.facts)])
+    title = "\n".join([node.name, *(f"{fact.what}: {clipped(fact.obtained or fact.expected)}" for fact in node.facts)])
     return (
         f'<g class="node {node.sort} {node.status}"><rect {_rectangle(box)} rx="{radius}"/>'
         f"{_text(box, 0, clipped_label(node.label), 'label')}{place}<title>{quoted(title)}</title></g>"

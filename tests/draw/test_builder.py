@@ -191,3 +191,31 @@ def test_an_empty_graph_has_a_picture():
     picture = picture_of(document("return ()"), title="")
 
     assert tree(picture) == ["output"]
+
+
+def test_what_differs_in_a_graph_inside_of_a_module_is_told_with_the_node_that_calls_it():
+    inner = [document(f"%y = input y\n%z = torch.{name}(%y)\nreturn %z") for name in ("neg", "exp")]
+    before, after = (
+        document(
+            "%x = input x\n%a = self.sub(%x)\nreturn %a",
+            modules=(ModuleRecord("sub", "fxcore.GraphModule", graph=each),),
+        )
+        for each in inner
+    )
+
+    (node,) = [node for node in picture_of(before, after, title="").nodes if node.status]
+
+    assert (node.name, node.status) == ("a", "changed")
+    assert [(fact.expected, fact.obtained) for fact in node.facts if "inside" in fact.what] == [
+        ("torch.neg", "torch.exp")
+    ]
+
+
+def test_modules_of_any_depth_are_drawn():
+    scope = ".".join("m" * 5_000)
+    text = f"%x = input x\n%a = torch.neg(%x) @ {scope}\n%b = torch.exp(%a) @ {scope}.n\n%c = torch.sin(%b)\nreturn %c"
+
+    picture = picture_of(document(text), title="")
+
+    assert len(picture.clusters) < 40
+    assert len(picture.nodes) == 5

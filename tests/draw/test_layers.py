@@ -56,3 +56,13 @@ def test_a_line_that_leads_back_is_laid_out_like_one_that_leads_down():
 
 def test_nothing_has_no_layers():
     assert layers_of(0, 0, 0, {}).rows == ((),)
+
+
+def test_very_many_long_lines_do_not_bend():
+    chain = [(number, number + 1) for number in range(99)]
+    everything = [(one, other) for one in range(100) for other in range(one + 2, 100)]
+
+    layers = layers_of(100, 0, 0, lines(*chain, *everything))
+
+    assert max(len(link.bends) for link in layers.links) <= 6
+    assert len(layers.rows) == 100
