@@ -480,7 +480,7 @@ class PictureView {
 
   tell(index) {
     const node = this.picture.nodes[index], table = html("table");
-    for (const [what, expected, obtained] of node[FACTS]) {
+    for (const [what, expected, obtained = expected] of node[FACTS]) {
       const cell = html("td");
       if (expected === obtained || !this.picture.overlay) cell.append(obtained);
       else cell.append(html("del", {}, expected || "nothing"), " ", html("ins", {}, obtained || "nothing"));
@@ -522,7 +522,7 @@ class PictureView {
     this.found = found;
     this.results.hidden = !wanted;
     this.results.replaceChildren(...found.slice(0, 40).map((index) => {
-      const node = this.picture.nodes[index], scope = (node[FACTS].find(([what]) => what === "in module") || [])[2] || "";
+      const node = this.picture.nodes[index], scope = (node[FACTS].find(([what]) => what === "in module") || [""]).at(-1);
       const button = html("button", {type: "button", class: node[STATUS]}, html("b", {}, node[LABEL]), ` ${node[NAME]} `, html("span", {class: "soft"}, scope));
       button.addEventListener("click", () => this.choose(index));
       return html("li", {}, button);

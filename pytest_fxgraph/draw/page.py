@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.builder import picture_of_nodes
 from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
-from pytest_fxgraph.draw.picture import Picture
+from pytest_fxgraph.draw.picture import Fact, Picture
 from pytest_fxgraph.draw.side_by_side import Row, table_html, text_rows
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.clusters import Cluster
@@ -94,10 +94,7 @@ def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
             [
                 *(printable_line(text) for text in (node.name, node.label, node.place)),
                 *(node.sort, node.status, node.value),
-                [
-                    [printable_line(clipped(text, _LONGEST_FACT)) for text in (fact.what, fact.expected, fact.obtained)]
-                    for fact in node.facts
-                ],
+                [_fact_data(fact) for fact in node.facts],
             ]
             for node in picture.nodes
         ],
@@ -120,6 +117,12 @@ def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
             for each in picture.clusters
         ],
     }
+
+
+def _fact_data(fact: Fact) -> list[str]:
+    """Return what is known and the text, or two where they differ."""
+    texts = [fact.obtained] if fact.expected == fact.obtained else [fact.expected, fact.obtained]
+    return [printable_line(clipped(text, _LONGEST_FACT)) for text in (fact.what, *texts)]
 
 
 def _page(content: PageContent, graphs: Sequence[_DrawnGraph]) -> str:

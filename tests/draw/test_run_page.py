@@ -31,7 +31,7 @@ def test_a_mismatch_has_a_picture_with_the_lines_of_the_model():
     text = page(outcome("a", graphs=TEXTS, sources=("", "model.py:3: exp(x)", "")))
 
     assert '"overlay":true' in text
-    assert '["source","model.py:3: exp(x)","model.py:3: exp(x)"]' in text
+    assert '["source","model.py:3: exp(x)"]' in text
 
 
 def test_a_missing_golden_has_the_picture_of_the_graph():
