@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
-from pytest_fxgraph.errors import ChoiceError
+# Errors are imported where one is raised: a run of pytest that uses no fixture waits for this file, and not for them.
 
 Level = Literal["exact", "structure", "ops", "signature", "cost", "breaks"]
 ConstantForm = Literal["exact", "close", "shape"]
@@ -32,6 +32,7 @@ NumberByPath = float | Mapping[str, float]
 Trace = Literal["fxcore", "torch", "export"]
 Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
+BESIDE = "beside"  # in place of the golden folder: one beside each test file
 LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, those that this release has, the strictest first
 CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # how floats in arguments and constants are compared
 CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the generated code
@@ -44,9 +45,11 @@ TRACES: tuple[Trace, ...] = get_args(Trace)  # how a module becomes the graph th
 def checks_named(names: str | Iterable[str]) -> frozenset[Check]:
     """Return the checks of one name or several; raises ChoiceError if one is unknown or none is given."""
     wanted = (names,) if isinstance(names, str) else tuple(names)
+    from pytest_fxgraph.errors import ChoiceError
+
     for name in wanted:
         if name not in CHECKS:
-            import difflib  # read by who made a mistake alone: the plugin starts with every run of pytest
+            import difflib
 
             near = difflib.get_close_matches(str(name), CHECKS, n=1, cutoff=0.65)
             suggestion = f" (did you mean {near[0]!r}?)" if near else ""

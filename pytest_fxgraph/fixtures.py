@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_fxgraph import settings
-from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.activation import enable_golden_session
 
 if TYPE_CHECKING:
@@ -186,4 +185,6 @@ def _comparison_of_hooks(item: pytest.Item) -> Callable[[Any, Any, str], str | N
 
 
 def _refuse_unbuilt(name: str) -> NoReturn:
+    from pytest_fxgraph.errors import GateError
+
     raise GateError(f"the fixture {name} is not built in this version; those that are: {', '.join(BUILT)}")

@@ -1,25 +1,25 @@
 """The pytest plugin: what pytest loads through the entry point `fxgraph`. Imports no torch.
 
 Here are the hooks that every process runs; what only the process that writes does is in `golden.session` and
-`golden.run_end`.
+`golden.run_end`. A file costs a run of pytest up to a millisecond, whether it uses the plugin or not: what a run
+without goldens and without failures does not need is imported where it is needed.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
-from pytest_fxgraph.brief_failures import shorten_failure, summarize_failure
 from pytest_fxgraph.fixtures import fx_capture, fx_equivalence, fx_golden, fx_ops, fx_rewrite, fx_trace, fx_transform
 from pytest_fxgraph.golden.activation import enable_golden_session, is_worker, needs_golden_session, use_goldens
-from pytest_fxgraph.golden.attempt import attach_outcomes, attempt_of, mark_missing, start_attempt
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
-from pytest_fxgraph.golden.paths import golden_layout
-from pytest_fxgraph.golden.terminal import TerminalSections
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
 
@@ -61,7 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
         register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
     if is_worker(config):
         return
-    register(TerminalSections(config), "fxgraph-terminal-sections")
     if record is not None:
         register(ItemResults(record), "fxgraph-item-results")
     if needs_golden_session(config):
@@ -70,7 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Keep goldens from plugins that collect YAML files."""
-    return True if collection_path.suffix == ".yaml" and golden_layout(config).holds(collection_path) else None
+    if collection_path.suffix != ".yaml":
+        return None
+    from pytest_fxgraph.golden.paths import golden_layout
+
+    return True if golden_layout(config).holds(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # nearest to what was found, before anybody leaves something out
@@ -98,10 +101,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         enable_golden_session(session.config)
 
 
+def _attempts() -> Any:
+    """Return the module `golden.attempt`, or None while no test of this process has asked for a golden."""
+    return sys.modules.get("pytest_fxgraph.golden.attempt")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin an attempt; a rerun begins another."""
-    start_attempt(item)
+    attempts = _attempts()
+    if attempts is not None:
+        attempts.start_attempt(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,23 +119,30 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Fail a test, once it passed, for what `fx_golden.check` found."""
     __tracebackhide__ = True
     yield
-    attempt_of(item).close()
+    attempts = _attempts()
+    if attempts is not None:
+        attempts.attempt_of(item).close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Fail a test for what `fx_golden.check` found in the teardown of its fixtures, too."""
     __tracebackhide__ = True
-    attempt = attempt_of(item)
-    attempt.failed_checks.clear()  # a test that failed otherwise shows those in report sections
+    attempts = _attempts()
+    if attempts is not None:  # a test that failed otherwise shows those in report sections
+        attempts.attempt_of(item).failed_checks.clear()
     yield
-    attempt.raise_failed_checks()
+    attempts = _attempts()
+    if attempts is not None:
+        attempts.attempt_of(item).raise_failed_checks()
 
 
 @pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's, which says what was raised
 def pytest_shorten_failures(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Hide the plugin's frames, before the report of a failure is made."""
     if call.excinfo is not None and not item.config.getoption("fulltrace", False):
+        from pytest_fxgraph.brief_failures import shorten_failure
+
         shorten_failure(call.excinfo)
 
 
@@ -135,20 +152,33 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put what was found on the report, which is all that leaves a worker."""
     report = yield
-    attempt = attempt_of(item)
-    report.sections += attempt.sections
+    attempts = _attempts()
+    attempt = None if attempts is None else attempts.attempt_of(item)
+    if attempt is not None:
+        report.sections += attempt.sections
+        attempt.sections.clear()
     if call.excinfo is not None:
         error = call.excinfo.value
         report.sections += _section_of(error)
-        if report.failed:
-            mark_missing(attempt, error, report)
-            if item.config.getoption("tbstyle") != "line":  # there, this line is all that pytest shows of a failure
-                summarize_failure(report, error, attempt.outcomes)
-    attempt.sections.clear()
-    if report.when == "teardown":
-        attach_outcomes(attempt.outcomes, report)
-        start_attempt(item)  # frees the frames and texts that this one held
+        if report.failed and attempt is not None:
+            attempts.mark_missing(attempt, error, report)
+        if report.failed and item.config.getoption("tbstyle") != "line":  # this line is all that is shown with it
+            from pytest_fxgraph.brief_failures import summarize_failure
+
+            summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
+    if report.when == "teardown" and attempt is not None:
+        attempts.attach_outcomes(attempt.outcomes, report)
+        attempts.start_attempt(item)  # frees the frames and texts that this one held
     return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have failures shown with our sections in colour by the summary, which pytest prints once this is over."""
+    terminal: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and (terminal.stats.get("failed") or terminal.stats.get("error")):
+        from pytest_fxgraph.golden.terminal import TerminalSections
+
+        session.config.pluginmanager.register(TerminalSections(session.config), "fxgraph-terminal-sections")
 
 
 def _section_of(error: BaseException) -> list[tuple[str, str]]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, FRONTENDS, LEVELS, NumberByPath, checks_named
-from pytest_fxgraph.errors import ChoiceError, LevelError
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
@@ -27,35 +25,34 @@ MARKER = (
 )
 
 
-class Setting(NamedTuple):
+class Setting:
     """One thing a user can set, and every place where it can be set."""
 
-    name: str  # keyword of the fixture and of the marker
-    default: Any
-    form: str  # what a right value looks like, for messages
-    parse: Callable[[object], Any]  # the value, or a ValueError
-    help: str = ""  # with it, the setting is a command-line option and an ini key as well
-    metavar: str | None = None
-    on_marker: bool = True
-
-    @property
-    def option(self) -> str:
-        """Spell the command-line option: `--fx-golden-dir`."""
-        return "--fx-" + self.name.replace("_", "-")
-
-    @property
-    def key(self) -> str:
-        """Spell the ini key, which is the name under which pytest keeps the option, too: `fx_golden_dir`."""
-        return "fx_" + self.name
+    # No named tuple and no dataclass, which every run of pytest would wait for.
+    def __init__(
+        self,
+        name: str,  # keyword of the fixture and of the marker
+        default: Any,
+        form: str,  # what a right value looks like, for messages
+        parse: Callable[[object], Any],  # the value, or a ValueError
+        help_text: str = "",  # with it, the setting is a command-line option and an ini key as well
+        metavar: str | None = None,
+        on_marker: bool = True,
+    ) -> None:
+        self.name, self.default, self.form, self.parse = name, default, form, parse
+        self.help, self.metavar, self.on_marker = help_text, metavar, on_marker
+        self.option = "--fx-" + name.replace("_", "-")  # as on the command line: `--fx-golden-dir`
+        self.key = "fx_" + name  # of the ini file, and under which pytest keeps the option: `fx_golden_dir`
 
     def read(self, value: object, place: str) -> Any:
         """Return the value as the code uses it; raise pytest.UsageError for another form, naming where it was set."""
         try:
             return self.parse(value)
-        except ChoiceError as error:
-            raise pytest.UsageError(f"{place}: {error}") from None
-        except ValueError:
-            raise pytest.UsageError(f"{place}: expected {self.form}, got {value!r}") from None
+        except ValueError as error:
+            from pytest_fxgraph.errors import ChoiceError
+
+            reason = error if isinstance(error, ChoiceError) else f"expected {self.form}, got {value!r}"
+            raise pytest.UsageError(f"{place}: {reason}") from None
 
 
 def _one_of(*choices: str) -> Callable[[object], str]:
@@ -102,6 +99,12 @@ def _between(low: float, high: float) -> Callable[[object], float]:
     return parse
 
 
+def _allowances(value: Any) -> object:
+    from pytest_fxgraph.budget import allowances_of
+
+    return allowances_of(value)
+
+
 def _number_by_path(value: object) -> NumberByPath:
     """Read a number, a dict of them by path, or the same as text: `output[0]=1e-3, *.logits=1e-2`."""
     number = _not_negative(float)
@@ -146,7 +149,7 @@ LEVEL = Setting(
     "level at which graphs are compared with their goldens: " + ", ".join(LEVELS) + " (default: structure)",
     "LEVEL",
 )
-BUDGET = Setting("budget", None, "a dict of allowances by cost", allowances_of)  # type: ignore[arg-type]  # checks the form
+BUDGET = Setting("budget", None, "a dict of allowances by cost", _allowances)
 RTOL = Setting(
     "rtol",
     None,
@@ -383,6 +386,8 @@ def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> An
 
 def _of_argument(setting: Setting, argument: object) -> Any:
     if setting is LEVEL and argument not in LEVELS:
+        from pytest_fxgraph.errors import LevelError
+
         raise LevelError(f"there is no level {argument!r}; goldens are compared at {', '.join(LEVELS)}")
     return setting.read(argument, f"argument {setting.name}")
 

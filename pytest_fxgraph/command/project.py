@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.golden.layout import BESIDE, GoldenLayout
+from pytest_fxgraph.golden.layout import GoldenLayout
 
 if sys.version_info >= (3, 11):
     import tomllib

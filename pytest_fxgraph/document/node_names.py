@@ -48,10 +48,10 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     graph_text = _graph_text(text, has_inner_graphs)
     if graph_text is None:
         return False
-    if not (has_inner_graphs or document.code) and _may_have_its_names(graph_text, document):
-        # The ordinary case; looking for the names in the text first takes a seventh longer.
-        if encode_graph(document) == graph_text:
-            return True
+    # The ordinary case: to look for the names in the text, and to give them, takes a seventh longer.
+    is_plain = not (has_inner_graphs or document.code) and _may_have_its_names(graph_text, document)
+    if is_plain and encode_graph(document) == graph_text:
+        return True
     found = _NAME.findall(graph_text)
     names = iter(found)
     graphs = [list(itertools.islice(names, len(graph.nodes))) for graph in _graphs(document)]
@@ -67,7 +67,7 @@ def _may_have_its_names(graph_text: str, document: GraphDocument) -> bool:
     names = {node.name for node in document.nodes}
     if not names or len(names) < len(document.nodes):
         return False
-    last = document.nodes[-2 if len(names) > 1 else -1].name  # the very last one is always called `output`
+    last = document.nodes[-2 if len(names) > 1 else -1].name  # the very last one is `output` in nearly all graphs
     return f"- {{name: {last}, op: " in graph_text
 
 

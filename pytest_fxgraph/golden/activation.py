@@ -5,12 +5,14 @@ A project that has the plugin installed and does not use it pays for none of wha
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD
-from pytest_fxgraph.golden.paths import golden_layout
+from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
 if TYPE_CHECKING:
     from pytest_fxgraph.golden.session import GoldenSession
@@ -28,9 +30,11 @@ def is_worker(config: pytest.Config) -> bool:
 
 def needs_golden_session(config: pytest.Config) -> bool:
     """Tell, before anything is collected, whether a run has to do with goldens, or would not learn of it in time."""
-    layout = golden_layout(config)
+    folder = value_of_config(GOLDEN_DIR, config)
     # A project that has its goldens beside its tests has some; to find the folders would take a walk through all of it.
-    if any(config.getoption(name) for name in _OPTIONS) or layout.is_beside or layout.root.is_dir():
+    if any(config.getoption(name) for name in _OPTIONS) or folder == BESIDE:
+        return True
+    if os.path.isdir(os.path.join(config.rootpath, folder)):  # as GoldenLayout has it, which is not imported here
         return True
     # The controller of pytest-xdist collects nothing itself.
     return config.getoption("dist", "no") != "no" or bool(config.getoption("tx", None))

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.golden.files import file_tested_by, goldens_below
 from pytest_fxgraph.golden.location import FOLDER_BESIDE, SUFFIX
 
-BESIDE = "beside"
 # Folders that hold no tests of the project, and sometimes very many files.
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 _MARKS_OF_ENVIRONMENTS = frozenset({"pyvenv.cfg", "conda-meta"})

@@ -166,7 +166,7 @@ def _has_links(folder: str, parts: Iterable[str]) -> bool:
             return False  # nothing is there, so that nothing leads anywhere
         except OSError:
             return True
-        if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0):  # a junction of Windows
+        if stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0)):  # a junction of Windows
             return True
     return False
 

@@ -4,7 +4,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from pytest_fxgraph.golden.layout import BESIDE, GoldenLayout
+from pytest_fxgraph.choices import BESIDE
+from pytest_fxgraph.golden.layout import GoldenLayout
 from pytest_fxgraph.golden.location import golden_path
 
 FILES = (

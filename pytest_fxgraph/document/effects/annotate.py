@@ -151,7 +151,7 @@ class _StorageEffects:
             reads.setdefault(position, set()).update(read & touched)
         result = list(kinds)
         global_state: int | None = None  # the first node that changes it
-        changes_global_state = any([effects.changes_global_state for effects in self._all_effects])
+        changes_global_state = any(effects.changes_global_state for effects in self._all_effects)
         # Few nodes touch what is written: the others are looked at only if something changes how all of them compute.
         for position in range(len(kinds)) if changes_global_state else {**reads, **writes}:
             if global_state is None and self._all_effects[position].changes_global_state:
