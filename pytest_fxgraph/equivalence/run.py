@@ -17,7 +17,7 @@ from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_argu
 from pytest_fxgraph.equivalence.nested_values import tensors_in, with_iterators_read
 from pytest_fxgraph.equivalence.state.generators import GeneratorStates
 from pytest_fxgraph.equivalence.state.guard import ModuleChanges, StateGuard
-from pytest_fxgraph.equivalence.state.module_state import ModuleState
+from pytest_fxgraph.equivalence.state.module_state import ModuleState, StateTensor
 from pytest_fxgraph.equivalence.state.storage import copy_tensor, has_storage, storage_of
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
 from pytest_fxgraph.errors import SubjectError
@@ -100,10 +100,11 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
             rng = RngState.now()
             changes = settings.guard.find_changes(root, trust_versions=settings.trust_versions)
             state = state_after(settings.guard.state_of(root), changes, settings.names)
-            sharing = _sharing(output, copied, changes.now, settings.names)
+            of_state = changes.now.in_storages_of([tensor for _, tensor in tensors_in(output, "output")])
+            sharing = _sharing(output, copied, of_state, settings.names)
             step = "backward"
             gradients = _gradients(output, changes.now, copied, settings)
-        output = _detached_output(output, changes.now, settings.grads)
+        output = _detached_output(output, of_state, settings.grads)
         if settings.second_call or changes.changed or not changes.modules_unchanged:
             second = _second_output(call, root, settings)
         failed = False
@@ -138,7 +139,8 @@ def _second_output(call: Callable[..., Any], root: object, settings: RunSettings
             output = with_iterators_read(call(*copied.args, **copied.kwargs))
         except Exception as error:
             return SecondOutput(None, error)
-    return SecondOutput(_detached_output(output, ModuleState(root), grads=False))
+    tensors = [tensor for _, tensor in tensors_in(output, "output")]
+    return SecondOutput(_detached_output(output, ModuleState(root).in_storages_of(tensors), grads=False))
 
 
 def _gradients(output: object, now: ModuleState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:
@@ -157,18 +159,15 @@ def _gradient_mode(grads: bool) -> Iterator[None]:
         yield
 
 
-def _sharing(output: object, copied: ArgumentCopy, now: ModuleState, names: StateNames) -> Sharing:
-    outputs = tensors_in(output, "output")
-    read = {storage_of(tensor) for _, tensor in outputs if has_storage(tensor)}
-    of_state = {
-        storage: [(names.name(state), state.tensor) for state in now.by_storage[storage]]
-        for storage in read & now.by_storage.keys()
-    }
-    return sharing_of_outputs(outputs, copied.arguments.tensors(), of_state)
+def _sharing(
+    output: object, copied: ArgumentCopy, of_state: Mapping[int, list[StateTensor]], names: StateNames
+) -> Sharing:
+    named = {storage: [(names.name(state), state.tensor) for state in held] for storage, held in of_state.items()}
+    return sharing_of_outputs(tensors_in(output, "output"), copied.arguments.tensors(), named)
 
 
-def _detached_output(output: Any, now: ModuleState, grads: bool) -> Any:
-    """Return the output so that restoring the state does not change it.
+def _detached_output(output: Any, of_state: Mapping[int, list[StateTensor]], grads: bool) -> Any:
+    """Return the output so that restoring the state, of which `of_state` are the storages it shares, changes nothing.
 
     Unless gradients are compared, it also must not keep all activations in memory while the next run is made.
     """
@@ -176,7 +175,7 @@ def _detached_output(output: Any, now: ModuleState, grads: bool) -> Any:
     is_same = True
     for _, tensor in tensors_in(output, "output"):
         kept = tensor
-        if has_storage(tensor) and storage_of(tensor) in now.by_storage:
+        if has_storage(tensor) and storage_of(tensor) in of_state:
             kept = copy_tensor(tensor)
         elif tensor.grad_fn is not None and not grads:
             kept = tensor.detach()

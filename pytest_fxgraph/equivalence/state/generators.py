@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-
-from pytest_fxgraph.equivalence.state.module_state import modules_by_path
+from torch import nn
 
 # The states of those generators that were used, by the generator's name.
 GeneratorStates = Mapping[str, Any]
@@ -21,9 +20,12 @@ class OwnGenerators:
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, Any, Any]] = {}
 
-    def include(self, root: object) -> None:
-        """Save the states of a model's or graph's generators; known ones keep the state that was saved first."""
-        for name, generator in _generators_of(root):
+    def include(self, root: object, modules: Iterable[tuple[str, nn.Module]]) -> None:
+        """Save the states of a model's or graph's generators; known ones keep the state that was saved first.
+
+        `modules` are those of `root` by path.
+        """
+        for name, generator in _generators_of(root, modules):
             if id(generator) not in self._known:
                 self._known[id(generator)] = name, generator, _state_of(generator)
 
@@ -38,9 +40,9 @@ class OwnGenerators:
             _set_state(generator, state)
 
 
-def _generators_of(root: object) -> Iterator[tuple[str, Any]]:
+def _generators_of(root: object, modules: Iterable[tuple[str, nn.Module]]) -> Iterator[tuple[str, Any]]:
     kinds = _kinds()
-    for path, module in modules_by_path(root):
+    for path, module in modules:
         held = module.__dict__
         if kinds.isdisjoint(map(type, held.values())):
             continue

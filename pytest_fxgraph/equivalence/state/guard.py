@@ -50,6 +50,9 @@ class StateGuard:
         """
         if id(root) in self._states:
             return
+        if root is None:  # no module, and no graph
+            self._states[id(root)] = ModuleState(root)
+            return
         # Thousands of small objects that all stay: the garbage collector would scan them again and again.
         with gc_paused():
             self._include(root)
@@ -57,7 +60,7 @@ class StateGuard:
     def _include(self, root: object) -> None:
         self._states[id(root)] = state = ModuleState(root)
         self._modules.include(state)
-        self._generators.include(root)
+        self._generators.include(root, state.modules)
         new: dict[int, torch.Tensor] = {}
         for tensor in [state.tensor for state in state.tensors]:
             if id(tensor) not in self._known:

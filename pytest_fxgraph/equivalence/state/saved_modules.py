@@ -10,10 +10,12 @@ from typing import Any
 from torch import nn
 
 from pytest_fxgraph.equivalence.state.held_values import MISSING, Array, Container
-from pytest_fxgraph.equivalence.state.module_state import OF_EVERY_MODULE, ModuleState, is_graph_module
+from pytest_fxgraph.equivalence.state.module_state import ModuleState, is_graph_module
 
 # Of a graph module these are restored, and what has no underscore: the rest is compiled code, which no run changes.
 _STATE_ATTRIBUTES = ("training", "_parameters", "_buffers", "_modules")
+
+_DICTS_OF_EVERY_MODULE = tuple([name for name, value in vars(nn.Module()).items() if isinstance(value, dict)])
 
 # A path, the object that was there and the one that is there now; MISSING for none.
 AttributeChange = tuple[str, Any, Any]
@@ -71,8 +73,9 @@ class SavedModules:
         self._held[id(module)] = module, held
         self._mappings.append(now)
         self._copies.append(held)
-        for name, value in held.items():
-            if isinstance(value, dict) and name in OF_EVERY_MODULE:  # others are among the nested containers
+        for name in _DICTS_OF_EVERY_MODULE:  # others are among the nested containers
+            value = held.get(name)
+            if isinstance(value, dict):
                 if value:
                     self._mappings.append(value)
                     self._copies.append(copied := value.copy())

@@ -6,6 +6,9 @@ import sys
 
 import torch
 
+# Classes of tensors that answer every question as torch's own do.
+ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+
 
 def storage_of(tensor: torch.Tensor) -> int:
     """Return a number that identifies the storage of a tensor while the tensor lives."""
@@ -39,7 +42,7 @@ def has_values(tensor: torch.Tensor) -> bool:
 
 def is_readable(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor answers; one of a class of the user's may raise at every question."""
-    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+    if type(tensor) in ORDINARY:
         return True
     try:
         return bool(tensor.detach().is_leaf)

@@ -13,6 +13,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
 from pytest_fxgraph.equivalence.state.generators import OwnGenerators
+from pytest_fxgraph.equivalence.state.module_state import modules_by_path
 
 
 class Drawing(nn.Module):
@@ -54,7 +55,7 @@ def test_only_a_generator_that_was_used_has_changed_until_it_is_restored(made):
     model, other = Drawing(*made()), Drawing(*made())
     both = nn.ModuleDict({"used": model, "unused": other})
     generators = OwnGenerators()
-    generators.include(both)
+    generators.include(both, modules_by_path(both))
     assert generators.changed() == {}
 
     model(torch.ones(2))

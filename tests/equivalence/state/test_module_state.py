@@ -32,7 +32,7 @@ def test_parameters_buffers_and_plain_tensors_are_all_known():
 def test_tensors_of_one_storage_stand_together():
     holder = Holder()
 
-    together = ModuleState(holder).by_storage[storage_of(holder.weight)]
+    together = ModuleState(holder).in_storages_of([holder.weight])[storage_of(holder.weight)]
 
     assert [state.name for state in together] == ["weight", "part"]
 
