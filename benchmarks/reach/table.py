@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reach.outcome import VARIES
 from benchmarks.reach.ways import WAYS
 
 Data = dict[str, Any]
@@ -45,7 +46,10 @@ def read(files: Sequence[Path]) -> list[Data]:
 
 
 def verdict(result: Data | None) -> str:
-    """Sort a capture: right, refused on another size, wrong without an error, not compared, failed, not measured."""
+    """Sort a capture: right, refused on another size, wrong without an error, not compared, failed, not measured.
+
+    It is not comparable where eager itself gives other results in another run.
+    """
     if result is None or result["status"] == "not there":
         return "not measured"
     if result["status"] != "captured":
@@ -55,6 +59,8 @@ def verdict(result: Data | None) -> str:
     outcomes = {name: result.get(name) for name in ("example", "fresh", "second")}
     if any(found is not None and str(found).startswith("raises") for found in (outcomes["example"], outcomes["fresh"])):
         return "failed"
+    if any(str(found).startswith(VARIES) for found in outcomes.values()):
+        return "not comparable"
     if any(found is not None and not str(found).startswith("raises") for found in outcomes.values()):
         return "wrong"
     return "right" if outcomes["second"] is None else "one size"
@@ -111,7 +117,9 @@ def count_text(found: list[Data | None]) -> str:
     if all(verdict(result) == "not measured" for result in found):
         return "not there"
     counts = Counter("right" if is_graph(result) else verdict(result) for result in found)
-    notes = [f"{counts[name]} {name}" for name in ("wrong", "not compared", "not measured") if counts[name]]
+    notes = [
+        f"{counts[name]} {name}" for name in ("wrong", "not comparable", "not compared", "not measured") if counts[name]
+    ]
     return f"{counts['right']}" + (f" ({', '.join(notes)})" if notes else "")
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 import fxcore
 from benchmarks.reach.causes import cause_of
+from benchmarks.reach.outcome import VARIES
 from benchmarks.reach.table import verdict
 from benchmarks.reach.values import difference
 
@@ -101,6 +102,7 @@ def test_the_cause_of_a_failure_is_named(what, library):
         ({"status": "captured", "example": None, "fresh": "tensor 0 has other values"}, "wrong"),
         ({"status": "captured", "example": "raises TypeError: no"}, "failed"),
         ({"status": "failed", "cause": "einops"}, "failed"),
+        ({"status": "captured", "example": f"{VARIES}: tensor 0 has other values"}, "not comparable"),
         ({"status": "captured", "nodes": 3}, "not compared"),
         ({"status": "not there"}, "not measured"),
         (None, "not measured"),
