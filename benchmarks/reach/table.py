@@ -18,10 +18,10 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 SMALL_PACKAGE = 6  # packages with fewer models share a line
 
 
-def main() -> None:
-    """Print the tables, or write them between the marks of a page, if one is among the arguments."""
-    pages = [name for name in sys.argv[1:] if name.endswith(".md")]
-    results = read([Path(name) for name in sys.argv[1:] if name not in pages])
+def write_tables(names: Sequence[str]) -> None:
+    """Print the tables of files of results, or write them between the marks of a page, if one is among the names."""
+    pages = [name for name in names if name.endswith(".md")]
+    results = read([Path(name) for name in names if name not in pages])
     text = "\n".join(part(results) for part in PARTS)
     if not pages:
         print(text)
@@ -227,4 +227,4 @@ PARTS = (by_package, in_train_mode, speed, wrong, causes, failures, not_run)
 
 
 if __name__ == "__main__":
-    main()
+    write_tables(sys.argv[1:])

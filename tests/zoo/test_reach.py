@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.reach.outcome import outcome_of
+from benchmarks.reach.table import verdict
 from fixtures.reach.catalog import models, models_named
 from fixtures.reach.model import SIZES, Call, Integers, Normal, ReachModel, Size, call, in_size
 
@@ -76,3 +78,27 @@ def test_the_model_runs_on_its_example(model):
 
     with torch.no_grad():
         module(*args, **kwargs)
+
+
+# These branch on the contents of a tensor: on whether all of a mask is set, on the largest index, on what is left after
+# a filter. Auto leaves give a graph of each.
+BRANCHES_ON_CONTENTS = {
+    *("st-moe-pytorch/MoE", "st-moe-pytorch/SparseMoEBlock", "mixture-of-experts/MoE", "equiformer-pytorch/Equiformer"),
+    *("adjacent-attention-pytorch/AdjacentAttentionNetwork", "torch-geometric/GAT", "torch-geometric/GATConv"),
+    *("torch-geometric/GraphUNet", "torch-geometric/AttentiveFP", "torch-geometric/SGFormer"),
+    *("torch-geometric/RGCNConv", "fair-esm/ESM2", "fair-esm/MSATransformer"),
+}
+
+
+@pytest.mark.zoo
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_graph_with_an_example_is_right_or_refused(model):
+    pytest.importorskip(model.construction.target.partition(".")[0].partition(":")[0])
+
+    found = outcome_of(model, "examples", 120)
+
+    if str(model) in BRANCHES_ON_CONTENTS:
+        assert verdict(found) == "failed"
+        assert verdict(outcome_of(model, "auto", 120)) in ("right", "one size")
+    else:
+        assert verdict(found) in ("right", "one size")
