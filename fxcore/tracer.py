@@ -273,6 +273,10 @@ class Tracer(TracerBase):
             return super().create_arg(a)
         if isinstance(a, SymbolicValue):  # one with an example says that it is a tensor, or of another class
             return a.node
+        if self.examples is not None and type(a) is torch.Tensor:
+            a = self.examples.written.redirected(a)
+            if isinstance(a, SymbolicValue):
+                return a.node
         if isinstance(a, (torch.Tensor, nn.Module)):
             path = self._path_of(a)
             if path is not None:
@@ -392,6 +396,7 @@ class Tracer(TracerBase):
             try:
                 yield
             finally:
+                self.examples.written.close()
                 del self.examples
 
     @contextmanager

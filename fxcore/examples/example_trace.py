@@ -16,6 +16,7 @@ from fxcore.examples.data_reads import Origin, is_free_of_effects, origin_of
 from fxcore.examples.inputs import ExampleInputs
 from fxcore.examples.other_sizes import OtherSizes, can_be_repeated
 from fxcore.examples.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, proxy_of
+from fxcore.examples.written_tensors import WrittenTensors
 from fxcore.graph import Graph
 from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of
 from fxcore.immutable_collections import immutable_dict
@@ -51,6 +52,7 @@ class ExampleTrace:
         self._assume = dict(assume or {})
         self._specialised: list[_Specialisation] = []
         self._other_sizes = OtherSizes()
+        self.written = WrittenTensors(tracer, self._proxy_of_state)
         self._scalars: set[Node] = set()  # nodes whose value is no tensor, or one of a single number
 
     # Recording.
@@ -59,6 +61,7 @@ class ExampleTrace:
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: Any, type_expr: Any
     ) -> Any:
         """Run a call on the example's values, record it, and return a proxy for its result."""
+        args, kwargs = self.written.arguments(kind, target, args, kwargs)
         value, origin = self._run(kind, target, args, kwargs)
         node = self.record(kind, target, args, kwargs, name, type_expr)
         if isinstance(value, PLAIN_TYPES):
@@ -74,6 +77,9 @@ class ExampleTrace:
         if isinstance(value, TEXT_TYPES):
             return self.specialised(proxy, lambda value: value, "was read")
         return proxy
+
+    def _proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
+        return proxy_of(self._tracer, node, value, False, False)
 
     def record(
         self,
