@@ -425,6 +425,9 @@ def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
 def _readable_source(module: Any, name: str, **options: Any) -> str:
     """Return the source of a class that does what `module` does; `options` are those of `Graph.python_code`."""
     forward = module.graph.python_code(root_module="self", verbose=True, **options).src.lstrip("\n")
+    guards = getattr(module.graph, "guards", ())
+    if isinstance(guards, Guards):
+        forward = "".join([f"# {line}\n" for line in guards.lines()]) + forward
     source = _indented(f"class {name}(torch.nn.Module):\n{forward}")
     options = {key: value for key, value in options.items() if key != "expanded_def"}
     children = [

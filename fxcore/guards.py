@@ -46,10 +46,14 @@ class Guard:
 class Guards(Sequence[Guard]):
     """The guards of one graph, each once, in their order, and a graph that computes their values."""
 
-    def __init__(self, guards: Sequence[Guard] = (), graph: Graph | None = None) -> None:
-        """`graph` takes the same inputs as the guarded one, and returns the value that each guard is about."""
+    def __init__(self, guards: Sequence[Guard] = (), graph: Graph | None = None, notes: Sequence[str] = ()) -> None:
+        """`graph` takes the same inputs as the guarded one, and returns the value that each guard is about.
+
+        `notes` say what the model does and the graph does not, whatever the inputs are.
+        """
         self._guards = tuple(guards)
         self.graph = graph
+        self.notes = tuple(notes)
 
     def __getitem__(self, index: Any) -> Any:
         return self._guards[index]
@@ -65,6 +69,15 @@ class Guards(Sequence[Guard]):
 
     def __hash__(self) -> int:
         return hash(self._guards)
+
+    def lines(self) -> list[str]:
+        """Return the guards, each with its place, and the notes, as people read them."""
+        lines = [
+            f"{'assumed' if each.is_assumed else 'guard'}: {each.expression}"
+            + (f" ({each.place})" if each.place else "")
+            for each in self._guards
+        ]
+        return [*lines, *[f"note: {note}" for note in self.notes]]
 
     def broken_by(self, values: Sequence[Any]) -> Iterator[tuple[Guard, Any]]:
         """Yield each guard that does not hold, with the value that was found, given what `graph` returns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +14,7 @@ import torch
 
 @contextmanager
 def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
-    """Put back, afterwards, the attributes of modules, the contents of buffers, and random generators.
+    """Put back, afterwards, the attributes of modules, what those hold, and random generators.
 
     Names in `added`, which is read at the end, stay on the root: the graph refers to them.
     """
@@ -24,7 +25,9 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
         for name in ("_parameters", "_buffers", "_modules")
     ]
     # Batch norm writes to its buffers without counting a version, so contents are compared.
-    copies = [(buffer, buffer.detach().clone()) for buffer in root.buffers() if has_contents(buffer)]
+    kept_tensors = {id(each): each for each in (*root.buffers(), *_values_of(root, torch.Tensor))}.values()
+    copies = [(tensor, tensor.detach().clone()) for tensor in kept_tensors if has_contents(tensor)]
+    containers = [(value, value.copy()) for kind in (list, dict, set) for value in _values_of(root, kind)]
     memory = [(tensor, tensor.detach()) for tensor in (*root.parameters(), *root.buffers())]
     generators = _generators()
     try:
@@ -45,6 +48,8 @@ def state_kept(root: torch.nn.Module, added: Collection[str]) -> Iterator[None]:
             if held is not None and (list(held) != list(table) or any(held[key] is not table[key] for key in table)):
                 held.clear()
                 held.update(table)
+        for container, items in containers:
+            _restore(container, items)
         for module, before in attributes:
             now = vars(module)
             for name in [name for name in now if name not in before]:
@@ -71,6 +76,33 @@ def seed_generators(seed: int) -> None:
     of_numpy: Any = sys.modules.get("numpy.random")
     if of_numpy is not None:
         of_numpy.seed(seed)
+
+
+def _values_of(root: torch.nn.Module, kind: type) -> list[Any]:
+    """Return the plain attributes of a module and those in it that are of a type, and no tables of torch's."""
+    return [
+        value
+        for module in root.modules()
+        for name, value in vars(module).items()
+        if type(value) is kind and name not in _OF_TORCH
+    ]
+
+
+_OF_TORCH = frozenset(vars(torch.nn.Module()))
+
+
+def _restore(container: Any, items: Any) -> None:
+    if len(container) == len(items) and all(map(operator.is_, _flat(container), _flat(items))):
+        return
+    container.clear()
+    if isinstance(container, list):
+        container.extend(items)
+    else:
+        container.update(items)
+
+
+def _flat(container: Any) -> list[Any]:
+    return [*container.keys(), *container.values()] if isinstance(container, dict) else list(container)
 
 
 def has_contents(tensor: torch.Tensor) -> bool:

@@ -57,6 +57,10 @@ def verify_trace(
     comparison = _Comparison(root, graph_module)
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
+    if getattr(graph_module.graph.guards, "notes", ()):
+        comparison.calls = 2  # what the model keeps, and the graph does not, shows in the second
+        comparison.run(example, "the second of two calls")
+        comparison.calls = 1
     dimensions: dict[str, set[int]] = {}
     refused: dict[str, str] = {}
     for sizes in _other_sizes(example):
@@ -85,6 +89,7 @@ class _Comparison:
 
     def __init__(self, root: Any, graph_module: GraphModule) -> None:
         self._root, self._graph_module = root, graph_module
+        self.calls = 1
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
     def run(self, inputs: _Inputs, what: str, *, must_run: bool = False) -> object:
@@ -122,14 +127,23 @@ class _Comparison:
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch.random.fork_rng(devices=[]), state_kept(self._module, ()):
             seed_generators(0)
+            for _ in range(1, self.calls):
+                earlier, keywords = copied_example((args, kwargs))
+                call(*earlier, **keywords)
             return copied_example(call(*args, **kwargs))
 
     def _words(self, what: str) -> str:
         return (
             f"the graph that was traced from {type(self._root).__name__} does not do what the model does on {what}. "
-            "Something was computed while tracing that depends on the inputs, and no guard says so; trace with "
+            "Something was computed while tracing that depends on the inputs, and no guard says so"
+            f"{self._told()}; trace with "
             "leaf_modules= for the module that does it, or with verify=False to look at the graph"
         )
+
+    def _told(self) -> str:
+        """Return the notes of the graph, to be put into a sentence."""
+        notes = getattr(self._graph_module.graph.guards, "notes", ())
+        return f", but for its notes ({'; '.join(notes[:3])})" if notes else ""
 
 
 def _other_sizes(inputs: _Inputs) -> Iterator[dict[_Place, int]]:

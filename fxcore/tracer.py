@@ -21,6 +21,7 @@ from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.examples.example_trace import ExampleTrace
 from fxcore.examples.inputs import ExampleInputs
 from fxcore.examples.recorded_calls import patch_calls
+from fxcore.examples.type_questions import patch_type
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
@@ -378,6 +379,8 @@ class Tracer(TracerBase):
             with Patcher() as patcher, self._intercepted(patcher, placeholders.globals_of(root, function)):
                 returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
                 outputs = self._run(call, arguments, keywords)
+                if self.examples is not None:
+                    self.examples.record_assignments()
                 self._returning_code = placeholders.user_code_of(root, function)
                 result = (self.create_arg(outputs),)
                 self.create_node("output", "output", result, {}, type_expr=returned)
@@ -419,6 +422,8 @@ class Tracer(TracerBase):
             patch_collectives(patcher)
             patch_waiting(patcher)
             patch_globals(patcher, names, self._autowrap_function_ids)
+            if self.examples is not None:
+                patch_type(patcher, names)
             for module in self._autowrap_search:
                 patch_module(patcher, module, self._autowrap_function_ids)
             yield
@@ -478,6 +483,8 @@ class Tracer(TracerBase):
             names = getattr(getattr(module, "forward", module), "__globals__", None)
             if names is not None:
                 patch_globals(self._patcher, names, self._autowrap_function_ids)
+                if self.examples is not None:
+                    patch_type(self._patcher, names)
         return self.call_module(module, functools.partial(run, module), args, kwargs)
 
     def _on_attribute_read(self, name: str, value: Any) -> Any:

@@ -12,6 +12,7 @@ import torch
 
 from fxcore.errors import TraceError
 from fxcore.examples.arguments import holds_proxies, restored_object, value_of
+from fxcore.examples.assigned_attributes import AssignedAttributes
 from fxcore.examples.data_reads import Origin, is_free_of_effects, origin_of
 from fxcore.examples.inputs import ExampleInputs
 from fxcore.examples.other_sizes import OtherSizes, can_be_repeated
@@ -52,7 +53,9 @@ class ExampleTrace:
         self._assume = dict(assume or {})
         self._specialised: list[_Specialisation] = []
         self._other_sizes = OtherSizes()
-        self.written = WrittenTensors(tracer, self._proxy_of_state)
+        self._assigned = AssignedAttributes(tracer.root)
+        self.notes: tuple[str, ...] = ()  # of what the model does and the graph does not
+        self.written = WrittenTensors(tracer, self.proxy_of_state)
         self._scalars: set[Node] = set()  # nodes whose value is no tensor, or one of a single number
 
     # Recording.
@@ -78,7 +81,8 @@ class ExampleTrace:
             return self.specialised(proxy, lambda value: value, "was read")
         return proxy
 
-    def _proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
+    def proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
+        """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self._tracer, node, value, False, False)
 
     def record(
@@ -231,6 +235,10 @@ class ExampleTrace:
 
     # The end of the trace.
 
+    def record_assignments(self) -> None:
+        """Let the graph write what the traced code assigned to attributes of the model, as far as it can."""
+        self.notes = self._assigned.record(self._tracer)
+
     def finish(self, graph: Graph) -> None:
         """Give the graph its guards, and remove the nodes that only they need."""
         seen: dict[str, _Specialisation] = {}
@@ -242,7 +250,7 @@ class ExampleTrace:
         guards = [
             Guard(text, *[getattr(each.guard, item.name) for item in fields(Guard)[1:]]) for text, each in seen.items()
         ]
-        graph.guards = Guards(guards, conditions)
+        graph.guards = Guards(guards, conditions, self.notes)
         self._remove_unread(graph, {each.node for each in noted})
 
     def _remove_unread(self, graph: Graph, nodes: set[Node]) -> None:

@@ -22,6 +22,7 @@ from torch.utils import checkpoint
 from fxcore.errors import TraceArgumentError
 from fxcore.examples.arguments import drawn, value_of
 from fxcore.examples.proxies import ExampleProxy
+from fxcore.operators.table import names_mutation, operator_table
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
@@ -97,11 +98,33 @@ def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.active_tracer()
-        if getattr(tracer, "examples", None) is None:
+        if getattr(tracer, "examples", None) is None or _draws_the_same(tracer, args, kwargs):
             return function(*args, **kwargs)
         return tracer.create_proxy("call_function", function, args, kwargs)
 
     return call
+
+
+def _recorded_draw_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that draws into a tensor, or records that, wherever a trace with an example runs."""
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        is_traced = getattr(tracer, "examples", None) is not None and type(self) is torch.Tensor
+        if not is_traced or _draws_the_same(tracer, args, kwargs):
+            return function(self, *args, **kwargs)
+        return tracer.create_proxy("call_method", function.__name__, (self, *args), kwargs)
+
+    return call
+
+
+def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
+    """Tell whether a call draws from a generator that the traced code made, and seeded: the same in each run."""
+    generator = kwargs.get("generator")
+    if type(generator) is not torch.Generator or find_symbolic((args, kwargs)) is not None:
+        return False
+    return not any(generator is value for module in tracer.root.modules() for value in vars(module).values())
 
 
 @functools.cache
@@ -171,6 +194,10 @@ def _recorded_transform(original: Callable[..., Any]) -> Callable[..., Any]:
 def _methods() -> dict[str, Callable[..., Any]]:
     names = [*_METHODS, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch.Tensor, name))]
     found = {name: _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_method", name) for name in names}
+    drawing = [name for name, facts in operator_table().items() if "random" in facts and names_mutation(name)]
+    for name in drawing:
+        if hasattr(torch.Tensor, name):
+            found[name] = _recorded_draw_in_place(REPLACEMENTS.original(torch.Tensor, name))
     for name, target in _OPERATORS.items():
         found[name] = _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
     return found

@@ -78,6 +78,10 @@ class WrittenTensors:
             self._parts[id(value)] = (value, self._part(value, *self._whole[memory]))
         return self._parts[id(value)][1]
 
+    def is_written_by(self, tensor: torch.Tensor, example: torch.Tensor) -> bool:
+        """Tell whether an example's value is that of the proxy which stands for a tensor."""
+        return id(tensor) in self._parts and self._parts[id(tensor)][1].example is example
+
     def close(self) -> None:
         """Take part in torch's calls no longer."""
         if self._mode is not None:

@@ -99,6 +99,7 @@ class GraphTable:
     co_fields: dict[str, Any]
     guards: tuple[tuple[Any, ...], ...] = ()
     guard_graph: GraphTable | None = None
+    notes: tuple[str, ...] = ()
 
 
 def table_of(graph: Graph) -> GraphTable:
@@ -116,6 +117,7 @@ def table_of(graph: Graph) -> GraphTable:
         co_fields=graph._co_fields,
         guards=tuple([tuple([getattr(guard, item.name) for item in fields(Guard)]) for guard in guards]),
         guard_graph=None if guards.graph is None else table_of(guards.graph),
+        notes=guards.notes,
     )
 
 
@@ -141,7 +143,8 @@ def plain_data(table: GraphTable) -> tuple[Any, ...]:
     plain = rows, codegen, table.tracer_cls, table.tracer_extras, table.co_fields
     if table.guard_graph is None:
         return plain
-    return (*plain, [_plain_items(guard) for guard in table.guards], plain_data(table.guard_graph))
+    of_guards = [_plain_items(guard) for guard in table.guards]
+    return (*plain, of_guards, plain_data(table.guard_graph), list(table.notes))
 
 
 def table_of_plain(data: tuple[Any, ...]) -> GraphTable:
@@ -153,7 +156,8 @@ def table_of_plain(data: tuple[Any, ...]) -> GraphTable:
     if not of_guards:
         return table
     guards = tuple([tuple([_of_plain(item) for item in guard]) for guard in of_guards[0]])
-    return replace(table, guards=guards, guard_graph=table_of_plain(of_guards[1]))
+    notes = tuple(of_guards[2]) if len(of_guards) > 2 else ()
+    return replace(table, guards=guards, guard_graph=table_of_plain(of_guards[1]), notes=notes)
 
 
 def _plain(value: Any) -> Any:
@@ -274,7 +278,8 @@ def graph_from_table(table: GraphTable) -> Graph:
         nodes.append(node)
     graph._co_fields = table.co_fields
     if table.guard_graph is not None:
-        graph.guards = Guards([Guard(*each) for each in table.guards], graph_from_table(table.guard_graph))
+        guards = [Guard(*each) for each in table.guards]
+        graph.guards = Guards(guards, graph_from_table(table.guard_graph), table.notes)
     if table.codegen is not None:
         graph.set_codegen(table.codegen)
     return graph

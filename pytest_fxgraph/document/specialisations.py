@@ -17,6 +17,7 @@ def specialisation_notes(graph: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
         where += [guard.source] if guard.source else []
         kind = "assumed" if guard.is_assumed else "guard"
         notes.append(f"{kind}: {guard.expression}" + (f" ({', '.join(where)})" if where else ""))
+    notes += [f"note: {note}" for note in getattr(getattr(graph, "guards", ()), "notes", ())]
     for node in nodes:
         if unread_frame(node) is not None:  # no tracer wrote anything there
             continue
