@@ -12,6 +12,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
@@ -83,7 +84,19 @@ class ExampleProxy(RecordingProxy):
             # It stays an assertion: there is no other branch that a run might take.
             self.tracer.create_proxy("call_function", torch._assert, (self, "Assertion failed"), {})
             return True
+        if self.is_of_input and self._is_refused_otherwise(sys._getframe(1)):
+            return bool(self.example)
         return bool(self.tracer.examples.specialised(self, bool, "was asked for its truth"))
+
+    def _is_refused_otherwise(self, frame: FrameType) -> bool:
+        """Tell whether `frame` raises an error for the other truth alone; then the graph asserts that it is this one."""
+        raising = call_site.raising_truth(frame, self.node.target)
+        if raising is None or bool(self.example) is raising:
+            return False
+        condition = self if not raising else self.tracer.create_proxy("call_function", operator.not_, (self,), {})
+        source = call_site.shown_line(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).partition(": ")[2]
+        self.tracer.create_proxy("call_function", torch._assert, (condition, f"refused by the model: {source}"), {})
+        return True
 
     def __int__(self) -> int:
         return int(self.tracer.examples.specialised(self, int, "was turned into an int"))

@@ -150,15 +150,37 @@ def is_assertion(frame: FrameType, asked: Any) -> bool:
     return _is_assertion(frame.f_code, frame.f_lasti, asked is operator.eq)
 
 
+def raising_truth(frame: FrameType, asked: Any) -> bool | None:
+    """Return the truth at which `frame` does nothing but raise an error, as in `if bad: raise`; None if it does more."""
+    return _raising_truth(frame.f_code, frame.f_lasti, asked is operator.eq)
+
+
 @functools.lru_cache(maxsize=1024)
-def _is_assertion(code: CodeType, offset: int, is_equality: bool) -> bool:
+def _raising_truth(code: CodeType, offset: int, is_equality: bool) -> bool | None:
+    following = _from_jump(code, offset, is_equality)
+    if not following or not following[0].opname.startswith("POP_JUMP") or "NONE" in following[0].opname:
+        return None
+    for item in following[1:]:
+        if item.opname == "RAISE_VARARGS":
+            return "FALSE" in following[0].opname
+        if any(word in item.opname for word in ("JUMP", "STORE", "RETURN", "YIELD", "ITER")):
+            return None
+    return None
+
+
+def _from_jump(code: CodeType, offset: int, is_equality: bool) -> list[dis.Instruction]:
+    """Return the instructions from the jump on that asks for a truth at an offset."""
     instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
     position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
-    if position is None:
-        return False
-    following = instructions[position : position + 4]
+    following = [] if position is None else instructions[position:]
     if following and (following[0].opname == "TO_BOOL" or _asks_result(following[0], is_equality)):
         following = following[1:]
+    return following
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_assertion(code: CodeType, offset: int, is_equality: bool) -> bool:
+    following = _from_jump(code, offset, is_equality)
     if len(following) < 2 or not (following[0].opname.startswith("POP_JUMP") and "TRUE" in following[0].opname):
         return False
     raised = next((item for item in following[1:] if item.opname != "NOT_TAKEN"), None)
