@@ -21,6 +21,7 @@ from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.examples.example_trace import ExampleTrace
 from fxcore.examples.inputs import ExampleInputs
 from fxcore.examples.recorded_calls import patch_calls
+from fxcore.examples.recorded_modes import patch_modes
 from fxcore.examples.type_questions import patch_type
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
@@ -416,6 +417,7 @@ class Tracer(TracerBase):
             every_call=any(_calls_itself(module) for module in modules),
         ):
             if self.examples is not None:
+                patch_modes(patcher)
                 patch_calls(patcher)  # before others that replace the same names: the first to do so stays
             patch_registered(patcher)
             patch_recorded(patcher)

@@ -56,6 +56,7 @@ class ExampleTrace:
         self._assigned = AssignedAttributes(tracer.root)
         self.notes: tuple[str, ...] = ()  # of what the model does and the graph does not
         self.written = WrittenTensors(tracer, self.proxy_of_state)
+        self._with_gradient: set[Node] = set()
         self._scalars: set[Node] = set()  # nodes whose value is no tensor, or one of a single number
 
     # Recording.
@@ -72,6 +73,8 @@ class ExampleTrace:
                 self._note(node, value, None)
             return value
         proxy = proxy_of(self._tracer, node, value, *origin)
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            self._with_gradient.add(node)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:
             self._scalars.add(node)
         if kind == "placeholder" and target in self.inputs.left_at_default:
@@ -80,6 +83,12 @@ class ExampleTrace:
         if isinstance(value, TEXT_TYPES):
             return self.specialised(proxy, lambda value: value, "was read")
         return proxy
+
+    def has_gradient(self, node: Node) -> bool:
+        """Tell whether gradients flow through the value of a node, or to parameters of the module that it calls."""
+        if node.op != "call_module":
+            return node in self._with_gradient
+        return any(each.requires_grad for each in self._tracer.root.get_submodule(node.target).parameters())
 
     def proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
         """Return a proxy for a tensor that a node reads from the model."""

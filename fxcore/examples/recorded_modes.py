@@ -1,0 +1,97 @@
+"""`with torch.autocast(...)` and `with torch.no_grad()`: what they change is changed by nodes of the graph.
+
+Without that, the graph computes in another precision than the model, or has gradients where the model has none. Where
+the mode makes no difference to what is computed inside it, no node is made.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.amp import autocast_mode
+
+from fxcore.node import Node
+from fxcore.tracing import module_hooks
+from fxcore.tracing.patching import Patcher
+
+_MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
+
+
+def patch_modes(patcher: Patcher) -> None:
+    """Let these modes be recorded by the trace of `patcher`, which has an example."""
+    patcher.replace(torch.autocast, "__enter__", _recorded_begin_of_autocast)
+    patcher.replace(torch.autocast, "__exit__", _recorded_end_of_autocast)
+    patcher.replace(torch.no_grad, "__enter__", _noted_begin_of_no_grad)
+    patcher.replace(torch.no_grad, "__exit__", _recorded_end_of_no_grad)
+
+
+def _tracer_with_example() -> Any:
+    tracer = module_hooks.active_tracer()
+    return tracer if getattr(tracer, "examples", None) is not None else None
+
+
+@functools.cache
+def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def begin(self: Any) -> Any:
+        tracer = _tracer_with_example()
+        if tracer is None or not (self._enabled or torch.is_autocast_enabled(self.device)):
+            return original(self)
+        options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
+        vars(self)[_MARK] = tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {})
+        return self
+
+    return begin
+
+
+@functools.cache
+def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def end(self: Any, *error: Any) -> Any:
+        begun = vars(self).pop(_MARK, None)
+        if begun is None:
+            return original(self, *error)
+        begun.tracer.create_proxy("call_function", autocast_mode._exit_autocast, (begun,), {})
+        return None
+
+    return end
+
+
+@functools.cache
+def _noted_begin_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def begin(self: Any) -> Any:
+        tracer = _tracer_with_example()
+        if tracer is not None and torch.is_grad_enabled():
+            vars(self)[_MARK] = (tracer, next(iter(reversed(tracer.graph.nodes)), None))
+        return original(self)
+
+    return begin
+
+
+@functools.cache
+def _recorded_end_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def end(self: Any, *error: Any) -> Any:
+        tracer, last = vars(self).pop(_MARK, (None, None))
+        if tracer is not None and tracer is module_hooks.active_tracer():
+            made = _nodes_after(tracer.graph, last)
+            if any(tracer.examples.has_gradient(each) for node in made for each in (node, *node.all_input_nodes)):
+                with tracer.graph.inserting_before(made[0]):
+                    tracer.create_node("call_function", torch._C._set_grad_enabled, (False,), {})
+                tracer.create_node("call_function", torch._C._set_grad_enabled, (True,), {})
+        return original(self, *error)
+
+    return end
+
+
+def _nodes_after(graph: Any, last: Node | None) -> list[Node]:
+    made: list[Node] = []
+    for node in reversed(graph.nodes):
+        if node is last:
+            break
+        made.append(node)
+    return made[::-1]
