@@ -97,7 +97,8 @@ class GraphModule(nn.Module):
         """
         super().__init__()
         type(self).__name__ = class_name
-        paths = [str(node._target) for node in graph.nodes if node._op in ("get_attr", "call_module")]
+        nodes = [*graph.nodes, *(_nodes_of_guards(graph) if graph.guards else ())]
+        paths = [str(node._target) for node in nodes if node._op in ("get_attr", "call_module")]
         if isinstance(root, nn.Module):
             self.training = getattr(root, "training", True)
             copy_attributes(root, self, dict.fromkeys(paths))
@@ -401,6 +402,12 @@ def _print_generated_code_error(error: Exception) -> None:
         ),
         file=sys.stderr,
     )
+
+
+def _nodes_of_guards(graph: Graph) -> list[Node]:
+    """Return the nodes that compute what guards are about, which may read what the graph itself does not."""
+    conditions = getattr(graph.guards, "graph", None)
+    return [] if conditions is None else list(conditions.nodes)
 
 
 def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:

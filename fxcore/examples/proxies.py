@@ -89,7 +89,7 @@ class ExampleProxy(RecordingProxy):
         return bool(self.tracer.examples.specialised(self, bool, "was asked for its truth"))
 
     def _is_refused_otherwise(self, frame: FrameType) -> bool:
-        """Tell whether `frame` raises an error for the other truth alone; then the graph asserts that it is this one."""
+        """Tell whether `frame` raises an error for the other truth alone; the graph asserts this one."""
         raising = call_site.raising_truth(frame, self.node.target)
         if raising is None or bool(self.example) is raising:
             return False

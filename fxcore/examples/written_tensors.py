@@ -39,7 +39,7 @@ class WrittenTensors:
     def arguments(
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call that is to be recorded, with proxies for tensors that it, or one before it, writes."""
+        """Return the arguments of a call that is to be recorded, with proxies for what it, or one before it, writes."""
         for tensor in _written(kind, target, args, kwargs):
             with self._paused():
                 self._replace(tensor)
@@ -85,19 +85,18 @@ class WrittenTensors:
     def close(self) -> None:
         """Take part in torch's calls no longer."""
         if self._mode is not None:
-            self._mode.__exit__(None, None, None)
+            self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch's
 
     def _replace(self, tensor: torch.Tensor) -> None:
         memory = _memory_of(tensor)
         if memory == 0 or memory in self._whole:
             return
-        if self._mode is None:
-            if _count_of_modes() != self._outer_modes:
-                raise TraceError(
-                    f"a tensor that the traced code made is written{self._tracer._place()}, inside a torch function mode "
-                    "(`with torch.device(...)` is one), where the write cannot be followed\n"
-                    "Make the tensor from an input (x.new_zeros(...)), or write it outside of the mode"
-                )
+        if self._mode is None and _count_of_modes() != self._outer_modes:
+            raise TraceError(
+                f"a tensor that the traced code made is written{self._tracer._place()}, inside a torch function mode "
+                "(`with torch.device(...)` is one), where the write cannot be followed\n"
+                "Make the tensor from an input (x.new_zeros(...)), or write it outside of the mode"
+            )
         whole = tensor if tensor._base is None else tensor._base
         node = self._tracer.create_arg(whole)
         # What a model keeps is written in each run. What the code made is made anew.
@@ -108,14 +107,14 @@ class WrittenTensors:
         self._parts[id(whole)] = (whole, proxy)
         if self._mode is None:
             self._mode = _Redirection(self)
-            self._mode.__enter__()
+            self._mode.__enter__()  # type: ignore[no-untyped-call]  # torch's
 
     def _part(self, tensor: torch.Tensor, whole: torch.Tensor, proxy: Any) -> Any:
         """Return a proxy for a tensor that shares the memory of another."""
         if proxy.example.stride() != whole.stride():
             raise TraceError(
-                f"a part of a tensor is used{self._tracer._place()} that was written by the traced code, and whose memory "
-                "is laid out in a way that the graph cannot repeat; make it contiguous() before it is written"
+                f"a part of a tensor is used{self._tracer._place()} that was written by the traced code, and whose "
+                "memory is laid out in a way that the graph cannot repeat; make it contiguous() before it is written"
             )
         offset = tensor.storage_offset() - whole.storage_offset()
         return self._tracer.create_proxy(
@@ -144,7 +143,7 @@ def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
     places = _places_of(kind, target)
     if not places and not kwargs:
         return
-    found = [args[position] if position < len(args) else kwargs.get(name) for position, name in places]
+    found: list[Any] = [args[position] if position < len(args) else kwargs.get(name) for position, name in places]
     found.append(kwargs.get("out"))
     if kwargs.get("inplace") is True:
         found.append(args[0] if args else kwargs.get("input"))

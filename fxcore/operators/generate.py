@@ -68,9 +68,9 @@ def table_text() -> str:
     for fact in _FLAGS:
         for name in by_hand[fact]:
             table[name][fact] = True
-    for name, written in by_hand["collective"].items():
+    for name, argument in by_hand["collective"].items():
         order = _parameters_of_collective(name)
-        table[name].update(collective=True, writes=[(order.index(written), written)] if written else [])
+        table[name].update(collective=True, writes=[(order.index(argument), argument)] if argument else [])
     for name in [name for name, facts in table.items() if "random" in facts]:
         if condition := _random_condition(name, overloads.get(name, ())):
             table[name]["random_if"] = condition
@@ -123,8 +123,8 @@ def _random_condition(name: str, operators: Sequence[OpOverload]) -> tuple[int, 
 
 def _parameters_of_collective(name: str) -> list[str]:
     module = "torch.distributed.nn.functional" if name.endswith(".apply") else "torch.distributed"
-    found = pkgutil.resolve_name(f"{module}:{name.removeprefix(module + '.').removesuffix('.apply')}")
-    return list(_inspected(found.forward))[1:] if isinstance(found, type) else list(_inspected(found))
+    found: Any = pkgutil.resolve_name(f"{module}:{name.removeprefix(module + '.').removesuffix('.apply')}")
+    return list(_inspected(found.forward))[1:] if hasattr(found, "forward") else list(_inspected(found))
 
 
 def _spellings(by_hand: dict[str, str], overloads: _Overloads) -> Iterator[tuple[str, dict[str, Any]]]:

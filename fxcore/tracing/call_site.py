@@ -151,7 +151,7 @@ def is_assertion(frame: FrameType, asked: Any) -> bool:
 
 
 def raising_truth(frame: FrameType, asked: Any) -> bool | None:
-    """Return the truth at which `frame` does nothing but raise an error, as in `if bad: raise`; None if it does more."""
+    """Return the truth at which `frame` only raises an error, as in `if bad: raise`; None if it does more."""
     return _raising_truth(frame.f_code, frame.f_lasti, asked is operator.eq)
 
 

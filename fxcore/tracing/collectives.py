@@ -74,7 +74,7 @@ def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:
 
 
 def _names_in(function: Callable[..., Any]) -> tuple[str, ...]:
-    return inspect.unwrap(function).__code__.co_names
+    return tuple(inspect.unwrap(function).__code__.co_names)
 
 
 @functools.cache
