@@ -95,5 +95,9 @@ class EvalModeError(PassError, AssertionError):
     """A pass that is for inference met a layer in training mode."""
 
 
+class ValueRangeError(FxError, ValueError):
+    """A value that is guarded is NaN, infinite or out of range."""
+
+
 class PassArgumentError(FxError, TypeError):
     """A pass, or something for a pass manager, is not of the kind that it must be."""

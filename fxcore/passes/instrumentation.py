@@ -1,0 +1,197 @@
+"""Watching values of a graph while it runs: logs, times, and guards against NaN, infinity and values out of range."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.errors import ValueRangeError
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+
+__all__ = ["Instrument", "Log", "RemoveInstruments", "Site", "Timing", "ValueGuard", "origin_of"]
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)[^\n]*(?:\n[ \t]+([^\n]*))?')
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a value comes from: what a message names."""
+
+    node: str
+    module: str  # the path of the module that runs, or that is called; "" for the outermost
+    source: str  # "file.py:12: y = x / z" if the trace recorded it, else ""
+
+    def __str__(self) -> str:
+        place = f" in module {self.module!r}" if self.module else ""
+        return f"{self.node!r}{place}" + (f", from {self.source}" if self.source else "")
+
+
+def origin_of(node: Node) -> Site:
+    """Return where the value of a node comes from.
+
+    Source lines are there if the tracer recorded them, as one does whose `record_stack_traces` is True.
+    """
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    module = str(node.target) if node.op == "call_module" else str(stack[-1][0]) if stack else ""
+    frames = _FRAME.findall(node.stack_trace or "")
+    source = ""
+    if frames:
+        file, line, text = frames[-1]
+        source = f"{file}:{line}" + (f": {text.strip()}" if text else "")
+    return Site(node.name, module, source)
+
+
+class Watcher(nn.Module):
+    """Looks at the value of a node right after it was computed. Subclasses say what to do with it in `forward`."""
+
+    _is_impure = True  # dead code elimination keeps the call, although nobody reads what it gives
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.site = site
+
+
+class ValueGuard(Watcher):
+    """Raises ValueRangeError (a ValueError) for a value that is NaN, infinite, or not between two bounds."""
+
+    def __init__(
+        self, site: Site, *, nan: bool = True, inf: bool = True, low: float = -math.inf, high: float = math.inf
+    ) -> None:
+        """Say which values are refused; NaN and infinity by default."""
+        super().__init__(site)
+        self.nan, self.inf, self.low, self.high = nan, inf, low, high
+
+    def forward(self, value: Any) -> None:
+        """Look at every floating or integer tensor in a value."""
+        for tensor in _tensors(value):
+            wrong = self._wrong(tensor)
+            if wrong:
+                raise ValueRangeError(
+                    f"the value of {self.site} {wrong}: a tensor of shape {list(tensor.shape)} and {tensor.dtype}; "
+                    "look at what this node reads, or run without the guard"
+                )
+
+    def _wrong(self, tensor: torch.Tensor) -> str:
+        if not tensor.numel() or tensor.dtype is torch.bool or tensor.is_meta:
+            return ""
+        if tensor.is_floating_point() or tensor.is_complex():
+            if self.nan and (count := int(tensor.isnan().sum())):
+                return f"has {count} NaN"
+            if self.inf and (count := int(tensor.isinf().sum())):
+                return f"has {count} infinite elements"
+        if tensor.is_complex() or (self.low == -math.inf and self.high == math.inf):
+            return ""
+        smallest, largest = (float(each) for each in tensor.detach().aminmax())
+        if smallest < self.low or largest > self.high:
+            return f"lies between {smallest:g} and {largest:g}, not between {self.low:g} and {self.high:g}"
+        return ""
+
+
+class Log(Watcher):
+    """Writes a line about a value: shape, dtype, range."""
+
+    def __init__(self, site: Site, write: Callable[[str], object] | None = None) -> None:
+        """Write by `write`, which takes a line; to stderr by default."""
+        super().__init__(site)
+        self.write = write
+
+    def forward(self, value: Any) -> None:
+        """Write what is known of a value."""
+        line = f"{self.site}: {', '.join(map(_description, _tensors(value))) or repr(value)}"
+        if self.write is None:
+            print(line, file=sys.stderr)
+        else:
+            self.write(line)
+
+
+class Timing(Watcher):
+    """Measures the time between its two calls: one before the node, without a value, and one after it."""
+
+    def __init__(self, site: Site) -> None:
+        """Start without any time."""
+        super().__init__(site)
+        self.seconds: list[float] = []
+        self._started = 0.0
+
+    def forward(self, *value: Any) -> None:
+        """Note the time; on an accelerator, wait until what was started is done."""
+        if any(tensor.is_cuda for tensor in _tensors(list(value))):
+            torch.cuda.synchronize()
+        if value:
+            self.seconds.append(time.perf_counter() - self._started)
+        else:
+            self._started = time.perf_counter()
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for item in items for tensor in _tensors(item)]
+
+
+def _description(tensor: torch.Tensor) -> str:
+    text = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+    if not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.is_quantized:
+        return text
+    low, high = (float(each) for each in tensor.detach().to(torch.float64).aminmax())
+    return f"{text} from {low:g} to {high:g}"
+
+
+def _is_computed(node: Node) -> bool:
+    return node.op.startswith("call_")
+
+
+@dataclass(frozen=True)
+class Instrument(PassBase):
+    """Calls a watcher after the nodes that `where` answers True for; by default after all calls.
+
+    `watcher` makes one for a Site: `ValueGuard`, `Log`, `Timing`, or a Watcher of ones own. What the graph computes
+    stays the same. The watchers are modules of the result, `watchers.<node>`; `RemoveInstruments` takes them out.
+    """
+
+    watcher: Callable[[Site], Watcher]
+    where: Callable[[Node], bool] = field(default=_is_computed)
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module."""
+        made = working_copy(graph_module)
+        watched = [node for node in made.graph.nodes if node.op != "output" and self.where(node)]
+        inputs = made.graph.find_nodes(op="placeholder")
+        root = free_name(made, "watchers")
+        for node in watched:
+            watcher = self.watcher(origin_of(node))
+            path = f"{root}.{node.name}"
+            set_attribute(made, path, watcher)
+            # Placeholders stand first.
+            with made.graph.inserting_after(inputs[-1] if node.op == "placeholder" else node):
+                made.graph.call_module(path, (node,))
+            if isinstance(watcher, Timing):
+                with made.graph.inserting_before(node if node.op != "placeholder" else inputs[-1].next):
+                    made.graph.call_module(path)
+        return PassResult(rebuilt(made), True) if watched else PassResult(graph_module, False)
+
+
+class RemoveInstruments(PassBase):
+    """Takes out what `Instrument` put in."""
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module without watchers, or `graph_module` itself if it has none."""
+        made = working_copy(graph_module)
+        calls = made.graph.find_nodes(op="call_module")
+        watchers = [node for node in calls if isinstance(get_attribute(made, str(node.target)), Watcher)]
+        for node in watchers:
+            made.graph.erase_node(node)
+        return PassResult(rebuilt(made), True) if watchers else PassResult(graph_module, False)

@@ -1,0 +1,78 @@
+"""What watches values to choose scale and zero point: torch.ao's observers, and one by percentiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch.ao.quantization.observer import (
+    HistogramObserver,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    PerChannelMinMaxObserver,
+)
+
+from fxcore.errors import PassArgumentError
+
+__all__ = ["MakeObserver", "PercentileObserver", "activation_observer", "weight_observer"]
+
+MakeObserver = Callable[[], Any]
+
+
+class PercentileObserver(MinMaxObserver):
+    """Takes the range in which a part of the values lies, so that a few outliers do not decide the scale.
+
+    Of each batch the range is found apart; the widest counts. Of large batches every n-th value is looked at.
+    """
+
+    def __init__(self, percentile: float = 99.9, most: int = 1_000_000, **options: Any) -> None:
+        """Leave out as many values at either end as `percentile` says."""
+        super().__init__(**options)
+        if not 50 < percentile <= 100:
+            raise PassArgumentError(f"a percentile of {percentile} leaves nothing; give one from 50 to 100, as 99.9")
+        self.percentile = percentile
+        self.most = most
+
+    def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
+        """Look at a batch and return it."""
+        if x_orig.numel():
+            values = x_orig.detach().to(self.min_val.dtype).flatten()
+            values = values[:: -(-values.numel() // self.most)]
+            left_out = round((1 - self.percentile / 100) * (values.numel() - 1))
+            low = values.kthvalue(1 + left_out).values
+            high = values.kthvalue(values.numel() - left_out).values
+            self.min_val.copy_(torch.minimum(low, self.min_val))
+            self.max_val.copy_(torch.maximum(high, self.max_val))
+        return x_orig
+
+
+_ACTIVATIONS: dict[str, Any] = {
+    "histogram": HistogramObserver,
+    "minmax": MinMaxObserver,
+    "moving_average": MovingAverageMinMaxObserver,
+    "percentile": PercentileObserver,
+}
+
+
+def activation_observer(
+    kind: Literal["histogram", "minmax", "moving_average", "percentile"] = "histogram", **options: Any
+) -> MakeObserver:
+    """Return what makes observers of activations, to eight bits without sign, one scale a tensor.
+
+    Seven bits are used where the engine could overflow with eight, as torch's own settings do: `reduce_range`.
+    """
+    if kind not in _ACTIVATIONS:
+        raise PassArgumentError(f"no observer is called {kind!r}; there are {', '.join(_ACTIVATIONS)}")
+    reduces = torch.backends.quantized.engine in ("fbgemm", "x86")
+    settings = {"dtype": torch.quint8, "reduce_range": reduces, **options}
+    return lambda: _ACTIVATIONS[kind](**settings)
+
+
+def weight_observer(kind: Literal["per_channel", "per_tensor"] = "per_channel", **options: Any) -> MakeObserver:
+    """Return what makes observers of weights, to eight bits with sign around zero."""
+    if kind == "per_tensor":
+        return lambda: MinMaxObserver(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, **options)
+    if kind != "per_channel":
+        raise PassArgumentError(f"weights are quantized per_channel or per_tensor, not {kind!r}")
+    return lambda: PerChannelMinMaxObserver(dtype=torch.qint8, qscheme=torch.per_channel_symmetric, **options)

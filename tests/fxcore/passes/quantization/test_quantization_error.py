@@ -1,0 +1,167 @@
+"""What is lost is told per layer; int8 ResNet-18 stays within 20 dB and keeps its answers."""
+
+from __future__ import annotations
+
+import importlib
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.passes.quantization.dynamic import QuantizeDynamic
+from fxcore.passes.quantization.layers import Skip
+from fxcore.passes.quantization.lowering import LowerQuantized
+from fxcore.passes.quantization.observers import activation_observer
+from fxcore.passes.quantization.quantization_error import layer_errors, sensitivity, sqnr, state_bytes
+from fxcore.passes.quantization.static import QuantizeStatic
+from fxcore.passes.quantization.weight_only import QuantizeWeights
+from pytest_fxgraph import check_transform
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:UserWarning", "ignore:.*reduce_range.*:UserWarning")
+
+
+def test_noise_is_measured_in_decibels():
+    signal = torch.tensor([1.0, -1.0])
+
+    assert sqnr(signal, signal) == math.inf
+    assert sqnr(signal, signal + 0.1) == pytest.approx(20, abs=1e-4)
+    assert sqnr(signal, signal * torch.nan) == -math.inf
+    assert sqnr(signal * 0, signal) == -math.inf
+    assert sqnr(signal, torch.quantize_per_tensor(signal + 0.1, 0.1, 0, torch.qint8)) == pytest.approx(20, abs=0.1)
+
+
+@pytest.fixture(scope="module")
+def resnet18():
+    """ResNet-18 with random weights, whose batch norms have the statistics of the images that are given."""
+    resnet = pytest.importorskip("pytorchcv.models.resnet")
+    torch.manual_seed(0)
+    model = resnet.resnet18()
+    model.features.final_pool = nn.AdaptiveAvgPool2d(1)
+    for norm in model.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            norm.momentum = None
+    with torch.no_grad():
+        model.train()(torch.randn(16, 3, 64, 64))
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.randn(16, 3, 64, 64, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.fixture(scope="module")
+def quantized(resnet18, images):
+    examples = [torch.randn(16, 3, 64, 64, generator=torch.Generator().manual_seed(3))]
+    whole_bytes = activation_observer(reduce_range=False)
+    return QuantizeStatic(examples, activation=whole_bytes)(fxcore.symbolic_trace(resnet18))
+
+
+def answers(module, images):
+    with torch.no_grad():
+        return module(images)
+
+
+def test_int8_resnet18_reaches_20_decibels_and_keeps_its_answers(resnet18, quantized, images):
+    expected, obtained = answers(resnet18, images), answers(quantized.graph_module, images)
+
+    assert len(expected.argmax(1).unique()) >= 10
+    assert sqnr(expected, obtained) > 20
+    best, second = expected.topk(2).values.T
+    is_clear = best - second > 2 * (expected - obtained).abs().amax(1)
+    assert torch.equal(expected.argmax(1)[is_clear], obtained.argmax(1)[is_clear])
+
+
+def test_int8_resnet18_computes_with_integers_throughout(quantized, images):
+    lowered = LowerQuantized()(quantized.graph_module)
+
+    assert len(lowered.report.quantized) == 21 + 14, "layers, and additions with what follows"
+    assert not lowered.report.left
+    assert len([node for node in lowered.graph_module.graph.nodes if node.target is torch.quantize_per_tensor]) == 3
+    # Engines without the instructions for it saturate sums of products of whole bytes.
+    assert sqnr(answers(quantized.graph_module, images), answers(lowered.graph_module, images)) > 10
+    assert 3.9 < state_bytes(quantized.float_module) / state_bytes(lowered.graph_module) < 4
+
+
+def test_a_wrong_scale_in_resnet18_fails_and_the_layer_is_named(resnet18, quantized, images):
+    wrong = fxcore.passes.infra.working_copy.working_copy(quantized.graph_module)
+    path = "features.stage2.unit2.body.conv1.conv"
+    (call,) = wrong.graph.find_nodes(op="call_module", target=path)
+    (scaled,) = call.users
+    scaled.update_arg(1, scaled.args[1] / 16)
+    wrong.recompile()
+
+    errors = layer_errors(quantized.graph_module, wrong, images)
+
+    assert sqnr(answers(resnet18, images), answers(wrong, images)) < 20
+    first = next(error for error in errors if error.sqnr < math.inf)
+    assert first.path == "features.stage2.unit2.body.conv2.conv", "the first layer that reads the wrong value"
+
+
+def test_the_layer_that_loses_most_comes_first():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8)).eval()
+    with torch.no_grad():
+        model[0].weight[:, 0] = 4.0
+    x = torch.randn(32, 64)
+    gm = fxcore.symbolic_trace(model)
+
+    def quantize(skip):
+        return QuantizeStatic([x], skip=skip)
+
+    order = sensitivity(gm, quantize, x)
+
+    assert [error.sqnr for error in order] == sorted(error.sqnr for error in order)
+    assert sorted(error.path for error in order) == ["0", "2", "4"]
+    assert str(order[0]) == f"{order[0].path}: {order[0].sqnr:.1f} dB"
+    without = {error.path: quantize(Skip((error.path,)))(gm).graph_module(x) for error in order}
+    gains = [sqnr(model(x), without[error.path]) for error in order]
+    assert gains[0] == max(gains)
+
+
+@pytest.mark.parametrize(
+    ("transform", "least", "smaller"),
+    [
+        (QuantizeDynamic(), 25, 3.5),
+        (QuantizeWeights(), 35, 3.5),
+        (QuantizeWeights(bits=8, group_size=16), 38, 2.9),
+        (QuantizeWeights(bits=4), 15, 5),
+        (QuantizeWeights(bits=4, group_size=9), 17, 3.5),
+    ],
+    ids=["dynamic", "int8", "int8 groups", "int4", "int4 uneven groups"],
+)
+def test_weights_alone_are_smaller_and_close(transform, least, smaller):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(65, 64), nn.ReLU(), nn.Linear(64, 7)).eval(), torch.randn(8, 65)
+
+    result = check_transform(transform, model, (x,), checks=("values", "dtype"), sqnr=least)
+
+    assert state_bytes(model) / state_bytes(result.after) > smaller
+    report = transform(fxcore.symbolic_trace(model)).report
+    assert report.quantized == ("0", "2")
+
+
+@pytest.mark.parametrize("kind", ["Conv1d", "Conv2d", "Conv3d"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_of_convolutions_are_stored_as_integers(kind, dtype):
+    size = int(kind[4])
+    model = nn.Sequential(getattr(nn, kind)(4, 6, 3, groups=2, padding=1, padding_mode="circular")).eval().to(dtype)
+    x = torch.randn(2, 4, *[5] * size, dtype=dtype)
+
+    made = QuantizeWeights()(fxcore.symbolic_trace(model)).graph_module
+
+    assert made.get_submodule("0").integers.dtype is torch.int8
+    assert made(x).dtype is dtype
+    assert sqnr(model(x), made(x)) > 30
+    assert importlib.import_module("copy").deepcopy(made)(x).equal(made(x))
+
+
+def test_layers_are_skipped_and_bad_settings_refused():
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).eval())
+
+    for transform in (QuantizeWeights(skip=Skip(("1",))), QuantizeDynamic(skip=Skip(("1",)))):
+        assert [str(each) for each in transform(gm).report.left] == ["1: its path is skipped by '1'"]
+    with pytest.raises(fxcore.errors.PassArgumentError, match="weights of 3 bits in groups of None cannot be made"):
+        QuantizeWeights(bits=3)(gm)

@@ -1,0 +1,162 @@
+"""Operations are written by simpler ones, by rules in Python and by torch's own, until no rule applies."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore import interop
+from fxcore.errors import PassError
+from fxcore.passes.decomposition import Decompose, DecomposeOperators, torch_rules
+from pytest_fxgraph import check_transform
+
+aten = torch.ops.aten
+
+
+def silu(x, inplace=False):
+    return NotImplemented if inplace else x * F.sigmoid(x)
+
+
+RULES = {
+    F.silu: silu,
+    "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
+    F.sigmoid: lambda x: x.sigmoid(),
+    nn.Linear: lambda layer, x: F.linear(x, layer.weight, layer.bias),
+    F.linear: lambda x, weight, bias=None: x @ weight.t() + bias,
+    nn.Sequential: lambda layers, x: layers[1](layers[0](x)),
+}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return F.silu(self.lin(x)) + F.silu(x * 2, inplace=True)
+
+
+def test_rules_for_functions_methods_and_modules_are_applied_to_what_rules_give():
+    result = check_transform(Decompose(RULES), Net(), (torch.randn(3, 4),), grads=True, modes=("train", "eval"))
+
+    result.assert_ops(removed={nn.Linear: 1, F.silu: 1}, added={torch.exp: 1, "t": 1})
+    assert sorted(result.after.state_dict()) == ["lin.bias", "lin.weight"]
+    assert "silu" in result.after.code, "a rule that returns NotImplemented leaves the call"
+
+
+def test_rules_for_operators_are_found_with_and_without_overload():
+    gm = fxcore.symbolic_trace(lambda x: aten.silu.default(x) + aten.gelu.default(x))
+    rules = {aten.silu: lambda x: aten.mul.Tensor(x, aten.sigmoid.default(x)), aten.gelu.default: aten.relu.default}
+
+    made = Decompose(rules)(gm).graph_module
+
+    assert [str(node.target) for node in made.graph.nodes if "aten" in str(node.target)] == [
+        *("aten.sigmoid.default", "aten.mul.Tensor", "aten.relu.default")
+    ]
+
+
+def test_a_graph_that_no_rule_is_for_comes_back_itself():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(x))
+
+    assert Decompose(RULES)(gm).graph_module is gm
+    assert not Decompose(RULES)(gm).modified
+
+
+def test_rules_that_never_end_are_refused_in_words():
+    rules = {torch.exp: lambda x: torch.exp(x) * 1.0}
+    gm = fxcore.symbolic_trace(lambda x: torch.exp(x))
+
+    with pytest.raises(PassError, match="after 20 rounds rules still apply, for exp: a rule gives what it is for"):
+        Decompose(rules)(gm)
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.SiLU(), nn.Linear(8, 4), nn.GELU())
+
+    def forward(self, x):
+        y = F.hardswish(self.layers(x))
+        return torch.log_softmax(y, -1), F.mse_loss(y, x[:, :4])
+
+
+def exported(model, *inputs):
+    return interop.from_torch(torch.export.export(model, inputs))
+
+
+def test_torchs_rules_are_applied_to_an_exported_program():
+    model, x = Layers().eval(), torch.randn(3, 6)
+    wanted = (aten.silu, aten.hardswish, aten.mse_loss, aten.native_layer_norm, aten.layer_norm, aten.log_softmax)
+    rules = torch_rules(*wanted, aten._log_softmax, aten.addmm)
+
+    result = check_transform(DecomposeOperators(rules), exported(model, x), (x,))
+
+    left = {str(node.target).rpartition(".")[0] for node in result.after.graph.nodes if "aten" in str(node.target)}
+    assert not left & {"aten.silu", "aten.hardswish", "aten.mse_loss", "aten._log_softmax", "aten.native_layer_norm"}
+    assert {"aten.sigmoid", "aten.exp", "aten.mean"} <= left
+    assert all("val" in node.meta for node in result.after.graph.nodes if node.op == "call_function")
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (aten.elu.default, (0.5,)),
+        (aten.softplus.default, ()),
+        (aten.leaky_relu.default, (0.2,)),
+        (aten.hardsigmoid.default, ()),
+        (aten.logit.default, (1e-3,)),
+        (aten.native_layer_norm.default, ([4], None, None, 1e-5)),
+        (aten.glu.default, (1,)),
+        (aten._softmax.default, (1, False)),
+    ],
+    ids=str,
+)
+def test_every_rule_computes_what_its_operator_computes(operator, arguments):
+    class Calls(nn.Module):
+        def forward(self, x):
+            result = operator(x, *arguments)
+            return result[0] if isinstance(result, tuple) else result
+
+    x = torch.rand(3, 4)
+    gm = exported(Calls(), x)
+    calls = [node for node in gm.graph.nodes if node.target is operator]
+    assert calls, "the program has the operator"
+
+    result = check_transform(DecomposeOperators(torch_rules(operator)), gm, (x,), atol=1e-6)
+
+    assert not [node for node in result.after.graph.nodes if node.target is operator]
+
+
+def test_what_torchs_rules_need_is_told():
+    gm = fxcore.symbolic_trace(lambda x: aten.silu.default(x))
+    rules = torch_rules(aten.silu)
+
+    with pytest.raises(
+        PassError, match=r"reads 'x': it has no metadata 'val', .* run FakeTensorProp on the graph first"
+    ):
+        DecomposeOperators(rules)(gm)
+    fxcore.passes.fake_tensor_prop.FakeTensorProp(gm).propagate(torch.randn(3))
+    made = DecomposeOperators(rules)(gm).graph_module
+
+    assert "silu" not in made.code
+    x = torch.randn(3)
+    torch.testing.assert_close(made(x), F.silu(x))
+
+
+def test_symbolic_sizes_are_refused_in_words():
+    class Calls(nn.Module):
+        def forward(self, x):
+            return aten.native_group_norm.default(x, None, None, x.shape[0], 4, 9, 2, 1e-5)[0]
+
+    program = torch.export.export(Calls(), (torch.randn(3, 4, 9),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    gm = interop.from_torch(program)
+
+    with pytest.raises(PassError, match="its sizes are symbolic; use run_decompositions"):
+        DecomposeOperators(torch_rules(aten.native_group_norm))(gm)
+
+
+def test_all_rules_of_torch_can_be_had():
+    assert len(torch_rules()) > 500
