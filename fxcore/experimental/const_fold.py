@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -16,8 +15,8 @@ from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
-from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.inlining import inline_call
 from fxcore.passes.split_module import split_module
 
 __all__ = ["FoldedGraphModule", "get_unique_attr_name_in_module", "split_const_subgraphs"]
@@ -205,29 +204,7 @@ def _inline_module(
     if not isinstance(inlined, GraphModule):
         raise GraphArgumentError(f"Expected GraphModule, got {type(inlined)}: only graphs can be inlined")
     call = _call_of(gm, inline_mod_name)
-    copies: dict[Node, Any] = {}
-    arguments = iter(call.args)
-    for node in inlined.graph.nodes:
-        if node.op == "placeholder":
-            copies[node] = call.kwargs[node.name] if node.name in call.kwargs else next(arguments)
-        elif node.op == "output":
-            _replace_call(call, map_values(node.args[0], copies.__getitem__), copies)
-        else:
-            with gm.graph.inserting_before(call):
-                copies[node] = gm.graph.node_copy(node, copies.__getitem__)
-    # By hand: the module may be impure, and then dead code elimination would keep its call.
-    gm.graph.erase_node(call)
+    copies = inline_call(gm, call, inlined)
     if run_dce:
         gm.graph.eliminate_dead_code(is_impure_node)
     return copies
-
-
-def _replace_call(call: Node, results: Any, copies: dict[Node, Any]) -> None:
-    """Let readers of `call` read `results`; the items of a tuple directly."""
-    if isinstance(results, (list, tuple)):
-        for user in list(call.users):
-            if user.target is operator.getitem and isinstance(user.args[1], int):
-                copies[user] = results[user.args[1]]
-                user.replace_all_uses_with(copies[user])
-                user.graph.erase_node(user)
-    call.replace_all_uses_with(results)

@@ -7,7 +7,11 @@ from fxcore.lazy_submodules import on_demand
 __getattr__ = on_demand(
     __name__,
     "constant_folding",
+    "dead_code",
+    "decomposition",
     "dialect",
+    "exchange",
+    "extraction",
     "fake_tensor_prop",
     "fusion",
     "graph_drawer",
@@ -15,6 +19,7 @@ __getattr__ = on_demand(
     "graph_transform_observer",
     "identities",
     "infra",
+    "inlining",
     "instrumentation",
     "operator_support",
     "pass_manager",
@@ -22,6 +27,7 @@ __getattr__ = on_demand(
     "shape_prop",
     "split_module",
     "split_utils",
+    "splitting",
     "tools_common",
     "utils",
 )

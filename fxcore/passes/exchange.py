@@ -1,0 +1,103 @@
+"""Exchanging activations for others, and moving a graph to another precision or device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.errors import PassArgumentError
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.arguments import map_aggregate
+from fxcore.node_data.attribute_paths import set_attribute
+from fxcore.node_data.purity import is_impure
+from fxcore.passes.fusion.activations import activation_of
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+
+__all__ = ["ExchangeActivations", "MoveTo"]
+
+_PRECISIONS = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class ExchangeActivations(PassBase):
+    """Puts other activations in the place of those of some classes, whether modules, functions or methods.
+
+    `table` maps the class of a module to what makes the new one, called without arguments: `{nn.ReLU: nn.GELU}`. One
+    that works in place, on a value that something else reads, stays.
+    """
+
+    table: Mapping[type[nn.Module], Callable[[], nn.Module]]
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module, or `graph_module` itself if it has no such activation."""
+        made = working_copy(graph_module)
+        modified = False
+        exchanged: dict[str, nn.Module] = {}
+        for node in list(made.graph.nodes):
+            activation = activation_of(node, made) if node.op.startswith("call_") else None
+            make = self.table.get(type(activation)) if activation is not None else None
+            source = node.args[0] if node.args else None
+            if make is None or not isinstance(source, Node) or (is_impure(node, made) and len(source.users) > 1):
+                continue
+            path = str(node.target) if node.op == "call_module" else free_name(made, f"{node.name}_exchanged")
+            if path not in exchanged:
+                exchanged[path] = make().train(graph_module.training)
+                set_attribute(made, path, exchanged[path])
+            node.op, node.target, node.args, node.kwargs = "call_module", path, (source,), {}
+            modified = True
+        return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+
+
+@dataclass(frozen=True)
+class MoveTo(PassBase):
+    """Moves a graph to another floating precision or device: its state, and what is written in its nodes.
+
+    A trace keeps dtypes and devices that the model asked for as plain arguments, which `GraphModule.to()` cannot see.
+    Here arguments that are devices become `device`; those that are `from_dtype`, and methods such as `float()`, become
+    `dtype`. Nodes for which `keep` answers True stay, as a softmax that is to be computed in single precision.
+    """
+
+    dtype: torch.dtype | None = None
+    device: torch.device | str | None = None
+    from_dtype: torch.dtype = torch.float32
+    keep: Callable[[Node], bool] = lambda node: False
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a copy, state included. Raises PassArgumentError for a dtype that is not of floating point."""
+        if self.dtype is not None and not self.dtype.is_floating_point:
+            raise PassArgumentError(f"a graph cannot be moved to {self.dtype}; give a floating dtype, or quantize it")
+        made = copy.deepcopy(graph_module)
+        for node in made.graph.nodes:
+            if node.op.startswith("call_") and not self.keep(node):
+                self._change(node)
+        made.to(device=self.device, dtype=self.dtype)
+        for node in made.graph.nodes:
+            node.meta = {key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}
+        made.recompile()
+        return PassResult(made, self.dtype is not None or self.device is not None)
+
+    def _change(self, node: Node) -> None:
+        if node.op == "call_method":
+            if self.dtype is not None and _PRECISIONS.get(str(node.target)) is self.from_dtype:
+                node.target, node.args = "to", (*node.args, self.dtype)
+            elif self.device is not None and node.target in ("cpu", "cuda"):
+                node.target, node.args, node.kwargs = "to", (node.args[0], torch.device(self.device)), {}
+        node.args = map_aggregate(node.args, self._moved)
+        node.kwargs = {
+            key: torch.device(self.device)
+            if key == "device" and isinstance(value, str) and self.device is not None
+            else map_aggregate(value, self._moved)
+            for key, value in node.kwargs.items()
+        }
+
+    def _moved(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.device) and self.device is not None:
+            return torch.device(self.device)
+        return self.dtype if leaf is self.from_dtype and self.dtype is not None else leaf

@@ -1,0 +1,136 @@
+"""Taking a stretch of a graph out as a module of its own, with the inputs that it has in the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fxcore.errors import PassArgumentError
+from fxcore.graph import Graph
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Interpreter
+from fxcore.model_state import state_kept
+from fxcore.node import Node
+from fxcore.passes.utils.common import lift_subgraph_as_module
+
+__all__ = ["Extraction", "extract_between"]
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A part of a graph as a module, and what it was given and gave when the whole ran."""
+
+    graph_module: GraphModule
+    inputs: tuple[Any, ...]  # copies, as of when the part began
+    expected: Any  # a copy of what it gave: a value, or a tuple of several
+    input_names: tuple[str, ...]
+
+
+def extract_between(
+    gm: GraphModule, starts: Iterable[Node | str], ends: Iterable[Node | str], example: Any
+) -> Extraction:
+    """Return the part of `gm` that computes the values of `ends` from those of `starts`.
+
+    `starts` and `ends` are nodes or their names; `example` are arguments of `gm`, a tuple or one tensor, which stay as
+    they are. What the part reads besides `starts`, but for parameters and buffers, becomes an input too. Raises
+    PassArgumentError (a TypeError) for names that are not there, and if an end does not depend on a start.
+    """
+    first, last = _nodes(gm, starts), _nodes(gm, ends)
+    after = _reached_from(first, gm)
+    for end in last:
+        if end not in after:
+            raise PassArgumentError(
+                f"cannot extract what lies between: {end.name!r} does not depend on "
+                f"{', '.join(start.name for start in first)}; give nodes that it is computed from"
+            )
+    inside = _needed_for(last, after, set(first))
+    graph = Graph()
+    inputs: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
+    nodes = [node for node in gm.graph.nodes if node in inside]
+    read = dict.fromkeys([value for node in nodes for value in node.all_input_nodes if value not in inside])
+    for value in read:
+        if value.op != "get_attr":
+            inputs[value] = copies[value] = graph.placeholder(value.name)
+            copies[value].meta = dict(value.meta)
+    for node in (*(value for value in read if value.op == "get_attr"), *nodes):
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    results = tuple([copies[end] for end in last])
+    graph.output(results[0] if len(results) == 1 else results)
+    part, _ = lift_subgraph_as_module(gm, graph)
+    part.training = gm.training
+    recorder = _Recorder(gm, list(inputs), last, nodes[0])
+    arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
+    with torch.no_grad(), state_kept(gm, ()):
+        recorder.run(*pytree.tree_map(_copied, arguments))
+    expected = tuple([recorder.values[end] for end in last])
+    return Extraction(
+        part,
+        tuple([recorder.values[value] for value in inputs]),
+        expected[0] if len(expected) == 1 else expected,
+        tuple([value.name for value in inputs]),
+    )
+
+
+def _nodes(gm: GraphModule, wanted: Iterable[Node | str]) -> list[Node]:
+    by_name = {node.name: node for node in gm.graph.nodes}
+    names = [node if isinstance(node, str) else node.name for node in ([wanted] if isinstance(wanted, str) else wanted)]
+    missing = [name for name in names if name not in by_name]
+    if missing or not names:
+        raise PassArgumentError(
+            f"the graph has no node {', '.join(map(repr, missing)) or 'of no name'}; it has {', '.join(by_name)}"
+        )
+    return [by_name[name] for name in names]
+
+
+def _reached_from(starts: list[Node], gm: GraphModule) -> set[Node]:
+    """Return the nodes that depend on `starts`, without them."""
+    found: set[Node] = set()
+    begin = set(starts)
+    for node in gm.graph.nodes:
+        if node not in begin and node.op != "output" and any(v in found or v in begin for v in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _needed_for(ends: list[Node], after: set[Node], starts: set[Node]) -> set[Node]:
+    """Return those nodes of `after` that `ends` are computed from."""
+    needed: set[Node] = set()
+    waiting = list(ends)
+    while waiting:
+        node = waiting.pop()
+        if node in after and node not in starts and node not in needed:
+            needed.add(node)
+            waiting.extend(node.all_input_nodes)
+    return needed
+
+
+class _Recorder(Interpreter):
+    """Runs a graph and copies values: inputs as of when the part begins, for later nodes may write to them."""
+
+    def __init__(self, gm: GraphModule, inputs: list[Node], outputs: list[Node], begin: Node) -> None:
+        super().__init__(gm, garbage_collect_values=False)
+        self._inputs, self._outputs, self._begin = inputs, outputs, begin
+        self._has_begun = False
+        self.values: dict[Node, Any] = {}
+
+    def run_node(self, n: Node) -> Any:
+        if n is self._begin:
+            self._has_begun = True
+            self.values.update({each: _copies(self.env[each]) for each in self._inputs if each in self.env})
+        value = super().run_node(n)
+        if n in self._outputs or (self._has_begun and n in self._inputs):
+            self.values[n] = _copies(value)
+        return value
+
+
+def _copies(value: Any) -> Any:
+    return pytree.tree_map(_copied, value)
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
