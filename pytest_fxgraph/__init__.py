@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.rewriting import FxRewrite as FxRewrite
     from pytest_fxgraph.rewriting import RewriteResult as RewriteResult
     from pytest_fxgraph.subjects.fixture import FxTrace as FxTrace
+    from pytest_fxgraph.table.fixture import FxTable as FxTable
     from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
     from pytest_fxgraph.transform.result import TransformResult as TransformResult
 
@@ -83,6 +84,7 @@ _NAMES = {
     "frontends.fixture": ("FxCapture",),
     "rewriting": ("FxRewrite", "RewriteResult"),
     "subjects.fixture": ("FxTrace",),
+    "table.fixture": ("FxTable",),
     "transform.fixture": ("FxTransform",),
     "transform.result": ("TransformResult",),
 }

@@ -26,7 +26,7 @@ from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
 from pytest_fxgraph.frontends.fixture import FxCapture
-from pytest_fxgraph.golden.files import variant_path
+from pytest_fxgraph.golden.files import variant_paths
 from pytest_fxgraph.golden.kept_names import document_after
 from pytest_fxgraph.golden.location import encoded_name
 from pytest_fxgraph.golden.program_set import PROGRAM_NOTE, joined_error, programs_of, vanished_programs
@@ -285,8 +285,8 @@ def _place_of(path: Path, *names: str | None) -> Path:
     for name in names:
         if name is not None:
             path = path.with_name(f"{path.stem}.{encoded_name(name)}{path.suffix}")
-    variant = variant_path(path, str(torch.__version__))
-    return variant if variant.exists() else path
+    variants = variant_paths(path, str(torch.__version__), has_cuda=torch.cuda.is_available())
+    return next((variant for variant in variants if variant.exists()), path)
 
 
 def _is_update_asked() -> bool:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from pytest_fxgraph.operator_queries import FxOps
     from pytest_fxgraph.rewriting import FxRewrite
     from pytest_fxgraph.subjects.fixture import FxTrace
+    from pytest_fxgraph.table.fixture import FxTable
     from pytest_fxgraph.transform.fixture import FxTransform
 
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
-BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_capture", "fx_rewrite")
+BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_capture", "fx_table", "fx_rewrite")
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +103,20 @@ def fx_capture() -> FxCapture:
     from pytest_fxgraph.frontends.fixture import FxCapture
 
     return FxCapture()
+
+
+@pytest.fixture
+def fx_table(request: pytest.FixtureRequest) -> FxTable:
+    """Compare the numbers of a capture or graph with its row in the table of the test file: assert x == fx_table.
+
+    fx_table(row=, name=, extra=, tolerance=, better=, frontend=, example_inputs=) sets options.
+    """
+    _require_torch("fx_table")
+    from pytest_fxgraph.table.fixture import FxTable
+    from pytest_fxgraph.table.session import enable_table_session
+
+    enable_table_session(request.config)  # of tests that get the fixture by name, nobody knew before
+    return FxTable(request.node)
 
 
 @pytest.fixture(scope="session")

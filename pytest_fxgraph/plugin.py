@@ -14,14 +14,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
-from pytest_fxgraph.fixtures import fx_capture, fx_equivalence, fx_golden, fx_ops, fx_rewrite, fx_trace, fx_transform
+from pytest_fxgraph.fixtures import (
+    fx_capture,
+    fx_equivalence,
+    fx_golden,
+    fx_ops,
+    fx_rewrite,
+    fx_table,
+    fx_trace,
+    fx_transform,
+)
 from pytest_fxgraph.golden.activation import enable_golden_session, is_worker, needs_golden_session, use_goldens
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_trace", "fx_transform"]
+__all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_table", "fx_trace", "fx_transform"]
 
 # The entry point, and the module, which `-p` and `pytest_plugins` name.
 _NAMES = ("fxgraph", __name__)
@@ -64,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if record is not None:
         register(ItemResults(record), "fxgraph-item-results")
     if needs_golden_session(config):
-        enable_golden_session(config)
+        _follow_goldens(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -98,7 +107,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Follow the goldens from now on, if a test asks for them."""
     if use_goldens(session.items):
-        enable_golden_session(session.config)
+        _follow_goldens(session.config)
+
+
+def _follow_goldens(config: pytest.Config) -> None:
+    from pytest_fxgraph.table.session import enable_table_session
+
+    enable_golden_session(config)
+    enable_table_session(config)
 
 
 def _attempts() -> Any:
@@ -166,6 +182,9 @@ def pytest_runtest_makereport(
             from pytest_fxgraph.brief_failures import summarize_failure
 
             summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
+    tables = sys.modules.get("pytest_fxgraph.table.session")
+    if tables is not None:
+        tables.attach_rows(item, report)
     if report.when == "teardown" and attempt is not None:
         attempts.attach_outcomes(attempt.outcomes, report)
         attempts.start_attempt(item)  # frees the frames and texts that this one held
@@ -190,5 +209,10 @@ def _section_of(error: BaseException) -> list[tuple[str, str]]:
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:
     """Explain `assert subject == fx_golden` where the subject's class gave the answer instead of fx_golden."""
+    capture = sys.modules.get("pytest_fxgraph.frontends.capture")
+    explained: Iterable[str] | None = None if capture is None else capture.explain_findings(op, left, right)
+    if explained is not None:
+        return explained
     fixture = sys.modules.get("pytest_fxgraph.golden.fixture")
-    return None if fixture is None else fixture.foreign_comparison_message(op, left, right)
+    told: Iterable[str] | None = None if fixture is None else fixture.foreign_comparison_message(op, left, right)
+    return told

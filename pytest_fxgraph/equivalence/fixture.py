@@ -182,8 +182,8 @@ class FxEquivalence(CheckDefaults):
         (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names what is compared, of
         pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results depend on and the graph's
         do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried in each mode,
-        within `search_seconds` (60) in all; it needs hypothesis. `frontend` is "symbolic" or "export". Model, inputs and
-        random generators are restored.
+        within `search_seconds` (60) in all; it needs hypothesis. `frontend` is "symbolic" or "export". Model, inputs
+        and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.

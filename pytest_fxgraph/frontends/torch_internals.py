@@ -102,8 +102,8 @@ class DynamoLog:
                 each.co_name,
                 each.co_firstlineno,
                 each.fail_user_frame_lineno,
-                each.fail_type or "",
-                each.fail_reason or "",
+                each.fail_type or ("skipped" if each.restart_reasons else ""),
+                each.fail_reason or min(each.restart_reasons or [""]),
             )
             for each in self._metrics()
             # Without a failure and without a graph: no operator was met, and Dynamo never looks at the function again.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome
 
 _GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
+_FIXTURES = frozenset({"fx_golden", "fx_table"})
 # What is done about goldens that no test of this run asks for, or by tests that run in other processes.
 _OPTIONS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
 
@@ -41,8 +42,8 @@ def needs_golden_session(config: pytest.Config) -> bool:
 
 
 def use_goldens(items: list[pytest.Item]) -> bool:
-    """Tell whether one of the tests asks for the fixture in its signature, or through another fixture."""
-    return any("fx_golden" in getattr(item, "fixturenames", ()) for item in items)
+    """Tell whether one of the tests asks for a fixture of goldens in its signature, or through another fixture."""
+    return any(not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) for item in items)
 
 
 def enable_golden_session(config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ from pytest_fxgraph.golden.activation import is_worker
 from pytest_fxgraph.golden.attempt import GoldenAttempt
 from pytest_fxgraph.golden.collection import has_case_collision
 from pytest_fxgraph.golden.elsewhere import goldens_elsewhere
-from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path, variant_suffix
+from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
 from pytest_fxgraph.golden.location import golden_path
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
 from pytest_fxgraph.golden.paths import (
@@ -154,12 +154,12 @@ class GoldenComparison:
         )
 
     def _variant_or(self, base: PurePosixPath) -> PurePosixPath:
-        """Return the variant for the torch that is running, where there is one, else the base."""
-        variant = variant_path(base, str(torch.__version__))
+        """Return the variant for the torch and the platform that run, where there is one, else the base."""
         # A place outside the folder is refused where it is read.
         with suppress(GoldenNameError):
-            if self._shown(variant) in self._attempt.texts or self._store.exists(variant):
-                return variant
+            for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())[:-1]:
+                if self._shown(place) in self._attempt.texts or self._store.exists(place):
+                    return place
         return base
 
     def _expected_text(self, path: PurePosixPath) -> str:

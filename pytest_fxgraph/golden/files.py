@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple, TypeVar
@@ -29,7 +30,8 @@ _NO_GOLDEN = "no golden"
 _FIRST_LINE = rf"{_HEADER}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z"
 
 # `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
-_VARIANT = r"@torch-\d+\.\d+\Z"
+_PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
+_VARIANT = r"(?:@torch-\d+\.\d+)?(?:@(?:linux|macos|windows|cuda))?\Z"
 _MINOR = r"\d+\.\d+"
 
 P = TypeVar("P", bound=PurePath)
@@ -120,6 +122,18 @@ def read_received(text: str, origin: str) -> Received:
 def variant_path(base: P, torch_version: str) -> P:
     """Return the path of the variant for a version of torch such as "2.13.0+cpu"."""
     return base.with_name(base.name.removesuffix(SUFFIX) + variant_suffix(torch_version) + SUFFIX)
+
+
+def variant_paths(base: P, torch_version: str, *, has_cuda: bool) -> list[P]:
+    """Return where a golden may lie for the torch and the platform that run, the most specific place first.
+
+    `@torch-2.13@cuda`, `@torch-2.13@linux`, `@torch-2.13`, `@cuda`, `@linux`, and the base; without CUDA the first is
+    `@torch-2.13@linux`, and the second `@torch-2.13`.
+    """
+    stem, version = base.name.removesuffix(SUFFIX), variant_suffix(torch_version)
+    platforms = [*(["@cuda"] if has_cuda else []), f"@{_PLATFORMS.get(sys.platform, sys.platform)}"]
+    ends = [*(version + platform for platform in platforms), version, *platforms, ""]
+    return [base.with_name(f"{stem}{end}{SUFFIX}") for end in ends]
 
 
 def variant_suffix(torch_version: str) -> str:

@@ -107,6 +107,7 @@ ORDER = (
         "pytest_fxgraph.operator_queries",
         "pytest_fxgraph.rewriting",
         "pytest_fxgraph.golden",
+        "pytest_fxgraph.table",
     ),
     *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.brief_failures", "pytest_fxgraph.plugin"),

@@ -1,0 +1,172 @@
+"""What a test gets as `fx_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
+
+import pytest
+import torch
+
+from pytest_fxgraph import settings
+from pytest_fxgraph.choices import Frontend
+from pytest_fxgraph.errors import GateError, GoldenMissingError
+from pytest_fxgraph.frontends.capture import Capture
+from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
+from pytest_fxgraph.golden.files import variant_paths
+from pytest_fxgraph.golden.location import golden_path
+from pytest_fxgraph.golden.paths import accepting_command, golden_layout, golden_root, shown, slashed_path
+from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.subjects.subjects import to_graph_module
+from pytest_fxgraph.table.numbers import checked_numbers, differences, numbers_of
+from pytest_fxgraph.table.rows import Row, decode_table, number_text
+from pytest_fxgraph.table.session import ROWS
+
+
+@dataclass(frozen=True)
+class _RowRequest:
+    """What a test asks of one row."""
+
+    name: str | None = None
+    row: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: Mapping[str, Any] = field(default_factory=dict)
+    better: Mapping[str, str] = field(default_factory=dict)
+    frontend: str | None = None
+    example_inputs: Any = None
+    example_kwargs: Mapping[str, Any] | None = None
+
+
+class TableExpectation:
+    """Stands on one side of `==`, the subject on the other; a mismatch raises an AssertionError at once."""
+
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]  # comparing has an effect here, which a set or dict would hide
+
+    def __init__(self, item: pytest.Item, request: _RowRequest) -> None:
+        self._item, self._request = item, request
+
+    def __eq__(self, subject: object) -> bool:
+        """Compare the numbers of a subject with its row; return True or raise.
+
+        Raises AssertionError if they differ, GoldenMissingError if there is no such row, CaptureError for a capture
+        that has no graph, GateError for a number that is none.
+        """
+        __tracebackhide__ = True
+        self._compare(subject)
+        return True
+
+    def __ne__(self, subject: object) -> NoReturn:
+        """Raise GateError: a row says what the numbers are, not what they are not."""
+        raise GateError("`!=` with fx_table is refused; write `assert subject == fx_table`")
+
+    def __bool__(self) -> NoReturn:
+        """Raise GateError: `assert fx_table(...)` would compare nothing, and pass."""
+        raise GateError("fx_table is neither true nor false: nothing is compared; write `assert subject == fx_table`")
+
+    def __repr__(self) -> str:
+        return "fx_table"
+
+    def _compare(self, subject: object) -> None:
+        __tracebackhide__ = True
+        item, request = self._item, self._request
+        test = str(item.nodeid).partition("::")[2]
+        name = test if request.row is None else request.row
+        place = self._place()
+        table = shown(place, item.config)
+        measured = checked_numbers({**numbers_of(self._graphs_of(subject)), **request.extra}, name)
+        taken = item.stash.setdefault(ROWS, [])
+        if any(row["table"] == table and row["row"] == name for row in taken):
+            raise GateError(f"this test compares two subjects with the row {name!r}; name them with fx_table(row=...)")
+        row = {"table": table, "row": name, "test": test, "nodeid": str(item.nodeid), "values": measured}
+        taken.append({**row, "write": False})
+        store = GoldenStore(golden_root(item.config))
+        rows = decode_table(store.read(place), table) if store.exists(place) else {}
+        expected = rows.get(name)
+        found = [] if expected is None else [*differences(expected.values, measured, request.tolerance, request.better)]
+        if expected is not None and not found and expected.test == test:
+            return
+        if settings.wants_update(item.config, "new" if expected is None else "changed"):
+            taken[-1]["write"] = True
+            return
+        raise self._error(table, name, expected, found, measured)
+
+    def _error(
+        self, table: str, name: str, expected: Row | None, found: list[str], measured: Mapping[str, float]
+    ) -> Exception:
+        command = accepting_command(self._item)
+        if expected is None:
+            numbers = ", ".join(f"{column} {number_text(value)}" for column, value in sorted(measured.items()))
+            return GoldenMissingError(f"{table} has no row {name!r}\n  it would be: {numbers}\n  write it: {command}")
+        if not found:
+            return AssertionError(
+                f"the row {name!r} of {table} belongs to the test {expected.test}; give one of the tests a row of its "
+                f"own with fx_table(row=...), or if the test was renamed: {command}"
+            )
+        more = [f"  {line}" for line in found[1:]]
+        lines = [f"row {name!r} of {table} does not match: {found[0]}", *more, "  if that is right, accept it with"]
+        return AssertionError("\n".join([*lines, f"    {command}"]))
+
+    def _graphs_of(self, subject: Any) -> Any:
+        if isinstance(subject, Capture):
+            return subject
+        item, request = self._item, self._request
+        frontend = settings.value_of(settings.FRONTEND, item, request.frontend)
+        adapt = lambda obj: item.ihook.pytest_fxgraph_adapt(obj=obj)  # noqa: E731
+        captured = captured_by(frontend, subject, request.example_inputs, request.example_kwargs, adapt)
+        if captured is not None:
+            return captured
+        with other_frontends_named():
+            return to_graph_module(
+                subject, adapt, example_inputs=request.example_inputs, example_kwargs=request.example_kwargs
+            )
+
+    def _place(self) -> PurePosixPath:
+        """Return the table of the test's file, or its variant for the torch and platform that run."""
+        item, name = self._item, self._request.name
+        base = golden_path(
+            slashed_path(item.path, item.config.rootpath),
+            [],
+            "table",
+            None,
+            name,
+            is_beside=golden_layout(item.config).is_beside,
+        )
+        store = GoldenStore(golden_root(item.config))
+        variants = variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())
+        if item.config.getoption("fx_update_variant"):
+            return variant_paths(base, str(torch.__version__), has_cuda=False)[1]
+        return next((path for path in variants if store.exists(path)), base)
+
+
+class FxTable(TableExpectation):
+    """The table of the test's file: `assert capture == fx_table`."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        super().__init__(item, _RowRequest())
+        item.stash[ROWS] = []
+
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        row: str | None = None,
+        extra: Mapping[str, float] | None = None,
+        tolerance: Mapping[str, float | str] | None = None,
+        better: Mapping[str, str] | None = None,
+        frontend: Frontend | None = None,
+        example_inputs: object = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+    ) -> TableExpectation:
+        """Return what to compare with. The row of a test is named for it, or `row`; `name` tells tables apart.
+
+        `extra` are columns that the test measured itself; `tolerance` says by column how far a number may be off, 2 or
+        "5%"; `better` by column which way is better, "lower" or "higher". `frontend` and example inputs say how a
+        module becomes graphs.
+        """
+        request = _RowRequest(
+            name, row, extra or {}, tolerance or {}, better or {}, frontend, example_inputs, example_kwargs
+        )
+        return TableExpectation(self._item, request)

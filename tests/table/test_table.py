@@ -1,0 +1,186 @@
+"""The walk of a table: no row yet, written, matches, differs, better, unused; and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
+from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError, GoldenFormatError
+from pytest_fxgraph.frontends.capture import Capture
+from pytest_fxgraph.table.numbers import checked_numbers, differences, numbers_of
+from pytest_fxgraph.table.rows import Row, decode_table, encode_table
+
+TESTS = """
+import json, pytest, torch
+from torch import nn
+
+class Prints(nn.Module):
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def forward(self, x):
+        if self.times > 0:
+            print("a")
+        x = x + 1
+        if self.times > 1:
+            print("b")
+        return x.relu()
+
+NUMBERS = json.load(open("numbers.json"))
+
+@pytest.mark.parametrize("model", sorted(NUMBERS))
+def test_model(model, fx_table):
+    example = torch.ones(2, 3)
+    assert Prints(NUMBERS[model]) == fx_table(frontend="dynamo", example_inputs=example, extra={"seconds": 1.5})
+"""
+TABLE = "golden/test_models/table.yaml"
+
+
+@pytest.fixture
+def project(pytester):
+    pytester.makepyfile(test_models=TESTS)
+    pytester.path.joinpath("numbers.json").write_text('{"large": 2, "medium": 1, "small": 0}')
+    return pytester
+
+
+def run(project, *options):
+    return project.runpytest_inprocess("-p", "no:randomly", "-p", "no:logging", *options)
+
+
+def rows(project):
+    return decode_table(project.path.joinpath(TABLE).read_text(), "the table")
+
+
+def test_a_table_is_walked_through(project):
+    missing = run(project)
+    missing.stdout.fnmatch_lines(["*GoldenMissingError: golden/test_models/table.yaml has no row 'test_model?large?'"])
+    missing.stdout.fnmatch_lines(["*it would be: breaks 2, fallbacks 0, graphs 2, nodes *seconds 1.5*"])
+    assert not project.path.joinpath(TABLE).exists()
+
+    run(project, "--fx-update-golden").assert_outcomes(passed=3)
+    text = project.path.joinpath(TABLE).read_text()
+    assert [line.partition(", breaks")[0] for line in text.splitlines()] == [
+        "table: 1",
+        "rows:",
+        "- {row: 'test_model[large]'",
+        "- {row: 'test_model[medium]'",
+        "- {row: 'test_model[small]'",
+        "end: true",
+    ]
+    run(project).assert_outcomes(passed=3)
+
+    project.path.joinpath("numbers.json").write_text('{"large": 1, "medium": 2, "small": 0}')
+    differs = run(project)
+    differs.assert_outcomes(passed=1, failed=2)
+    differs.stdout.fnmatch_lines(
+        [
+            "*row 'test_model?large?' of golden/test_models/table.yaml does not match: breaks 2 -> 1 "
+            "(one graph break fewer), which is better: accept it",
+            "*breaks 1 -> 2 (one graph break more), which is worse",
+        ]
+    )
+    assert project.path.joinpath(TABLE).read_text() == text
+
+    run(project, "--fx-update-golden", "-k", "large").assert_outcomes(passed=1, deselected=2)
+    assert {name: row.values["breaks"] for name, row in rows(project).items()} == {
+        "test_model[large]": 1,
+        "test_model[medium]": 1,
+        "test_model[small]": 0,
+    }
+
+
+def test_rows_that_no_test_asks_for_are_told_and_pruned(project):
+    run(project, "--fx-update-golden")
+    project.path.joinpath("numbers.json").write_text('{"medium": 1, "small": 0}')
+
+    told = "no test asks for 1 of the rows of golden/test_models/table.yaml: test_model[[]large]"
+    run(project).stdout.fnmatch_lines([f"fx table: {told}*"])
+    assert run(project, "--fx-unused", "fail").ret == 1
+    run(project, "-k", "small").stdout.no_fnmatch_line("fx table: no test*")
+    run(project, "--fx-prune-golden").stdout.fnmatch_lines(["fx table: removed 1 unused of golden/test_models/*"])
+    assert [*rows(project)] == ["test_model[medium]", "test_model[small]"]
+
+
+def test_tests_that_fail_leave_their_rows(project):
+    run(project, "--fx-update-golden")
+    before = project.path.joinpath(TABLE).read_text()
+    project.makepyfile(test_models=TESTS.replace('"seconds": 1.5})', '"seconds": 2.5})\n    assert model != "large"'))
+
+    run(project, "--fx-update-golden").assert_outcomes(passed=2, failed=1)
+
+    values = {name: row.values["seconds"] for name, row in rows(project).items()}
+    assert values == {"test_model[large]": 1.5, "test_model[medium]": 2.5, "test_model[small]": 2.5}
+    assert len(before.splitlines()) == len(project.path.joinpath(TABLE).read_text().splitlines())
+
+
+def test_two_tests_with_one_row_are_an_error(project):
+    project.makepyfile(test_models=TESTS.replace('extra={"seconds": 1.5}', 'row="model"'))
+
+    result = run(project, "--fx-update-golden")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["fx table: error: two tests have the row 'model' of golden/test_models/table.yaml:*"])
+    assert not project.path.joinpath(TABLE).exists()
+
+
+ROW = Row("b", "b", {"nodes": 3, "seconds": 0.1})
+
+
+def test_a_table_is_read_back_as_it_was_written():
+    table = [ROW, Row("a 'quoted' [x]", "test_a", {"nodes": 0})]
+
+    assert decode_table(encode_table(table), "x") == {row.name: row for row in table}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("nodes: 3", "nodes: '.nan'", "'.nan', which is no number"),
+        ("nodes: 3", "nodes: 'nan'", "'nan'; a table holds finite numbers"),
+        ("nodes: 3, seconds: '0.1'", "", "the row 'b' is empty"),
+        ("- {row: b,", "- {", "names no model"),
+        ("end: true", "", "it was cut off"),
+        ("rows:", "<<<<<<< ours\nrows:", "it holds a merge conflict"),
+        ("end: true", "- {row: b, nodes: 3}\nend: true", "stands there twice"),
+        ("table: 1", "table: 2", "does not begin with `table: 1`"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_with_the_reason(old, new, words):
+    with pytest.raises(GoldenFormatError, match="cannot read the table x") as error:
+        decode_table(encode_table([ROW]).replace(old, new), "x")
+
+    assert words in str(error.value)
+
+
+def test_numbers_within_their_tolerance_match():
+    expected, obtained = {"nodes": 100, "loss": 1.0}, {"nodes": 104, "loss": 1.001}
+
+    assert [*differences(expected, obtained, {"nodes": "5%", "loss": 0.01}, {})] == []
+    assert [*differences(expected, obtained, {"nodes": 2, "loss": 0.01}, {})] == [
+        "nodes 100 -> 104 (4 nodes more), which is worse"
+    ]
+    assert [*differences(expected, obtained, {"nodes": 4}, {"loss": "higher"})] == [
+        "loss 1 -> 1.001, which is better: accept it"
+    ]
+
+
+def test_columns_that_came_or_went_differ():
+    assert [*differences({"nodes": 1}, {"loss": 2.0}, {}, {})] == [
+        "loss is 2, and the row does not have it",
+        "nodes was 1, and was not measured",
+    ]
+
+
+def test_what_is_no_number_or_no_column_is_refused():
+    with pytest.raises(GateError, match="column 'loss' of row 'a' is nan: a table holds finite numbers"):
+        checked_numbers({"loss": float("nan")}, "a")
+    with pytest.raises(ChoiceError, match="there is no column 'node'; there are nodes"):
+        [*differences({"nodes": 1}, {"nodes": 1}, {"node": 1}, {})]
+    with pytest.raises(ChoiceError, match="expected a number such as 2, or a part such as '5%'"):
+        [*differences({"nodes": 1}, {"nodes": 1}, {"nodes": "many"}, {})]
+
+
+def test_a_model_that_captured_nothing_has_no_row():
+    with pytest.raises(CaptureError, match="made no graph of it"):
+        numbers_of(Capture("dynamo", "Model", []))
