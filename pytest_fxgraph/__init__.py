@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome as Outcome
     from pytest_fxgraph.rewriting import FxRewrite as FxRewrite
     from pytest_fxgraph.rewriting import RewriteResult as RewriteResult
+    from pytest_fxgraph.stages.fixture import FxStages as FxStages
+    from pytest_fxgraph.stages.fixture import Stages as Stages
     from pytest_fxgraph.subjects.fixture import FxTrace as FxTrace
     from pytest_fxgraph.table.fixture import FxTable as FxTable
     from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
@@ -84,6 +86,7 @@ _NAMES = {
     "frontends.fixture": ("FxCapture",),
     "rewriting": ("FxRewrite", "RewriteResult"),
     "subjects.fixture": ("FxTrace",),
+    "stages.fixture": ("FxStages", "Stages"),
     "table.fixture": ("FxTable",),
     "transform.fixture": ("FxTransform",),
     "transform.result": ("TransformResult",),

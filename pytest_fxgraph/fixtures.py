@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pytest_fxgraph.golden.fixture import FxGolden
     from pytest_fxgraph.operator_queries import FxOps
     from pytest_fxgraph.rewriting import FxRewrite
+    from pytest_fxgraph.stages.fixture import FxStages
     from pytest_fxgraph.subjects.fixture import FxTrace
     from pytest_fxgraph.table.fixture import FxTable
     from pytest_fxgraph.transform.fixture import FxTransform
 
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
-BUILT = ("fx_trace", "fx_golden", "fx_equivalence", "fx_transform", "fx_ops", "fx_capture", "fx_table", "fx_rewrite")
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +103,18 @@ def fx_capture() -> FxCapture:
     from pytest_fxgraph.frontends.fixture import FxCapture
 
     return FxCapture()
+
+
+@pytest.fixture(scope="session")
+def fx_stages() -> FxStages:
+    """Follow a model through its lowering: what each stage added, removed and rewrote.
+
+    fx_stages(model, inputs, stages=["export", "decompose", my_pass]) returns Stages: .text(), .made_by(), .history().
+    """
+    _require_torch("fx_stages")
+    from pytest_fxgraph.stages.fixture import FxStages
+
+    return FxStages()
 
 
 @pytest.fixture
@@ -197,9 +209,3 @@ def _comparison_of_hooks(item: pytest.Item) -> Callable[[Any, Any, str], str | N
     if not hook.get_hookimpls():
         return None
     return lambda expected, obtained, path: hook(expected=expected, obtained=obtained, path=path)
-
-
-def _refuse_unbuilt(name: str) -> NoReturn:
-    from pytest_fxgraph.errors import GateError
-
-    raise GateError(f"the fixture {name} is not built in this version; those that are: {', '.join(BUILT)}")

@@ -20,6 +20,7 @@ from pytest_fxgraph.fixtures import (
     fx_golden,
     fx_ops,
     fx_rewrite,
+    fx_stages,
     fx_table,
     fx_trace,
     fx_transform,
@@ -30,7 +31,17 @@ from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["fx_capture", "fx_equivalence", "fx_golden", "fx_ops", "fx_rewrite", "fx_table", "fx_trace", "fx_transform"]
+__all__ = [
+    "fx_capture",
+    "fx_equivalence",
+    "fx_golden",
+    "fx_ops",
+    "fx_rewrite",
+    "fx_stages",
+    "fx_table",
+    "fx_trace",
+    "fx_transform",
+]
 
 # The entry point, and the module, which `-p` and `pytest_plugins` name.
 _NAMES = ("fxgraph", __name__)

@@ -108,6 +108,7 @@ ORDER = (
         "pytest_fxgraph.rewriting",
         "pytest_fxgraph.golden",
         "pytest_fxgraph.table",
+        "pytest_fxgraph.stages",
     ),
     *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.brief_failures", "pytest_fxgraph.plugin"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
+import fxcore
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError, GoldenFormatError
-from pytest_fxgraph.frontends.capture import Capture
+from pytest_fxgraph.frontends.capture import Break, Capture
+from pytest_fxgraph.frontends.places import Place
 from pytest_fxgraph.table.numbers import checked_numbers, differences, numbers_of
 from pytest_fxgraph.table.rows import Row, decode_table, encode_table
 
@@ -14,25 +16,21 @@ TESTS = """
 import json, pytest, torch
 from torch import nn
 
-class Prints(nn.Module):
+class Model(nn.Module):
     def __init__(self, times):
         super().__init__()
         self.times = times
 
     def forward(self, x):
-        if self.times > 0:
-            print("a")
-        x = x + 1
-        if self.times > 1:
-            print("b")
+        for _ in range(self.times):
+            x = x + 1
         return x.relu()
 
 NUMBERS = json.load(open("numbers.json"))
 
 @pytest.mark.parametrize("model", sorted(NUMBERS))
 def test_model(model, fx_table):
-    example = torch.ones(2, 3)
-    assert Prints(NUMBERS[model]) == fx_table(frontend="dynamo", example_inputs=example, extra={"seconds": 1.5})
+    assert Model(NUMBERS[model]) == fx_table(extra={"seconds": 1.5})
 """
 TABLE = "golden/test_models/table.yaml"
 
@@ -55,7 +53,7 @@ def rows(project):
 def test_a_table_is_walked_through(project):
     missing = run(project)
     missing.stdout.fnmatch_lines(["*GoldenMissingError: golden/test_models/table.yaml has no row 'test_model?large?'"])
-    missing.stdout.fnmatch_lines(["*it would be: breaks 2, fallbacks 0, graphs 2, nodes *seconds 1.5*"])
+    missing.stdout.fnmatch_lines(["*it would be: breaks 0, fallbacks 0, graphs 1, nodes 5, operators 3, *seconds 1.5*"])
     assert not project.path.joinpath(TABLE).exists()
 
     run(project, "--fx-update-golden").assert_outcomes(passed=3)
@@ -75,18 +73,18 @@ def test_a_table_is_walked_through(project):
     differs.assert_outcomes(passed=1, failed=2)
     differs.stdout.fnmatch_lines(
         [
-            "*row 'test_model?large?' of golden/test_models/table.yaml does not match: breaks 2 -> 1 "
-            "(one graph break fewer), which is better: accept it",
-            "*breaks 1 -> 2 (one graph break more), which is worse",
+            "*row 'test_model?large?' of golden/test_models/table.yaml does not match: nodes 5 -> 4 "
+            "(one node fewer), which is better: accept it",
+            "*nodes 4 -> 5 (one node more), which is worse",
         ]
     )
     assert project.path.joinpath(TABLE).read_text() == text
 
     run(project, "--fx-update-golden", "-k", "large").assert_outcomes(passed=1, deselected=2)
-    assert {name: row.values["breaks"] for name, row in rows(project).items()} == {
-        "test_model[large]": 1,
-        "test_model[medium]": 1,
-        "test_model[small]": 0,
+    assert {name: row.values["operators"] for name, row in rows(project).items()} == {
+        "test_model[large]": 2,
+        "test_model[medium]": 2,
+        "test_model[small]": 1,
     }
 
 
@@ -184,3 +182,21 @@ def test_what_is_no_number_or_no_column_is_refused():
 def test_a_model_that_captured_nothing_has_no_row():
     with pytest.raises(CaptureError, match="made no graph of it"):
         numbers_of(Capture("dynamo", "Model", []))
+
+
+def test_the_numbers_of_a_capture_count_its_breaks():
+    place = Place("model.py", 1, "forward", "print()")
+    found = [Break("builtin", "print", place, True, None, "")]
+    graph = fxcore.symbolic_trace(torch.nn.ReLU())
+
+    numbers = numbers_of(Capture("dynamo", "Model", [graph, graph], breaks=found))
+
+    assert numbers == {
+        "graphs": 2,
+        "breaks": 1,
+        "recompiles": 0,
+        "skipped": 0,
+        "fallbacks": 0,
+        "operators": 2,
+        "nodes": 6,
+    }
