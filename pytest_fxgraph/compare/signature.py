@@ -9,6 +9,7 @@ from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChanges,
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.isomorphism import values_agree
 from pytest_fxgraph.compare.record_changes import note_changes
+from pytest_fxgraph.document.capture_notes import is_of_capture
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument
 
@@ -40,6 +41,17 @@ def signature_difference(expected: GraphDocument, obtained: GraphDocument) -> Di
 
 
 def _sections(document: GraphDocument) -> dict[str, _Described]:
+    """Describe inputs, outputs and state; of a capture those of all its graphs, by the graph's name and their own."""
+    if not is_of_capture(document):
+        return _sections_of_graph(document)
+    sections: dict[str, dict[str, tuple[TextRecord, Sequence[str | None]]]] = {section: {} for section in _ABOUT}
+    for module in document.modules:
+        for section, described in _sections_of_graph(module.graph).items() if module.graph is not None else ():
+            sections[section].update({f"{module.path}/{key}": each for key, each in described.items()})
+    return {**sections}
+
+
+def _sections_of_graph(document: GraphDocument) -> dict[str, _Described]:
     inputs = [node for node in document.nodes if node.op == "placeholder"]
     outputs = [node for node in document.nodes if node.op == "output"]
     values = {node.name: node.value for node in document.nodes}

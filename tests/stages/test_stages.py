@@ -81,7 +81,7 @@ def test_what_is_no_stage_is_refused(steps, words):
 def test_what_is_not_there_is_refused_with_what_is():
     stages = fx_stages(Model().eval(), X, ["symbolic"])
 
-    with pytest.raises(GateError, match="no node of the last stage calls 'aten.clone'; it calls LayerNorm"):
+    with pytest.raises(GateError, match=r"no node of the last stage calls 'aten\.clone'; it calls LayerNorm"):
         stages.made_by("aten.clone")
     with pytest.raises(GateError, match="has no node 'x' that computes; it has norm, linear, relu"):
         stages.history("x")
