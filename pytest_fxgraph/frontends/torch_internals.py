@@ -84,6 +84,7 @@ class DynamoLog:
         )
         self._first = 0 if isinstance(self._reasons, Unavailable) else len(self._reasons)
         self._metrics: Any = _or_unavailable("torch._dynamo.utils", "get_compilation_metrics", "Capture.skipped")
+        self._refused = dict(_refusals())
         clear: Any = _or_unavailable("torch._dynamo.utils", "clear_compilation_metrics", "Capture.skipped")
         if not isinstance(clear, Unavailable):
             clear()
@@ -102,13 +103,18 @@ class DynamoLog:
                 each.co_name,
                 each.co_firstlineno,
                 each.fail_user_frame_lineno,
-                each.fail_type or ("skipped" if each.restart_reasons else ""),
-                each.fail_reason or min(each.restart_reasons or [""]),
+                each.fail_type or ("" if each.has_guarded_code else "skipped"),
+                each.fail_reason or min(each.restart_reasons or [self._last_refusal()]),
             )
             for each in self._metrics()
             # Without a failure and without a graph: no operator was met, and Dynamo never looks at the function again.
             if each.fail_type is not None or each.graph_op_count is None
         ]
+
+    def _last_refusal(self) -> str:
+        """Return torch's words for what it last refused: older releases do not say which function it was in."""
+        since = [text for text, count in _refusals().items() if count > self._refused.get(text, 0)]
+        return since[-1] if since else ""
 
     def compiled(self, model: Any, backend: _Backend, *, is_dynamic: bool | None) -> Callable[..., Any]:
         """Return the model compiled by Dynamo with a backend, which gets each graph and the values of its inputs."""
@@ -131,6 +137,11 @@ class DynamoLog:
                     self.guards.append(GuardedValue(name, code.removeprefix(f"{name} == ")))
                 elif same_object is not None and int(same_object[1]) in _CONSTANTS:
                     self.guards.append(GuardedValue(name, _CONSTANTS[int(same_object[1])]))
+
+
+def _refusals() -> Mapping[str, int]:
+    counters: Any = _or_unavailable("torch._dynamo.utils", "counters", "Capture.skipped")
+    return {} if isinstance(counters, Unavailable) else counters.get("unimplemented", {})
 
 
 def _or_unavailable(module: str, name: str, needed_for: str) -> Any:

@@ -28,7 +28,7 @@ FUNDAMENTAL = """Something new
         ("'skip function graph_break in file /x/decorators.py'", "graph_break()", "torch._dynamo.graph_break"),
         ("call torch._dynamo.disable() wrapped function <function f at 0x7>", "disabled function", "f"),
         (
-            "Skip calling `torch.compiler.disable()`d function\n  Explanation: Skip calling function `<function f at 0x7>`",
+            "Skip calling `torch.compiler.disable()`d function\n  Explanation: Skip calling `<function f at 0x7>`",
             "disabled function",
             "f",
         ),
