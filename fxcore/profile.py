@@ -1,6 +1,6 @@
 """`python -m fxcore.profile module:factory`: trace a model, and print where its time goes and what is attainable.
 
-The factory takes nothing and returns the model and a tuple of its inputs, or a model for which `--shape` says the input.
+The factory takes nothing and returns the model and a tuple of its inputs, or a model alone where `--shape` is given.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _print(options: argparse.Namespace) -> None:
 
 
 def _subject(name: str, shape: str | None) -> tuple[Any, tuple[Any, ...]]:
-    """Call the factory. Raises ValueError if it gives neither a model and inputs, nor a model where a shape is given."""
+    """Call the factory. Raises ValueError if it gives neither model and inputs, nor a model where a shape is given."""
     home, _, attribute = name.partition(":")
     if not attribute:
         raise ValueError(f"{name!r} is no MODULE:FACTORY; write for instance my_models:resnet")
@@ -100,7 +100,7 @@ def _progress(numbers: Sequence[int]) -> Iterable[int]:
     """Show a bar on a terminal where tqdm is installed."""
     if sys.stderr.isatty():
         try:
-            from tqdm import tqdm
+            from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]  # without stubs, where it is there
         except ImportError:
             return numbers
         return tqdm(numbers, desc="profiling", leave=False)  # type: ignore[no-any-return]

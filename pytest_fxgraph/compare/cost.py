@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pytest_fxgraph.budget import METRICS, Allowance, Allowances
 from pytest_fxgraph.compare.difference import Change, Difference
@@ -21,7 +22,8 @@ BETTER = "better"
 def cost_difference(expected: GraphDocument, obtained: GraphDocument, budget: Allowances | None = None) -> Difference:
     """Compare the costs of two graphs; a metric that the budget does not name has to be equal.
 
-    Raises LevelError if neither graph has costs. A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs.
+    A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs. Raises
+    LevelError if neither graph has costs.
     """
     if expected.cost is None and obtained.cost is None:
         raise LevelError(
@@ -75,10 +77,10 @@ def _holders(block: CostBlock) -> str:
 
 def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterator[Change]:
     """Yield what changed module by module, that which costs most first, each with its nodes that came, went or grew."""
-    assert expected.cost is not None and obtained.cost is not None
-    before, after = dict(expected.cost.modules), dict(obtained.cost.modules)
+    before, after = (dict(side.cost.modules) if side.cost else {} for side in (expected, obtained))
     changed = [path for path in dict.fromkeys([*after, *before]) if before.get(path) != after.get(path)]
     nothing = CostRecord()
+    costs = obtained.cost.by_node if obtained.cost else {}
 
     def weight(path: str) -> tuple[int, int]:
         one, other = before.get(path, nothing), after.get(path, nothing)
@@ -90,9 +92,9 @@ def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterato
         for name in _OF_A_MODULE:
             counts = getattr(one, name), getattr(other, name)
             if counts[0] != counts[1]:
-                texts = [f"{count:,}" for count in counts]
-                yield Change("cost", "changed", "module", path or "(root)", name, *texts, remark=relative(*counts))
-        yield from _node_changes(path, nodes.get(path, []), obtained_nodes.get(path, []), obtained.cost.by_node)
+                about = Change("cost", "changed", "module", path or "(root)", name, remark=relative(*counts))
+                yield replace(about, expected=f"{counts[0]:,}", obtained=f"{counts[1]:,}")
+        yield from _node_changes(path, nodes.get(path, []), obtained_nodes.get(path, []), costs)
 
 
 def _nodes_by_module(document: GraphDocument) -> dict[str, list[NodeRecord]]:

@@ -103,7 +103,7 @@ def test_a_doubled_channel_fails_and_accounts_for_each_module(recorded):
             "  flops: 8,080 -> 16,160 (+100.00%, the budget is 1%)",
             "  conv: flops 7,776 -> 15,552 (+100.00%)",
             "  conv: params 112 -> 224 (+100.00%)",
-            "  conv: value float32[[]1, 4, 6, 6[]] -> float32[[]1, 8, 6, 6[]], which costs 15,552 FLOPs and 2,816 bytes",
+            "  conv: value float32[[]1, 4, 6, 6[]] -> float32[[]1, 8, 6, 6[]], which costs 15,552 FLOPs and *",
         ]
     )
 

@@ -20,9 +20,10 @@ _CALLS = ("call_function", "call_method", "call_module")
 _GATHERS = frozenset({"embedding", "embeddingbag", "indexselect", "index", "gather", "getitem", "take", "takealongdim",
                       "slice", "select", "narrowcopy", "maskedselect"})  # fmt: skip
 # Those that look at the shape of their argument alone.
-_CREATES = frozenset({"emptylike", "fulllike", "oneslike", "zeroslike", "randlike", "randnlike", "randintlike", "newempty",
-                      "newfull", "newones", "newtensor", "newzeros", "newemptystrided", "expandas", "viewas", "reshapeas",
-                      "typeas"})  # fmt: skip
+_CREATES = frozenset(
+    {"emptylike", "fulllike", "newempty", "newemptystrided", "newfull", "newones", "newtensor", "newzeros"}
+    | {"oneslike", "randintlike", "randlike", "randnlike", "zeroslike"}
+)
 _NEVER_WRITTEN = frozenset({"empty", "emptylike", "emptystrided", "newempty", "newemptystrided"})
 _EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
 
@@ -126,7 +127,7 @@ def module_path(node: Node) -> str:
     if node.op == "call_module":
         return str(node.target)
     stack: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
-    for key, entry in reversed(stack.items()):
+    for key, entry in reversed(list(stack.items())):
         path = entry[0] if isinstance(entry, tuple) and entry and isinstance(entry[0], str) else str(key)
         return _EXPORT_ROOT.sub("", path) if path.startswith("L") else path
     return ""
@@ -135,8 +136,10 @@ def module_path(node: Node) -> str:
 def cost_table(rows: Iterable[tuple[str, Cost]]) -> str:
     """Write costs as a table with a line each."""
     head = ("module", "FLOPs", "read", "written", "FLOPs/byte", "params", "nodes")
-    lines = [head, *((name, f"{cost.flops:,}", f"{cost.bytes_read:,}", f"{cost.bytes_written:,}",
-                      f"{cost.intensity:.2f}", f"{cost.params:,}", str(cost.nodes)) for name, cost in rows)]  # fmt: skip
+    lines: list[tuple[str, ...]] = [head]
+    for name, cost in rows:
+        counts = (f"{count:,}" for count in (cost.flops, cost.bytes_read, cost.bytes_written))
+        lines.append((name, *counts, f"{cost.intensity:.2f}", f"{cost.params:,}", str(cost.nodes)))
     return aligned(lines)
 
 
@@ -189,15 +192,18 @@ def _bytes(node: Node, call: OperatorCall, values: GraphValues) -> tuple[int, in
     if call.name in _CREATES:
         return 0, written
     if call.name in _GATHERS:
-        return min(written, _nbytes([*given[:1], *state])) + _nbytes(given[1:] if not state else given), written
+        # The largest is the one that is picked from, wherever it stands among the arguments.
+        source, *others = sorted(dict.fromkeys([*given, *state]), key=lambda spec: -spec.nbytes)
+        return min(written, source.nbytes) + _nbytes(others), written
     return _nbytes([*given, *state]), written
 
 
 def _state_read(call: OperatorCall, values: GraphValues) -> list[TensorSpec]:
-    """Return the parameters and buffers that a called module reads: all it has."""
+    """Return the parameters and buffers that a called module reads: all it has but the counter of a batch norm."""
     if call.module is None:
         return []
-    tensors = [*call.module.parameters(), *call.module.buffers()]
+    buffers = [buffer for name, buffer in call.module.named_buffers() if not name.endswith("num_batches_tracked")]
+    tensors = [*call.module.parameters(), *buffers]
     return [values.state_specs[id(tensor)] for tensor in tensors if id(tensor) in values.state_specs]
 
 

@@ -16,46 +16,50 @@ from fxcore.passes.analysis.values import OperatorCall, TensorSpec, tensors_in
 
 Formula = Callable[[OperatorCall], int]
 
-_ONE = """abs acos acosh add addscalar and asin asinh atan atan2 atanh bitwiseand bitwisenot bitwiseor bitwisexor ceil
-celu clamp clampmax clampmin copysign cos cosh deg2rad digamma div elu eq erf erfc erfinv exp exp2 expm1 floor
-floordivide fmax fmin fmod frac ge gelu glu gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite
-isinf isnan ldexp le leakyrelu lgamma log log10 log1p log2 logaddexp logicaland logicalnot logicalor logicalxor logit
-logsigmoid logsigmoidforward lt maximum minimum mish mul nantonum ne neg nextafter outer polar pow prelu prelukernel
-rad2deg reciprocal relu relu6 remainder round rrelu rsqrt rsub selu sgn sigmoid sign silu sin sinc sinh softplus
-softshrink softsign sqrt square sub tan tanh tanhshrink threshold trunc xlogy fakequantizepertensoraffine
-fakequantizeperchannelaffine quantizepertensor quantizeperchannel dequantize quantizeperchannel relubackward thresholdbackward
-tanhbackward sigmoidbackward gelubackward silubackward"""
+# What does one operation for each element of its result, three, and none.
+_ONE = """\
+abs acos acosh add addscalar and asin asinh atan atan2 atanh bitwiseand bitwisenot bitwiseor bitwisexor ceil celu
+clamp clampmax clampmin copysign cos cosh deg2rad dequantize digamma div elu eq erf erfc erfinv exp exp2 expm1
+fakequantizeperchannelaffine fakequantizepertensoraffine floor floordivide fmax fmin fmod frac ge gelu gelubackward
+glu gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan ldexp le leakyrelu
+lgamma log log10 log1p log2 logaddexp logicaland logicalnot logicalor logicalxor logit logsigmoid logsigmoidforward lt
+maximum minimum mish mul nantonum ne neg nextafter outer polar pow prelu prelukernel quantizeperchannel
+quantizepertensor rad2deg reciprocal relu relu6 relubackward remainder round rrelu rsqrt rsub selu sgn sigmoid
+sigmoidbackward sign silu silubackward sin sinc sinh softplus softshrink softsign sqrt square sub tan tanh
+tanhbackward tanhshrink threshold thresholdbackward trunc xlogy"""
 _THREE = "addcdiv addcmul lerp"
-_NOTHING = """alias asstrided arange argsort aslike asserttensormetadata bernoulli bincount bool broadcasttensors
-broadcastto cat channelshuffle chunk clone columnstack contiguous copy cpu cuda chunk depthtospace detach device
-diag diagembed diagonal dim double dropout alphadropout featurealphadropout featuredropout dsplit dstack dtype
-embedding empty emptylike emptystrided expand expandas eye fill flatten flip fliplr flipud float fold full fulllike gather
-getattr getitem half hsplit hstack identity index indexcopy indexfill indexput indexselect int isfloatingpoint iscontiguous
-issamesize item len liftfresh liftfreshcopy linspace long maskedfill maskedscatter maskedselect meshgrid moveaxis movedim
-multinomial narrow narrowcopy nativedropout ndimension newempty newemptystrided newfull newones newtensor newzeros nonzero
-nonzerostatic normal numel onehot ones oneslike pad constantpadnd constantpad1d constantpad2d constantpad3d zeropad1d
-zeropad2d zeropad3d reflectionpad1d reflectionpad2d reflectionpad3d replicationpad1d replicationpad2d replicationpad3d
-permute pixelshuffle pixelunshuffle rand randlike randint randn randnlike randperm range ravel repeat repeatinterleave
-reshape reshapeas resize resolveconj resolveneg roll rot90 scalartensor scatter searchsorted select selectcopy
-selectscatter setitem shape size slice slicecopy slicescatter sliceinverse sort split splitwithsizes squeeze stack stride
-swapaxes swapdims t take takealongdim tensor tensorsplit tile to toallocated tocopy tolist topk transpose tril trilindices
-triu triuindices type typeas unbind unflatten unfold unsafechunk unsafesplit unsafeview unsqueeze upsamplenearest1d
-upsamplenearest2d upsamplenearest3d upsamplenearestexact1d view viewas viewascomplex viewasreal viewcopy vsplit vstack
-where zero zeros zeroslike constrainrange symsize symstride symnumel localscalardense assertasync assertscalar
-convertelementtype symconstrainrange symconstrainrangeforsize unsafesplitwithsizes im2col col2im dequantizeself"""
-_REDUCTIONS = {
-    **dict.fromkeys(["sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "aminmax", "cumsum", "cumprod", "cummax", "cummin"], 1),
-    **dict.fromkeys(["nansum", "nanmean", "median", "count_nonzero", "scatteradd", "indexadd", "scatterreduce", "indexreduce"], 1),
-    **dict.fromkeys(["norm", "vectornorm", "linalgvectornorm", "logcumsumexp"], 2),
-    **dict.fromkeys(["var", "std", "varmean", "stdmean", "logsumexp"], 3),
-}  # fmt: skip
-_NORMALIZATIONS = {
-    **dict.fromkeys(["layernorm", "groupnorm", "instancenorm", "nativelayernorm", "nativegroupnorm", "softmax", "logsoftmax", "softmin"], 5),
-    **dict.fromkeys(["softmax2d", "safesoftmax"], 5),
-    **dict.fromkeys(["rmsnorm", "fusedrmsnorm", "normalize"], 4),
-}  # fmt: skip
+_NOTHING = """\
+alias alphadropout arange argsort assertasync assertscalar asserttensormetadata asstrided bernoulli bincount bool
+broadcasttensors broadcastto cat channelshuffle chunk clone col2im columnstack constantpad1d constantpad2d
+constantpad3d constantpadnd constrainrange contiguous convertelementtype copy cpu cuda detach device diag diagembed
+diagonal dim double dropout dsplit dstack dtype embedding empty emptylike emptystrided expand expandas eye
+featurealphadropout featuredropout fill flatten flip fliplr flipud float fold full fulllike gather getattr getitem
+half hsplit hstack identity im2col index indexcopy indexfill indexput indexselect int iscontiguous isfloatingpoint
+issamesize item len liftfresh liftfreshcopy linspace localscalardense long maskedfill maskedscatter maskedselect
+meshgrid moveaxis movedim multinomial narrow narrowcopy nativedropout ndimension newempty newemptystrided newfull
+newones newtensor newzeros nonzero nonzerostatic normal numel onehot ones oneslike pad permute pixelshuffle
+pixelunshuffle rand randint randlike randn randnlike randperm range ravel reflectionpad1d reflectionpad2d
+reflectionpad3d repeat repeatinterleave replicationpad1d replicationpad2d replicationpad3d reshape reshapeas resize
+resolveconj resolveneg roll rot90 scalartensor scatter searchsorted select selectcopy selectscatter setitem shape size
+slice slicecopy sliceinverse slicescatter sort split splitwithsizes squeeze stack stride swapaxes swapdims
+symconstrainrange symconstrainrangeforsize symnumel symsize symstride t take takealongdim tensor tensorsplit tile to
+toallocated tocopy tolist topk transpose tril trilindices triu triuindices type typeas unbind unflatten unfold
+unsafechunk unsafesplit unsafesplitwithsizes unsafeview unsqueeze upsamplenearest1d upsamplenearest2d
+upsamplenearest3d upsamplenearestexact1d view viewas viewascomplex viewasreal viewcopy vsplit vstack where zero
+zeropad1d zeropad2d zeropad3d zeros zeroslike"""
+# What does so many for each element of its argument.
+_FOR_EACH_INPUT = {
+    1: """\
+adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d all amax
+amin aminmax any argmax argmin countnonzero cummax cummin cumprod cumsum indexadd indexreduce mean median nanmean nansum prod
+scatteradd scatterreduce sum""",
+    2: "linalgvectornorm logcumsumexp norm vectornorm",
+    3: "logsumexp std stdmean var varmean",
+    4: "fusedrmsnorm normalize rmsnorm",
+    5: "groupnorm instancenorm layernorm logsoftmax nativegroupnorm nativelayernorm safesoftmax softmax softmin",
+}
 _BATCH_NORMS = ("batchnorm", "nativebatchnorm", "nativebatchnormlegit", "cudnnbatchnorm", "syncbatchnorm",
-                "batchnormwithupdate", "nativebatchnormlegitnotraining", "batchnormnoupdate", "lazybatchnorm")  # fmt: skip
+                "batchnormwithupdate", "nativebatchnormlegitnotraining", "batchnormnoupdate")  # fmt: skip
 _ATTENTION = ("scaleddotproductattention", "scaleddotproductflashattention", "scaleddotproductefficientattention",
               "scaleddotproductcudnnattention", "scaleddotproductflashattentionforcpu", "flexattention",
               "scaleddotproductfusedattentionoverrideable")  # fmt: skip
@@ -111,7 +115,7 @@ def _product(position: int = 0, name: str = "input") -> Formula:
 
     def formula(call: OperatorCall) -> int:
         matrix = operand(call, position, name)
-        return 2 * matrix.shape[-1] * _elements(call.result)
+        return int(2 * matrix.shape[-1] * _elements(call.result))
 
     return formula
 
@@ -198,7 +202,7 @@ def _recurrent(gates: int) -> Formula:
         module: Any = call.module
         steps = prod(tensors_in(call.args)[0].shape[:-1])
         products = sum(weight.numel() for name, weight in module.named_parameters() if name.startswith("weight"))
-        return int(2 * steps * products) + gates * steps * module.hidden_size
+        return int(2 * steps * products + gates * steps * module.hidden_size)
 
     return formula
 
@@ -216,7 +220,7 @@ def _shape(call: OperatorCall, position: int) -> tuple[int, ...]:
 def _multihead_attention(call: OperatorCall) -> int:
     """Return the count of the four projections and the two products of nn.MultiheadAttention."""
     module: Any = call.module
-    query, key, value = (operand(call, place, name).shape for place, name in enumerate(("query", "key", "value")))
+    query, key = (operand(call, place, name).shape for place, name in enumerate(("query", "key")))
     width, sequence = module.embed_dim, -2 if module.batch_first or len(query) == 2 else 0
     length = key[sequence]
     projections = prod(query[:-1]) * width * width * 2 + prod(key[:-1]) * width * (module.kdim + module.vdim)
@@ -232,11 +236,9 @@ def _table() -> dict[str, Formula]:
     enter(_NOTHING, lambda call: 0)
     enter(_ONE, _each_result(1))
     enter(_THREE, _each_result(3))
-    for name, count in _REDUCTIONS.items():
-        enter([name], _each_input(count))
+    for count, names in _FOR_EACH_INPUT.items():
+        enter(names, _each_input(count))
     enter("max min", _maximum)
-    for name, count in _NORMALIZATIONS.items():
-        enter([name], _each_input(count))
     enter(_BATCH_NORMS, _batch_norm)
     enter("mm bmm matmul linear mv dot vdot inner intmm scaledmm chainmatmul2", _product())
     enter("addmm baddbmm addmv", _product(1, "mat1"))
@@ -253,7 +255,6 @@ def _table() -> dict[str, Formula]:
     enter(["multiheadattention"], _multihead_attention)
     for dimension in "123":
         enter([f"maxpool{dimension}d", f"avgpool{dimension}d", f"maxpool{dimension}dwithindices"], _pooling)
-        enter([f"adaptiveavgpool{dimension}d", f"adaptivemaxpool{dimension}d"], _each_input(1))
     enter(
         "interpolate upsample upsamplebilinear2d upsamplebicubic2d upsampletrilinear3d upsamplelinear1d", _interpolation
     )

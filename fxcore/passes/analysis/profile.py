@@ -60,8 +60,9 @@ class GraphProfile:
         rows = [head]
         for each in slowest:
             kernels = [f"{(each.kernel_seconds or 0) * 1e6:.1f}"] if has_kernels else []
-            rows.append((each.node.name, each.module or "(root)", f"{each.median * 1e6:.1f}", f"{each.spread * 1e6:.1f}",
-                         *kernels, f"{each.median / (self.total or 1):.1%}"))  # fmt: skip
+            share = f"{each.median / (self.total or 1):.1%}"
+            times = (f"{seconds * 1e6:.1f}" for seconds in (each.median, each.spread))
+            rows.append((each.node.name, each.module or "(root)", *times, *kernels, share))
         blank = [""] if has_kernels else []
         rows.append(("total", f"{len(self.nodes)} nodes", f"{self.total * 1e6:.1f}", "", *blank, "100.0%"))
         return aligned(rows)

@@ -117,8 +117,8 @@ class Roofline:
             ("total", "", "", "", "", "", f"{least * 1e6:.1f}", f"{whole * 1e6:.1f}", f"{least / (whole or 1):.1%}")
         )
         head = (
-            f"peaks ({self.peaks.name}): {self.peaks.flops / 1e9:,.1f} GFLOP/s, {self.peaks.bandwidth / 1e9:,.1f} GB/s, "
-            f"ridge at {self.peaks.ridge:.1f} FLOPs/byte"
+            f"peaks ({self.peaks.name}): {self.peaks.flops / 1e9:,.1f} GFLOP/s, "
+            f"{self.peaks.bandwidth / 1e9:,.1f} GB/s, ridge at {self.peaks.ridge:.1f} FLOPs/byte"
         )
         return f"{head}\n{aligned(rows)}"
 

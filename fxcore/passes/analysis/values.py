@@ -108,10 +108,10 @@ def propagate(
 ) -> GraphValues:
     """Run a graph module once on copies of its state and inputs, and describe what every node gave.
 
-    "meta" runs on the meta device and "fake" on fake tensors, which know their devices; neither computes anything. "real"
-    computes, and is for graphs whose shapes depend on values. Nothing of the module, the inputs or the random generators changes. The calls
-    inside nodes whose operator `knows` denies are kept as well. Raises InterpreterError (a RuntimeError) if the graph
-    does not run, ValueError for another `propagation`.
+    "meta" runs on the meta device and "fake" on fake tensors, which know their devices; neither computes anything.
+    "real" computes, and is for graphs whose shapes depend on values. Nothing of the module, the inputs or the random
+    generators changes. The calls inside nodes whose operator `knows` denies are kept as well. Raises InterpreterError
+    (a RuntimeError) if the graph does not run, ValueError for another `propagation`.
     """
     if propagation not in get_args(Propagation):
         raise ValueError(f"propagation={propagation!r} is not known; use one of {', '.join(get_args(Propagation))}")
@@ -142,7 +142,7 @@ def example_arguments(graph: Graph) -> tuple[torch.Tensor | Any, ...] | None:
         noted = node.meta.get("val", node.meta.get("tensor_meta"))
         if noted is None:
             return None
-        found.append(map_aggregate(noted, _example))
+        found.append(_example(noted))
     return tuple(found)
 
 
@@ -161,6 +161,8 @@ def _example(leaf: Any) -> Any:
         stride = leaf.stride() if isinstance(leaf, torch.Tensor) else leaf.stride
         sizes, steps = ([concrete(size) for size in numbers] for numbers in (leaf.shape, stride))
         return torch.empty_strided(sizes, steps or _contiguous(sizes), dtype=leaf.dtype, device="meta")
+    if isinstance(leaf, (tuple, list)):
+        return type(leaf)(map(_example, leaf))
     return concrete(leaf) if isinstance(leaf, torch.SymInt) else leaf
 
 
@@ -179,8 +181,20 @@ def _copies(
     tensors += [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     done: dict[int, Any] = {id(tensor): _copy_of(tensor, to_meta) for tensor in tensors}
     with torch.no_grad():
-        copied: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy((module, args), done)
+        copied: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy((_without_graph(module), args), done)
     return nullcontext(), *copied
+
+
+def _without_graph(module: nn.Module) -> nn.Module:
+    """Return a module with the parameters, buffers, modules and attributes that a graph reads, and no graph to copy."""
+    holder = nn.Module()
+    for name in ("_parameters", "_buffers", "_modules", "training"):
+        holder.__dict__[name] = module.__dict__[name]
+    for node in module.graph.find_nodes(op="get_attr"):  # type: ignore[union-attr, operator]  # a graph module's
+        name = str(node.target).partition(".")[0]
+        if name in module.__dict__:
+            holder.__dict__[name] = module.__dict__[name]
+    return holder
 
 
 def _copy_of(tensor: torch.Tensor, to_meta: bool) -> torch.Tensor:
@@ -195,7 +209,7 @@ def _fake_copies(module: nn.Module, args: tuple[Any, ...]) -> tuple[FakeTensorMo
 
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with FakeCopyMode(mode):
-        fake = copy.deepcopy(module)
+        fake = copy.deepcopy(_without_graph(module))
 
     def faked(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_meta:  # made out of metadata: it goes where the parameters are
@@ -264,7 +278,7 @@ class _Recorder(Interpreter):
         shape = tuple(map(concrete, tensor.shape))
         try:
             storage = tensor.untyped_storage()
-            reference = StorageWeakRef(storage)
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
             if reference.cdata not in self._storages:
                 self._storages[reference.cdata] = (next(self._numbers), reference)
             number = self._storages[reference.cdata][0]
@@ -287,11 +301,11 @@ def _state_of(module: nn.Module) -> list[torch.Tensor]:
             if tensor is not None]  # fmt: skip
 
 
-class _CallRecorder(TorchDispatchMode):
+class _CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """Keeps the operators that run below autograd."""
 
     def __init__(self, describe: Callable[[torch.Tensor], TensorSpec], calls: list[OperatorCall]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self._describe, self._calls = describe, calls
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,0 +1,73 @@
+"""`python -m fxcore.profile`: what it prints and writes."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from fxcore.profile import main
+
+MODEL = """
+import torch
+from torch import nn
+
+
+def small():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU()), (torch.ones(2, 4),)
+
+
+def alone():
+    return nn.Linear(4, 8)
+
+
+def number():
+    return 7
+"""
+QUICK = ("--warmup=0", "--repeats=2", "--peaks=h200")
+
+
+@pytest.fixture(autouse=True)
+def _models(tmp_path, monkeypatch):
+    (tmp_path / "models_to_profile.py").write_text(MODEL, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "models_to_profile", raising=False)
+
+
+def test_it_prints_profile_roofline_critical_path_and_memory(capsys):
+    status = main(["models_to_profile:small", *QUICK])
+
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    for words in ("median us", "peaks (h200)", "critical path: 2 nodes", "peak activation memory"):
+        assert words in out
+
+
+def test_it_writes_trace_and_pictures(tmp_path, capsys):
+    main(["models_to_profile:small", *QUICK, "--trace=t.json", "--roofline=r.svg", "--bars=b.svg"])
+
+    assert len(json.loads((tmp_path / "t.json").read_text())["traceEvents"]) == 2
+    for picture in ("r.svg", "b.svg"):
+        assert (tmp_path / picture).read_text().startswith("<svg ")
+
+
+def test_a_model_alone_needs_a_shape(capsys):
+    assert main(["models_to_profile:alone", "--shape=2,4", *QUICK]) == 0
+    assert main(["models_to_profile:alone", *QUICK]) == 2
+    assert "or a model together with --shape" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("models_to_profile", "'models_to_profile' is no MODULE:FACTORY; write for instance my_models:resnet"),
+        ("nowhere:model", "No module named 'nowhere'"),
+        ("models_to_profile:none", "has no attribute 'none'"),
+        ("models_to_profile:number", "models_to_profile:number returned a int; it has to return a model"),
+    ],
+)
+def test_what_cannot_be_profiled_is_told_and_exits_with_2(capsys, factory, words):
+    assert main([factory, *QUICK]) == 2
+    assert words in capsys.readouterr().err
