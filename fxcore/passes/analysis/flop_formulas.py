@@ -51,8 +51,8 @@ zeropad1d zeropad2d zeropad3d zeros zeroslike"""
 _FOR_EACH_INPUT = {
     1: """\
 adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d all amax
-amin aminmax any argmax argmin countnonzero cummax cummin cumprod cumsum indexadd indexreduce mean median nanmean nansum prod
-scatteradd scatterreduce sum""",
+amin aminmax any argmax argmin countnonzero cummax cummin cumprod cumsum indexadd indexreduce mean median nanmean nansum
+prod scatteradd scatterreduce sum""",
     2: "linalgvectornorm logcumsumexp norm vectornorm",
     3: "logsumexp std stdmean var varmean",
     4: "fusedrmsnorm normalize rmsnorm",

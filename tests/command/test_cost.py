@@ -1,0 +1,62 @@
+"""`fxgraph cost`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.command.main import main
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.encoding import encode
+
+PLAIN = document("%x = input x\nreturn %x")
+COST = CostBlock(CostRecord(3000, 80, 20, 10, 2), 64, "", (("act", CostRecord(3000, 80, 20, 10, 2)),), ("lib.f",))
+
+
+@pytest.fixture
+def goldens(tmp_path):
+    dearer = replace(COST, total=CostRecord(3300, 80, 20, 10, 2))
+    for name, cost in (("plain", None), ("cheap", COST), ("dear", dearer)):
+        (tmp_path / f"{name}.yaml").write_text(encode(replace(PLAIN, cost=cost)), encoding="utf-8")
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    status = main(["cost", *map(str, arguments)])
+    return status, *capsys.readouterr()
+
+
+def test_it_prints_the_table_of_a_golden(capsys, goldens):
+    status, out, err = run(capsys, goldens / "cheap.yaml")
+
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "module  FLOPs  read  written  FLOPs/byte  params  nodes",
+        "act     3,000    80       20       30.00      10      2",
+        "total   3,000    80       20       30.00      10      2",
+        "peak activation memory: 64 bytes, in the outermost module",
+        "operators without a count of FLOPs: lib.f",
+    ]
+
+
+def test_of_a_folder_it_prints_those_that_hold_costs(capsys, goldens):
+    _, out, _ = run(capsys, goldens)
+
+    assert [line for line in out.splitlines() if line.startswith("==")] == ["== cheap.yaml", "== dear.yaml"]
+
+
+def test_of_two_goldens_it_prints_what_differs(capsys, goldens):
+    status, out, _ = run(capsys, goldens / "cheap.yaml", goldens / "dear.yaml")
+
+    assert status == 1
+    assert "  flops: 3,000 -> 3,300 (+10.00%, the budget is 0)" in out.splitlines()
+    assert run(capsys, goldens / "cheap.yaml", goldens / "cheap.yaml") == (0, "", "")
+
+
+def test_a_golden_without_costs_is_an_error_that_says_what_records_them(capsys, goldens):
+    status, out, err = run(capsys, goldens / "plain.yaml")
+
+    assert (status, out) == (2, "")
+    assert 'plain.yaml costs: no costs are recorded there; a test with fx_golden(level="cost", exam' in err

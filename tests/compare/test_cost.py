@@ -1,0 +1,131 @@
+"""Level `cost`: which costs differ, and what accounts for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.budget import allowances_of
+from pytest_fxgraph.compare.cost import MOST_MODULES, cost_difference, relative
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.errors import LevelError
+
+GRAPH = document(
+    "%x = input x : float32[2]\n%a = torch.relu(%x) : float32[2] @ act\n%b = torch.neg(%a) : float32[2]\nreturn %b"
+)
+COST = CostBlock(
+    CostRecord(flops=300, read=80, written=20, params=10, nodes=2),
+    peak_activation=64,
+    peak_at="act",
+    modules=(("act", CostRecord(100, 40, 10, 10, 1)), ("", CostRecord(200, 40, 10, 0, 1))),
+)
+GOLDEN = replace(GRAPH, cost=COST)
+
+
+def with_cost(**changes):
+    return replace(GOLDEN, cost=replace(COST, **changes))
+
+
+def told(difference):
+    return [(change.where, change.field, change.expected, change.obtained) for change in difference.changes]
+
+
+def test_equal_costs_are_no_difference_whatever_the_graphs_are():
+    other = replace(document("%y = input y\nreturn %y"), cost=COST)
+
+    assert compare_documents(GOLDEN, other, level="cost").is_empty
+
+
+def test_every_metric_is_judged_by_its_own_allowance():
+    obtained = with_cost(total=CostRecord(303, 81, 20, 11, 2), peak_activation=70)
+    budget = allowances_of({"flops": "1%", "bytes": 1, "peak_activation": None})
+
+    assert [change.where for change in cost_difference(GOLDEN, obtained, budget).changes] == ["params"]
+    assert [change.where for change in cost_difference(GOLDEN, obtained).changes] == [
+        "flops",
+        "bytes",
+        "params",
+        "peak_activation",
+    ]
+
+
+def test_what_got_worse_comes_before_what_got_better():
+    obtained = with_cost(total=CostRecord(100, 80, 20, 12, 2))
+
+    changes = cost_difference(GOLDEN, obtained).changes
+
+    assert [(change.where, change.field) for change in changes] == [("params", ""), ("flops", "better")]
+    assert changes[0].remark == "+20.00%, the budget is 0"
+
+
+def test_modules_account_for_it_in_the_order_of_how_much_they_changed():
+    modules = (("act", CostRecord(100, 50, 10, 10, 1)), ("new", CostRecord(400, 4, 4, 0, 1)))
+    obtained = with_cost(total=CostRecord(500, 54, 14, 10, 2), modules=modules)
+
+    assert told(cost_difference(GOLDEN, obtained))[2:] == [
+        ("new", "flops", "0", "400"),
+        ("new", "bytes", "0", "8"),
+        ("new", "nodes", "0", "1"),
+        ("(root)", "flops", "200", "0"),
+        ("(root)", "bytes", "50", "0"),
+        ("(root)", "nodes", "1", "0"),
+        ("act", "bytes", "50", "60"),
+    ]
+
+
+def test_nodes_that_came_went_or_grew_are_named_with_what_they_cost():
+    graph = document(
+        "%x = input x : float32[2]\n%a = torch.relu(%x) : float32[4] @ act\n%c = torch.exp(%a) : float32[4]\nreturn %c"
+    )
+    modules = (("act", CostRecord(200, 80, 20, 10, 1)), ("", CostRecord(400, 80, 20, 0, 1)))
+    nodes = {"a": CostRecord(200, 80, 20), "c": CostRecord(400, 80, 20)}
+    cost = replace(COST, total=CostRecord(600, 160, 40, 10, 2), modules=modules, by_node=nodes)
+
+    changes = [
+        change for change in cost_difference(GOLDEN, replace(graph, cost=cost)).changes if change.subject == "node"
+    ]
+
+    assert [(change.action, change.where, change.expected, change.obtained) for change in changes] == [
+        ("added", "c", "", "torch.exp(%), which costs 400 FLOPs and 100 bytes"),
+        ("removed", "b", "torch.neg(%)", ""),
+        ("changed", "a", "float32[2]", "float32[4], which costs 200 FLOPs and 100 bytes"),
+    ]
+
+
+def test_an_operator_that_is_no_longer_counted_is_a_difference():
+    obtained = with_cost(uncounted=("lib.f",))
+
+    (change,) = cost_difference(GOLDEN, obtained).changes
+
+    assert (change.where, change.expected, change.obtained) == ("operators without a count of FLOPs", "none", "lib.f")
+    assert cost_difference(GOLDEN, obtained, allowances_of({"flops": None})).is_empty
+
+
+def test_costs_that_one_side_does_not_have_are_one_difference():
+    assert told(cost_difference(GRAPH, GOLDEN)) == [("costs", "recorded", "", "")]
+    assert [change.action for change in cost_difference(GOLDEN, GRAPH).changes] == ["removed"]
+
+
+def test_two_graphs_without_costs_cannot_be_compared():
+    with pytest.raises(LevelError, match="cannot compare at level 'cost': no costs are recorded for either graph"):
+        cost_difference(GRAPH, GRAPH)
+
+
+def test_no_more_modules_are_listed_than_anybody_reads():
+    modules = tuple((f"m.{number}", CostRecord(1, 0, 0, 0, 0)) for number in range(2 * MOST_MODULES))
+
+    difference = cost_difference(GOLDEN, with_cost(total=CostRecord(900, 80, 20, 10, 2), modules=modules))
+
+    assert difference.truncated
+    assert len(difference.changes) == 1 + MOST_MODULES
+    assert difference.omitted >= MOST_MODULES
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"), [(200, 201, "+0.50%"), (4, 1, "-75.00%"), (0, 5, "+5"), (1, 30, "x30")]
+)
+def test_a_change_is_told_in_percent_or_in_times(before, after, text):
+    assert relative(before, after) == text
