@@ -464,7 +464,9 @@ def test_random_numbers_are_drawn_anew_in_each_run(function):
 
 
 @pytest.mark.parametrize(
-    "function", [lambda x: x * random.uniform(1, 2), lambda x: x + torch.tensor(numpy.random.rand(3))], ids=str
+    "function",
+    [lambda x: x * random.uniform(1, 2), lambda x: x + torch.tensor(numpy.random.rand(3))],
+    ids=["python", "numpy"],
 )
 def test_numbers_that_python_or_numpy_draws_are_drawn_anew_in_each_run(function):
     of_python, of_numpy = random.getstate(), numpy.random.get_state()[1].copy()
