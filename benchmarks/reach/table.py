@@ -37,6 +37,8 @@ def read(files: Sequence[Path]) -> list[Data]:
     for line in [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]:
         new = json.loads(line)
         old = found.get(new["model"], {})
+        if "ways" in old and "ways" not in new:
+            continue  # it runs, and hung or crashed in a later measurement
         merged = {**old, **new}
         for key in ("ways", "train_ways"):
             if key in old or key in new:
