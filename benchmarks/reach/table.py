@@ -94,6 +94,17 @@ def measured_ways(results: list[Data]) -> list[str]:
     return [way for way in WAYS if any(way_of(result, way) for result in results)]
 
 
+def main_ways(results: list[Data]) -> list[str]:
+    """Return the ways in which most models were measured."""
+    running = [result for result in results if result["status"] == "runs"]
+    return [way for way in WAYS if 2 * sum(is_measured(result, way) for result in running) > len(running)]
+
+
+def is_measured(result: Data, way: str) -> bool:
+    """Tell whether a model was measured in one way."""
+    return verdict(way_of(result, way)) != "not measured"
+
+
 def by_package(results: list[Data]) -> str:
     """Count, for each package and way, the models whose graph computes what the model does."""
     groups: dict[str, list[Data]] = defaultdict(list)
@@ -101,7 +112,7 @@ def by_package(results: list[Data]) -> str:
         groups[result["model"].partition("/")[0]].append(result)
     small = [name for name, members in groups.items() if len(members) < SMALL_PACKAGE]
     rest = [member for name in small for member in groups.pop(name)]
-    ways = measured_ways(results)
+    ways = main_ways(results)
     rows = [row_of(name, members, ways) for name, members in sorted(groups.items(), key=lambda item: -len(item[1]))]
     rows += [row_of(f"{len(small)} more packages", rest, ways)] if rest else []
     rows.append(row_of("**all**", results, ways))
@@ -125,23 +136,26 @@ def count_text(found: list[Data | None]) -> str:
     return f"{counts['right']}" + (f" ({', '.join(notes)})" if notes else "")
 
 
-def speed(results: list[Data]) -> str:
-    """Compare the seconds of the ways, each less one eager run of the model, on the models that both capture."""
+def in_every_way(results: list[Data]) -> str:
+    """Compare the ways on the models that were measured in all of them: right graphs, nodes, guards and seconds."""
+    ways = measured_ways(results)
+    common = [result for result in results if all(is_measured(result, way) for way in ways)]
+    median: Callable[[list[float]], object] = lambda found: round(statistics.median(found), 3) if found else ""  # noqa: E731
     rows = []
-    for way in measured_ways(results):
-        captured = [found for result in results if (found := way_of(result, way)) and found["status"] == "captured"]
-        if captured:
-            seconds, nodes = ([found[key] for found in captured] for key in ("seconds", "nodes"))
-            guards = [found["guards"] for found in captured]
-            median: Callable[[list[float]], float] = statistics.median
-            rows.append([WAYS[way].title, len(captured), f"{median(nodes):.0f}", sum(guards), f"{median(seconds):.3f}"])
-    return "### Size and time\n\n" + table(["way", "captured", "nodes, median", "guards", "seconds, median"], rows)
+    for way in ways:
+        right = [found for result in common if (found := way_of(result, way)) and is_graph(found)]
+        sizes = sum(found.get("second") is None for found in right)
+        nodes, guards, seconds = ([found[key] for found in right] for key in ("nodes", "guards", "seconds"))
+        count = count_text([way_of(result, way) for result in common])
+        rows.append([WAYS[way].title, count, sizes, median(nodes), median(guards), median(seconds)])
+    head = ["way", "right", "on another size, too", "nodes, median", "guards, median", "seconds, median"]
+    return f"### The same {len(common)} models in every way\n\n" + table(head, rows)
 
 
 def in_train_mode(results: list[Data]) -> str:
     """Count the right graphs of models in train mode, where they are meant to run there."""
     rows = []
-    for way in measured_ways(results):
+    for way in main_ways(results):
         found = [outcome for result in results if (outcome := way_of(result, way, "train_ways"))]
         if found:
             rows.append([WAYS[way].title, len(found), count_text(list(found))])
@@ -168,17 +182,16 @@ def cause_text(found: Data) -> str:
 
 
 def causes(results: list[Data]) -> str:
-    """Count the causes of failure for each way, the most frequent of any way first."""
-    ways = measured_ways(results)
-    counts = {
-        way: Counter(
-            cause_text(found) for result in results if (found := way_of(result, way)) and verdict(found) == "failed"
-        )
-        for way in ways
-    }
-    total: Counter[str] = sum(counts.values(), Counter())
-    rows = [[cause, *(counts[way][cause] or "" for way in ways)] for cause, _ in total.most_common()]
-    return "### Causes of failure\n\n" + table(["cause", *(WAYS[way].title for way in ways)], rows)
+    """Count the causes of failure for each way and mode, the most frequent of any first."""
+    columns = [
+        (f"{WAYS[way].title}, {mode}", [found for result in results if (found := way_of(result, way, part))])
+        for way in main_ways(results)
+        for mode, part in (("eval", "ways"), ("train", "train_ways"))
+    ]
+    counts = [Counter(cause_text(found) for found in outcomes if verdict(found) == "failed") for _, outcomes in columns]
+    total: Counter[str] = sum(counts, Counter())
+    rows = [[cause, *(count[cause] or "" for count in counts)] for cause, _ in total.most_common()]
+    return "### Causes of failure\n\n" + table(["cause", *(title for title, _ in columns)], rows)
 
 
 def failures(results: list[Data]) -> str:
@@ -186,7 +199,13 @@ def failures(results: list[Data]) -> str:
     way = next((way for way in ("examples", "plain") if way in measured_ways(results)), None)
     way = "plain" if all(verdict(way_of(result, "examples")) == "not measured" for result in results) else way
     rows = [
-        [result["model"], mode, cause_text(found), f"`{found.get('place', '')}`".replace("|", "\\|"), auto_text(result)]
+        [
+            result["model"],
+            mode,
+            cause_text(found),
+            f"`{found.get('place', '')}`".replace("|", "\\|"),
+            auto_text(result, mode),
+        ]
         for result in results
         for mode, found in failed_in(result, way)
     ]
@@ -205,9 +224,9 @@ def failed_in(result: Data, way: str | None) -> Iterator[tuple[str, Data]]:
             return
 
 
-def auto_text(result: Data) -> str:
-    """Say whether auto leaves give a right graph of a model."""
-    found = way_of(result, "auto")
+def auto_text(result: Data, mode: str) -> str:
+    """Say whether auto leaves give a right graph of a model in one mode."""
+    found = way_of(result, "auto", "ways" if mode == "eval" else "train_ways")
     return "" if found is None else verdict(found)
 
 
@@ -225,7 +244,7 @@ def not_run(results: list[Data]) -> str:
     return "### Models that do not run\n\n" + table(["model", "status", "reason"], rows)
 
 
-PARTS = (by_package, in_train_mode, speed, wrong, causes, failures, not_run)
+PARTS = (by_package, in_train_mode, in_every_way, wrong, causes, failures, not_run)
 
 
 if __name__ == "__main__":

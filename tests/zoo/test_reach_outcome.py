@@ -155,6 +155,7 @@ def test_the_tables_count_what_was_found(results, tmp_path):
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "| **all** | 3 | 0 | 2 | 3 |" in text
-    assert "| control flow on a tensor's numbers | 1 | 1 |  |" in text
+    assert "| fxcore, with examples | 2 | 1 |" in text
+    assert "| control flow on a tensor's numbers | 1 | 1 | 1 | 1 |  |  |" in text
     assert "| here/Branching | eval | control flow on a tensor's numbers |" in text
     assert "| gone/model | missing | ModuleNotFoundError: No module named 'no_such_package' |" in text
