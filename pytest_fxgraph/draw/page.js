@@ -629,6 +629,10 @@ function showChosen() {
 }
 document.body.classList.add("scripted");
 window.addEventListener("hashchange", showChosen);
+// On paper, the whole picture is seen.
+const views = () => [...document.querySelectorAll(".stage")].flatMap((stage) => stage.view || []);
+window.addEventListener("beforeprint", () => views().forEach((view) => { view.before = view.view; view.fit(); }));
+window.addEventListener("afterprint", () => views().forEach((view) => { view.view = view.before; view.move(); }));
 for (const button of document.querySelectorAll(".unfold")) button.addEventListener("click", () => {
   const gap = button.closest("tbody");
   gap.nextElementSibling.hidden = false;

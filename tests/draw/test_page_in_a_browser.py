@@ -205,3 +205,21 @@ def test_the_page_of_a_run_switches_between_its_goldens(browser, tmp_path):
 
     assert page.ask("[...document.querySelectorAll('article')].map(a => a.hidden)") == [True, False]
     assert page.ask("document.querySelectorAll('article:nth-of-type(2) .node').length") > 0
+    assert page.ask("document.querySelector('nav').getBoundingClientRect().right") <= page.ask(
+        "document.querySelector('main').getBoundingClientRect().left"
+    )
+
+
+def test_paper_shows_the_whole_picture_and_the_view_comes_back(browser, tmp_path):
+    page = opened(browser, tmp_path, differing(8, 5))
+    look = "document.querySelector('.canvas > g').getAttribute('transform')"
+    page.ask("document.querySelector('.stage').view.zoom(3)")
+    before = page.ask(look)
+
+    page.ask("dispatchEvent(new Event('beforeprint'))")
+    on_paper = page.ask("(r => [r.left, r.right])(document.querySelector('.canvas > g').getBoundingClientRect())")
+    page.ask("dispatchEvent(new Event('afterprint'))")
+
+    assert on_paper[0] >= 0
+    assert on_paper[1] <= 1300
+    assert page.ask(look) == before
