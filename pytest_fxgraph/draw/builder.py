@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -39,26 +39,26 @@ def picture_of(
     """
     return picture_of_nodes(
         merged_nodes(expected, obtained),
-        repeated_nodes(expected) if obtained is None else (),
+        None if obtained is not None else expected,
         title=title,
-        is_overlay=obtained is not None,
         sources=sources,
     )
 
 
 def picture_of_nodes(
     merged: Sequence[MergedNode],
-    repeated: Sequence[Repetition],
+    document: GraphDocument | None,
     *,
     title: str,
-    is_overlay: bool,
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Picture:
-    """Return the picture of nodes, of which blocks at these positions repeat; otherwise as `picture_of`."""
+    """Return the picture of the nodes of a document, or of an overlay, for which it is None; see `picture_of`."""
+    is_overlay = document is None
     kept, attached = _without_private_state(merged)
     order = {old: new for new, old in enumerate(kept)}
     paths = [_module_keys(merged[old]) for old in kept]
-    _fold_repeated(repeated, kept, paths)
+    if document is not None:
+        _fold_repeated(_repetitions(document, attached.values()), kept, paths)
     nodes = [_drawn(merged[old], attached.get(old, ()), sources) for old in kept]
     edges = tuple(
         Edge(order[edge.source], order[old], edge.status)
@@ -103,6 +103,16 @@ def _module_keys(node: MergedNode) -> list[Key]:
     """Return the modules that a node is in, the outermost first."""
     parts = (node.record.scope or (node.expected.scope if node.expected else None) or "").split(".")
     return [("module", ".".join(parts[: end + 1])) for end in range(min(len(parts), _MOST_BOXES))] if parts[0] else []
+
+
+def _repetitions(document: GraphDocument, attached: Iterable[Sequence[MergedNode]]) -> list[Repetition]:
+    """Find blocks that repeat; where torch.export lists all tensors first, these count as inputs of the graph."""
+    names = {node.record.name for nodes in attached for node in nodes}
+    nodes = tuple(
+        NodeRecord(node.name, "placeholder", node.target, value=node.value) if node.name in names else node
+        for node in document.nodes
+    )
+    return repeated_nodes(replace(document, nodes=nodes))
 
 
 def _fold_repeated(repeated: Sequence[Repetition], kept: Sequence[int], paths: list[list[Key]]) -> None:

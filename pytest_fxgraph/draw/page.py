@@ -17,7 +17,7 @@ from pytest_fxgraph.draw.side_by_side import Row, table_html, text_rows
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.context import node_line
-from pytest_fxgraph.report.graph_text import document_lines, repeated_nodes
+from pytest_fxgraph.report.graph_text import document_lines
 from pytest_fxgraph.report.printable import printable, printable_line
 
 _HERE = Path(__file__).parent
@@ -80,8 +80,8 @@ def _drawn(graph: PageGraph, *, has_picture: bool) -> _DrawnGraph:
     rows = [_node_row(node) for node in merged] if is_overlay else None
     if not has_picture:
         return _DrawnGraph(graph, None, rows)
-    repeated = () if is_overlay else repeated_nodes(document)
-    picture = picture_of_nodes(merged, repeated, title=graph.title, is_overlay=is_overlay, sources=graph.sources)
+    alone = None if is_overlay else document
+    picture = picture_of_nodes(merged, alone, title=graph.title, sources=graph.sources)
     return _DrawnGraph(graph, picture_data(picture, sorted(picture.opened(_MOST_SEEN))), rows)
 
 

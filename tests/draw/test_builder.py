@@ -70,6 +70,19 @@ def test_of_blocks_that_repeat_the_first_is_drawn_and_the_others_are_one_box():
     assert picture.opened(150).isdisjoint(each.number for each in picture.clusters if each.sort == "repeated")
 
 
+def test_blocks_repeat_although_their_tensors_are_listed_first():
+    tensors = [f"%w{number} = get layers.{number}.weight : float32[2]" for number in range(6)]
+    calls = [
+        f"%a{number} = torch.mul(%{f'b{number - 1}' if number else 'x'}, %w{number}) @ layers.{number}\n"
+        f"%b{number} = torch.exp(%a{number}) @ layers.{number}"
+        for number in range(6)
+    ]
+    picture = picture_of(document("\n".join([*tensors, "%x = input x", *calls, "return %b5"])), title="")
+
+    _, layers, _ = tree(picture)
+    assert layers[2][0] == "5 more: layers.1 .. layers.5"
+
+
 def test_a_tensor_of_a_single_reader_is_told_with_it_and_one_of_several_is_drawn():
     text = "%x = input x\n%w = get fc.weight\n%s = get scale\n%a = torch.mul(%x, %w)\n%b = torch.add(%a, %s)\n"
     text += "%c = torch.sub(%b, %s)\nreturn %c"
