@@ -7,7 +7,7 @@ from pathlib import Path
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.dot import dot_text
-from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
+from pytest_fxgraph.draw.mermaid import MOST_CHARACTERS, MOST_EDGES, fits_on_github, mermaid_text
 from pytest_fxgraph.draw.picture import Picture
 from pytest_fxgraph.draw.svg import svg_text
 from pytest_fxgraph.errors import ReportError
@@ -54,5 +54,6 @@ def _mermaid(picture: Picture) -> str:
     for most in _STEPS:
         text = mermaid_text(picture, picture.opened(most))
         if fits_on_github(text):
-            break
-    return text
+            return text
+    limits = f"{MOST_CHARACTERS} characters and {MOST_EDGES} edges"
+    return f"%% GitHub does not draw this: it is beyond {limits}, folded as it is\n{text}"
