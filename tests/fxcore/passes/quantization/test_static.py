@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 import fxcore
 from fxcore.errors import EvalModeError, PassArgumentError, PassError
+from fxcore.passes.infra.working_copy import working_copy
 from fxcore.passes.quantization.layers import Skip
 from fxcore.passes.quantization.lowering import LowerQuantized
 from fxcore.passes.quantization.observers import activation_observer, weight_observer
-from fxcore.passes.quantization.quantization_error import sqnr
+from fxcore.passes.quantization.quantization_error import layer_errors, sqnr
 from fxcore.passes.quantization.static import QuantizeStatic
 from pytest_fxgraph import check_transform
 
@@ -83,11 +86,15 @@ def test_every_value_goes_through_integers_in_the_reference_form(model):
 
 def test_a_wrong_scale_is_caught(model):
     x = examples()[0]
-    wrong = QuantizeStatic(examples())(fxcore.symbolic_trace(model)).graph_module
-    node = next(node for node in wrong.graph.nodes if str(node.args[:1]) == "(x,)")
+    right = QuantizeStatic(examples())(fxcore.symbolic_trace(model))
+    wrong = working_copy(right.graph_module)
+    node = next(node for node in wrong.graph.nodes if str(node.args[:1]) == "(stem_0,)")
     node.update_arg(1, node.args[1] / 16)
     wrong.recompile()
 
+    errors = layer_errors(right.graph_module, wrong, x)
+    assert [error.path for error in errors if error.sqnr < math.inf] == ["conv", "last", "head"]
+    assert errors[0].path == "stem.0"
     assert sqnr(model(x), wrong(x)) < 20
     with pytest.raises(AssertionError, match="SQNR"):
         check_transform(lambda _: wrong, model, (x,), checks=("values",), sqnr=20)
