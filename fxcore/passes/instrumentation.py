@@ -173,7 +173,7 @@ class Instrument(PassBase):
         root = free_name(made, "watchers")
         for node in watched:
             watcher = self.watcher(origin_of(node))
-            path = f"{root}.{node.name}"
+            path = f"{root}.{free_name(nn.Module(), node.name)}"  # a node may be called as a method of modules is
             set_attribute(made, path, watcher)
             # Placeholders stand first.
             with made.graph.inserting_after(inputs[-1] if node.op == "placeholder" else node):

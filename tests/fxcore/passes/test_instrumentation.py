@@ -106,6 +106,15 @@ def test_a_log_goes_to_stderr_by_default(capsys):
     assert capsys.readouterr().err == "'relu': float32[2] from 1 to 1\n"
 
 
+def test_a_node_may_be_called_as_a_method_of_modules():
+    gm = fxcore.symbolic_trace(lambda x: x.to(torch.float64).half())
+
+    guarded = Instrument(ValueGuard)(gm).graph_module
+
+    assert [name for name, _ in guarded.watchers.named_children()] == ["to_1", "half_1"]
+    assert guarded(torch.ones(2)).dtype is torch.float16
+
+
 def test_times_are_kept_for_every_run():
     timed = Instrument(Timing, where=lambda node: node.name == "block_lin")(traced()).graph_module
 
