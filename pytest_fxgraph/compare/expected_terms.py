@@ -21,7 +21,7 @@ from pytest_fxgraph.compare.symbols import (
 )
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
-from pytest_fxgraph.document.symbol_names import rename_symbols, rename_symbols_of_note
+from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 
 # Brings both documents into an order before nodes are paired.
 Prepare = Callable[[GraphDocument, GraphDocument], tuple[GraphDocument, GraphDocument]]
@@ -127,8 +127,11 @@ class _Terms:
             texts += [(one, two) for one, two in values if one is not None and two is not None]
         found = pair_symbols(texts, self.expected_symbols, self.obtained_symbols, self.symbols)
         self.symbols.update(found)
-        for symbol in self.obtained_symbols:
-            if symbol not in self.symbols and symbol in self.expected_symbols:
+        unknown = [each for each in self.obtained_symbols if each not in self.symbols and each in self.expected_symbols]
+        # What only a graph inside of this one says is paired there.
+        used = _words_of(obtained) if unknown else ()
+        for symbol in unknown:
+            if symbol in used:
                 self.symbols[symbol] = _free(symbol, {*self.expected_symbols, *self.symbols.values()})
 
     def _with_terms_of_nodes(
@@ -183,6 +186,11 @@ class _Terms:
         if not self.is_close:
             return tuple(state)
         return close_contents(state, expected.state)
+
+
+def _words_of(document: GraphDocument) -> set[str]:
+    texts = [text for node in document.nodes for text in (node.value, *node.args, *dict(node.kwargs).values())]
+    return {word for text in texts if text is not None for word in WORD.findall(text)}
 
 
 def close_contents(state: Sequence[StateRecord], expected: Sequence[StateRecord]) -> tuple[StateRecord, ...]:

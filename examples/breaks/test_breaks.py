@@ -1,0 +1,28 @@
+"""The same models with one table: a line each in golden/test_breaks/table.yaml, and no script.
+
+Write the table with `pytest --fx-update-golden examples/breaks`, read it in review like any other file.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from models import MODELS, inputs
+
+# Dynamo makes no graph of it at all. The script above counts that as no break.
+NOT_CAPTURED = ("repeats",)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in NOT_CAPTURED])
+def test_breaks_and_operators(name, fx_capture, fx_table):
+    torch.manual_seed(0)
+
+    assert fx_capture(MODELS[name](), inputs()) == fx_table(tolerance={"nodes": "5%", "operators": "5%"})
+
+
+@pytest.mark.parametrize("name", NOT_CAPTURED)
+def test_models_that_dynamo_leaves_to_python(name, fx_capture):
+    captured = fx_capture(MODELS[name](), inputs())
+
+    assert captured.graphs == []
+    assert [(found.kind, found.operator) for found in captured.breaks] == [("builtin", "print")]

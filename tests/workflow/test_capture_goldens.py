@@ -1,0 +1,120 @@
+"""The walk of a golden of a capture: written, matches, a break more, a break fewer; and the other frontends."""
+
+from __future__ import annotations
+
+import pytest
+
+import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
+
+TESTS = """
+import os, torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.linear(x)
+        {first}
+        return x.relu()
+
+X = torch.ones(2, 4)
+
+def test_capture(fx_capture, fx_golden):
+    assert fx_capture(Net(), X) == fx_golden
+
+def test_breaks(fx_golden):
+    assert Net() == fx_golden(frontend="dynamo", level="breaks", example_inputs=X)
+"""
+EXPORTED = """
+import pytest, torch
+from torch import nn
+
+X = torch.ones(2, 4)
+
+def test_export(fx_golden):
+    assert nn.Linear(4, 4) == fx_golden(frontend="export", example_inputs=X)
+
+@pytest.mark.fx(frontend="make_fx")
+def test_make_fx(fx_golden):
+    assert nn.Linear(4, 4) == fx_golden(example_inputs=X)
+
+def test_ops(fx_ops):
+    fx_ops(nn.Linear(4, 4), frontend="export", example_inputs=X).count("aten.linear.default") == 1
+
+def test_equivalence(fx_equivalence):
+    fx_equivalence(nn.Linear(4, 4), X, frontend="export")
+
+def test_exported_program(fx_golden):
+    assert torch.export.export(nn.Linear(4, 4), (X,)) == fx_golden
+"""
+
+
+def run(pytester, *options):
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:logging", *options)
+
+
+def test_a_golden_of_a_capture_is_walked_through(pytester):
+    pytester.makepyfile(test_net=TESTS.format(first='print("first")'))
+    run(pytester, "--fx-update-golden").assert_outcomes(passed=2)
+    text = pytester.path.joinpath("golden/test_net/test_capture.yaml").read_text()
+    assert "- 'break: builtin (print) in forward: print(\"first\")'" in text
+    assert "target: linear.weight" in text
+
+    pytester.makepyfile(test_net="\n\n" + TESTS.format(first='print("first")'))
+    run(pytester).assert_outcomes(passed=2)
+
+    pytester.makepyfile(test_net=TESTS.format(first="pass"))
+    better = run(pytester)
+    better.assert_outcomes(failed=2)
+    better.stdout.fnmatch_lines(
+        ["*test_capture.yaml does not match: one graph break fewer, which is better: accept it: builtin (print)*"]
+    )
+
+
+def test_other_frontends_have_goldens_of_one_graph(pytester):
+    pytester.makepyfile(test_net=EXPORTED)
+
+    run(pytester, "--fx-update-golden").assert_outcomes(passed=5)
+
+    exported, program, made = (
+        pytester.path.joinpath(f"golden/test_net/test_{name}.yaml").read_text()
+        for name in ("export", "exported_program", "make_fx")
+    )
+    assert exported == program
+    assert "target: aten.addmm.default" in made
+
+
+def test_a_frontend_without_inputs_and_a_trace_that_fails_say_what_to_give(pytester):
+    pytester.makepyfile(
+        test_net="""
+        import torch
+        from torch import nn
+
+        class Decides(nn.Module):
+            def forward(self, x):
+                return x if x.sum() > 0 else -x
+
+        def test_no_inputs(fx_golden):
+            assert nn.ReLU() == fx_golden(frontend="export")
+
+        def test_symbolic(fx_golden):
+            assert Decides() == fx_golden
+        """
+    )
+
+    result = run(pytester)
+
+    result.stdout.fnmatch_lines(["*frontend='export' runs the model once, so it needs inputs: give example_inputs=*"])
+    result.stdout.fnmatch_lines(["*or let torch capture it: frontend='export', or frontend='dynamo' for one that*"])
+
+
+@pytest.mark.long
+def test_goldens_of_captures_pass_in_a_fresh_process_and_under_xdist(pytester):
+    pytester.makepyfile(test_net=TESTS.format(first='print("first")'))
+
+    assert pytester.runpytest_subprocess("--fx-update-golden").ret == 0
+    assert pytester.runpytest_subprocess().ret == 0
+    assert pytester.runpytest_subprocess("-n", "2").ret == 0
