@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
-from pytest_fxgraph.compare.levels import LEVELS, compare_documents
+from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.literals import float_text
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 from pytest_fxgraph.report.text import headline

@@ -12,7 +12,8 @@ from torch.export import Dim, export
 
 from fixtures.lowered import CompileSpec, with_delegate
 from fxcore import Graph, GraphModule, symbolic_trace
-from pytest_fxgraph.compare.levels import LEVELS, compare_documents
+from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
+from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode

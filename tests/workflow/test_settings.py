@@ -130,18 +130,6 @@ def test_the_fixtures_are_described(project):
     result.stdout.fnmatch_lines(["fx_trace?*", "fx_golden*", "fx_equivalence*", "fx_transform*"])
 
 
-@pytest.mark.parametrize("name", ["fx_stages"])
-def test_a_fixture_that_is_not_built_names_those_that_are(project, name):
-    project.test(f"def test_net({name}):\n    pass\n")
-
-    result = project.run()
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [f"E*the fixture {name} is not built in this version; those that are: fx_trace, fx_golden, fx_equivalence, *"]
-    )
-
-
 def test_commutative_and_normalize_loosen_the_comparison(project):
     project.model("y + x.relu()[0, 0]")
     project.update()
