@@ -93,6 +93,25 @@ def test_an_extra_cast_fails_and_is_named(recorded):
     )
 
 
+def test_a_lost_fusion_fails_and_names_the_module_that_came_back(recorded):
+    project = recorded()
+    model = (project.path / "model.py").read_text()
+    model = model.replace("        self.head", "        self.norm = nn.BatchNorm2d(4).eval()\n        self.head")
+    project.write("model.py", model.replace("self.conv(x)", "self.norm(self.conv(x))"))
+
+    result = project.run()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *does not match: flops +3.56%, bytes +*%, params +6.56%, nodes +25.00%",
+            "  norm: flops 0 -> 288 (+288)",
+            "  norm: nodes 0 -> 1 (+1)",
+            "  norm added: self.norm(%), which costs 288 FLOPs and 1,216 bytes",
+        ]
+    )
+
+
 def test_a_doubled_channel_fails_and_accounts_for_each_module(recorded):
     result = recorded(channels=8).run()
 

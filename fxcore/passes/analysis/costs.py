@@ -129,7 +129,7 @@ def module_path(node: Node) -> str:
     stack: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
     for key, entry in reversed(list(stack.items())):
         path = entry[0] if isinstance(entry, tuple) and entry and isinstance(entry[0], str) else str(key)
-        return _EXPORT_ROOT.sub("", path) if path.startswith("L") else path
+        return _EXPORT_ROOT.sub("", path)
     return ""
 
 
@@ -166,11 +166,8 @@ def _flops(call: OperatorCall, inner: Iterable[OperatorCall]) -> tuple[int, tupl
     own = flops_of_call(call)
     if own is not None:
         return own, ()
-    calls = list(inner)
-    counts = [(each.name, flops_of_call(each)) for each in calls]
+    counts = [(each.name, flops_of_call(each)) for each in inner]
     unknown = {name for name, count in counts if count is None}
-    if not calls:
-        unknown.add(call.name)
     return sum(count or 0 for _, count in counts), tuple(sorted(unknown))
 
 

@@ -21,10 +21,10 @@ _ONE = """\
 abs acos acosh add addscalar and asin asinh atan atan2 atanh bitwiseand bitwisenot bitwiseor bitwisexor ceil celu
 clamp clampmax clampmin copysign cos cosh deg2rad dequantize digamma div elu eq erf erfc erfinv exp exp2 expm1
 fakequantizeperchannelaffine fakequantizepertensoraffine floor floordivide fmax fmin fmod frac ge gelu gelubackward
-glu gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan ldexp le leakyrelu
+glu gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan ldexp le lshift leakyrelu
 lgamma log log10 log1p log2 logaddexp logicaland logicalnot logicalor logicalxor logit logsigmoid logsigmoidforward lt
 maximum minimum mish mul nantonum ne neg nextafter outer polar pow prelu prelukernel quantizeperchannel
-quantizepertensor rad2deg reciprocal relu relu6 relubackward remainder round rrelu rsqrt rsub selu sgn sigmoid
+quantizepertensor rad2deg reciprocal relu relu6 relubackward remainder round rrelu rshift rsqrt rsub selu sgn sigmoid
 sigmoidbackward sign silu silubackward sin sinc sinh softplus softshrink softsign sqrt square sub tan tanh
 tanhbackward tanhshrink threshold thresholdbackward trunc xlogy"""
 _THREE = "addcdiv addcmul lerp"
@@ -37,7 +37,7 @@ featurealphadropout featuredropout fill flatten flip fliplr flipud float fold fu
 half hsplit hstack identity im2col index indexcopy indexfill indexput indexselect int iscontiguous isfloatingpoint
 issamesize item len liftfresh liftfreshcopy linspace localscalardense long maskedfill maskedscatter maskedselect
 meshgrid moveaxis movedim multinomial narrow narrowcopy nativedropout ndimension newempty newemptystrided newfull
-newones newtensor newzeros nonzero nonzerostatic normal numel onehot ones oneslike pad permute pixelshuffle
+newones newtensor newzeros nonzero nonzerostatic normal numel onehot ones oneslike pad permute pos pixelshuffle
 pixelunshuffle rand randint randlike randn randnlike randperm range ravel reflectionpad1d reflectionpad2d
 reflectionpad3d repeat repeatinterleave replicationpad1d replicationpad2d replicationpad3d reshape reshapeas resize
 resolveconj resolveneg roll rot90 scalartensor scatter searchsorted select selectcopy selectscatter setitem shape size
@@ -54,9 +54,11 @@ adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptive
 amin aminmax any argmax argmin countnonzero cummax cummin cumprod cumsum indexadd indexreduce mean median nanmean nansum
 prod scatteradd scatterreduce sum""",
     2: "linalgvectornorm logcumsumexp norm vectornorm",
-    3: "logsumexp std stdmean var varmean",
-    4: "fusedrmsnorm normalize rmsnorm",
-    5: "groupnorm instancenorm layernorm logsoftmax nativegroupnorm nativelayernorm safesoftmax softmax softmin",
+    3: "huberloss l1loss logsumexp mseloss smoothl1loss std stdmean var varmean",
+    4: "fusedrmsnorm normalize rmsnorm weightnorminterface",
+    5: """\
+binarycrossentropy groupnorm instancenorm layernorm logsoftmax nativegroupnorm nativelayernorm safesoftmax softmax
+softmin""",
 }
 _BATCH_NORMS = ("batchnorm", "nativebatchnorm", "nativebatchnormlegit", "cudnnbatchnorm", "syncbatchnorm",
                 "batchnormwithupdate", "nativebatchnormlegitnotraining", "batchnormnoupdate")  # fmt: skip
@@ -217,6 +219,12 @@ def _shape(call: OperatorCall, position: int) -> tuple[int, ...]:
     return found.shape
 
 
+def _summed_rows(call: OperatorCall) -> int:
+    """Return the count of sums of rows of a table: each row that is picked is added once."""
+    indices = [spec for spec in tensors_in(call.args) if not spec.dtype.is_floating_point]
+    return int(indices[0].numel * tensors_in(call.result)[0].shape[-1]) if indices else 0
+
+
 def _multihead_attention(call: OperatorCall) -> int:
     """Return the count of the four projections and the two products of nn.MultiheadAttention."""
     module: Any = call.module
@@ -261,6 +269,8 @@ def _table() -> dict[str, Formula]:
     enter("upsamplingnearest2d", lambda call: 0)
     for name, gates in _RECURRENT.items():
         enter([name], _recurrent(gates))
+    enter("nllloss nlllossforward nllloss2d nllloss2dforward", lambda call: _elements(operand(call, 1, "target")))
+    enter("embeddingbag embeddingbagforwardonly", _summed_rows)
     enter(["mkldnnrnnlayer"], _recurrent_layer)
     return table
 

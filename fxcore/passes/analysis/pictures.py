@@ -14,6 +14,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 24, 44, 52
 _MEMORY, _ARITHMETIC, _GREY = "#1f77b4", "#d62728", "#666"
 _MOST_LABELS = 6
 _MOST_BARS = 16
+_LETTER = 6.5  # the width of one, about
+_LONGEST = 36  # letters of a name
 
 
 def roofline_picture(roofline: Roofline, title: str = "Roofline") -> str:
@@ -54,8 +56,7 @@ def profile_picture(times: GraphProfile, title: str = "Profile") -> str:
     for place, (name, seconds) in enumerate(bars):
         y = _TOP + place * step
         width = (WIDTH - left - 110) * seconds / longest
-        shown = name if len(name) <= 38 else f"{name[:18]}...{name[-17:]}"
-        body += [_text(left - 8, y + 12, shown, anchor="end"),
+        body += [_text(left - 8, y + 12, _shortened(name), anchor="end"),
                  f'<rect x="{left}" y="{y}" width="{width:.1f}" height="{step - 5}" fill="{_MEMORY}"/>',
                  _text(left + width + 6, y + 12, f"{seconds * 1e6:,.0f} us {seconds / (times.total or 1):.0%}",
                        colour=_GREY)]  # fmt: skip
@@ -108,8 +109,13 @@ def _labels(axes: _Axes, points: Sequence[RooflinePoint]) -> Iterable[str]:
         while any(abs(y - other) < 12 for other in taken):
             y += 12
         taken.append(y)
-        is_right = x > WIDTH * 0.7
-        yield _text(x + (-10 if is_right else 10), y + 4, point.node.name, anchor="end" if is_right else "start")
+        name = _shortened(point.node.name)
+        has_room = x + 10 + len(name) * _LETTER < WIDTH
+        yield _text(x + (10 if has_room else -10), y + 4, name, anchor="start" if has_room else "end")
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2 - 1]}...{name[2 - _LONGEST // 2 :]}"
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:

@@ -101,7 +101,15 @@ def test_counting_changes_neither_module_nor_inputs_nor_generators():
 
 
 def test_an_exported_program_is_counted_by_the_shapes_that_it_knows():
-    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2)).eval()
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(144, 2)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.conv(x)).flatten(1))
+
+    model = Net().eval()
     inputs = torch.ones(2, 3, 8, 8)
     dynamic = {0: torch.export.Dim("batch", min=2, max=64)}
     graph_module = interop.from_torch(torch.export.export(model, (inputs,), dynamic_shapes=(dynamic,)))
@@ -110,7 +118,7 @@ def test_an_exported_program_is_counted_by_the_shapes_that_it_knows():
 
     traced = graph_costs(fxcore.symbolic_trace(model), inputs)
     assert (costs.total.flops, costs.total.params) == (traced.total.flops, traced.total.params)
-    assert costs.by_module["0"] == traced.by_module["0"]
+    assert costs.by_module["conv"] == traced.by_module["conv"]
 
 
 def test_inputs_that_do_not_fit_are_an_error_that_names_the_node():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from xml.etree import ElementTree
 
@@ -89,15 +88,16 @@ def test_no_runs_are_refused(traced):
 def test_the_parts_of_a_profile_make_up_the_whole_run():
     traced = fxcore.symbolic_trace(GptLike(layers=4, width=512, heads=8, context=128).eval())
     tokens = torch.zeros(1, 128, dtype=torch.int64)
-    times = profile(traced, tokens, warmup=3, repeats=15)
-    wholes = []
+    profile(traced, tokens, warmup=3, repeats=1)
+    sums, wholes = [], []
     with torch.no_grad():
-        for _ in range(18):
+        for _ in range(20):  # in turn, and the best of each: the machine has other things to do as well
+            sums.append(profile(traced, tokens, warmup=0, repeats=1).total)
             began = time.perf_counter()
             traced(tokens)
             wholes.append(time.perf_counter() - began)
 
-    assert times.total == pytest.approx(statistics.median(wholes[3:]), rel=0.1)
+    assert min(sums) == pytest.approx(min(wholes), rel=0.1)
 
 
 def test_the_roof_is_the_slower_of_arithmetic_and_memory():
