@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -12,11 +11,7 @@ from torch import nn
 
 import fxcore
 from fixtures.models.gpt_like import GptLike
-from fxcore.passes.analysis.costs import Cost, graph_costs
-from fxcore.passes.analysis.critical_path import critical_path
-from fxcore.passes.analysis.pictures import profile_picture, roofline_picture
 from fxcore.passes.analysis.profile import GraphProfile, NodeTime, profile
-from fxcore.passes.analysis.roofline import PEAKS, Peaks, measure_peaks, peaks_named, roofline
 
 NET = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 
@@ -98,70 +93,3 @@ def test_the_parts_of_a_profile_make_up_the_whole_run():
             wholes.append(time.perf_counter() - began)
 
     assert min(sums) == pytest.approx(min(wholes), rel=0.1)
-
-
-def test_the_roof_is_the_slower_of_arithmetic_and_memory():
-    peaks = Peaks(flops=100.0, bandwidth=10.0)
-
-    assert peaks.ridge == 10
-    assert peaks.attainable(Cost(flops=200, bytes_read=10)) == 2
-    assert peaks.attainable(Cost(flops=10, bytes_read=10, bytes_written=10)) == 2
-
-
-def test_nodes_are_told_with_what_bounds_them_and_how_near_they_come(traced, times):
-    costs = graph_costs(traced, torch.ones(2, 8))
-
-    roof = roofline(costs, times, Peaks(1e15, 1e9, "a fast one"))
-
-    assert all(point.is_bound_by_memory for point in roof.points)
-    first = roof.points[0]
-    assert first.attainable == first.cost.bytes / 1e9
-    assert first.efficiency == first.attainable / first.seconds
-    head, _, row, *_ = roof.table().splitlines()
-    assert head == "peaks (a fast one): 1,000,000.0 GFLOP/s, 1.0 GB/s, ridge at 1000000.0 FLOPs/byte"
-    assert " memory " in row
-
-
-def test_costs_and_times_of_two_graphs_are_refused(times):
-    costs = graph_costs(fxcore.symbolic_trace(nn.ReLU()), torch.ones(2))
-
-    with pytest.raises(ValueError, match="the node '_0' was timed and has no costs: these are two graphs"):
-        roofline(costs, times, PEAKS["h200"])
-
-
-def test_peaks_are_known_by_name_or_measured():
-    assert peaks_named("h200").bandwidth == 4.8e12
-    with pytest.raises(ValueError, match="no peaks are known for 'abacus'; there are a100"):
-        peaks_named("abacus")
-    measured = measure_peaks(seconds=0.05)
-    assert measured.flops > 1e8 < measured.bandwidth
-
-
-def test_pictures_are_svg_with_a_mark_for_each_node(traced, times):
-    roof = roofline(graph_costs(traced, torch.ones(2, 8)), times, Peaks(1e11, 1e10))
-
-    dots = ElementTree.fromstring(roofline_picture(roof, "A & B"))
-    bars = ElementTree.fromstring(profile_picture(times, "Net"))
-
-    svg = "{http://www.w3.org/2000/svg}"
-    assert len(dots.findall(f"{svg}circle")) == 3
-    assert dots.find(f"{svg}text").text == "A & B"
-    assert len(bars.findall(f"{svg}rect")) == 1 + 3
-    assert "_0" in {text.text for text in bars.findall(f"{svg}text")}
-
-
-def test_the_critical_path_is_the_longest_chain():
-    def forward(x):
-        left = torch.relu(torch.relu(x))
-        right = torch.sigmoid(x)
-        return left + right
-
-    graph = fxcore.symbolic_trace(forward).graph
-
-    by_count = critical_path(graph)
-    by_time = critical_path(graph, {"relu": 1, "relu_1": 1, "sigmoid": 5, "add": 1})
-
-    assert [node.name for node in by_count.nodes] == ["relu", "relu_1", "add"]
-    assert by_count.parallelism == pytest.approx(4 / 3)
-    assert [node.name for node in by_time.nodes] == ["sigmoid", "add"]
-    assert (by_time.weight, by_time.total) == (6, 8)
