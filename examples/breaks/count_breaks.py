@@ -27,13 +27,13 @@ def counts(name: str) -> dict[str, str]:
 def main() -> int:
     measured = {name: counts(name) for name in MODELS}
     if "--update" in sys.argv or not EXPECTED.exists():
-        with EXPECTED.open("w", newline="") as file:
+        with EXPECTED.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["model", "breaks", "operators"])
             writer.writeheader()
             writer.writerows(measured.values())
         return 0
     failed = 0
-    with EXPECTED.open(newline="") as file:
+    with EXPECTED.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if not row["model"] or row["model"] in FLAKY:
                 continue
