@@ -161,9 +161,17 @@ def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any
         tracer = module_hooks.active_tracer()
         if getattr(tracer, "examples", None) is None:
             return function(*args, **kwargs)
-        return tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
+        found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
+        if isinstance(found, ExampleProxy) and not _is_number(found.example):
+            return tracer.examples.specialised(found, lambda value: value, "was chosen")
+        return found
 
     return call
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a value is a number, or an array: of others, such as layers, a graph cannot do what a proxy does."""
+    return isinstance(value, (int, float)) or type(value).__module__ == "numpy"
 
 
 @functools.cache

@@ -495,6 +495,19 @@ def test_a_branch_on_a_drawn_number_is_refused():
     assert "random.random() < 0.5" in str(caught.value)
 
 
+def test_a_layer_that_is_drawn_is_refused():
+    class Either(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+        def forward(self, x):
+            return random.choice([*self.layers])(x)
+
+    with pytest.raises(TraceError, match=r"was chosen at .*: return random.choice\(\[\*self.layers\]\)\(x\)"):
+        fxcore.symbolic_trace(Either(), example_inputs=torch.ones(2, 3))
+
+
 @pytest.mark.parametrize(
     "function",
     [
