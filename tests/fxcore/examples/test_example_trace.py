@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import pickle
-import random
 from dataclasses import dataclass
 
-import numpy
 import pytest
 import torch
 from torch import nn
@@ -271,73 +269,6 @@ def test_sizes_beside_one_that_contents_decide_about_can_be_asked_for():
         fxcore.symbolic_trace(lambda x: range(x.nonzero().shape[0]), example_inputs=edges)
 
 
-CONTENTS = {
-    "a size beside it": lambda edges: edges[:, edges[0] > 0].shape[0],
-    "a size by chance equal": lambda edges: edges[:, edges[0] >= 0].shape[0],
-    "after cat": lambda edges: torch.cat([edges[:, edges[0] > 0], edges], 1).shape[0],
-    "after a layer": lambda edges: F.linear(edges.float()[:, edges[0] > 0].t(), torch.ones(5, 2)).shape[1],
-    "of a part": lambda edges: edges[:, edges[0] > 0].unbind(0)[0].dim(),
-    "a mask of the sizes alone": lambda edges: edges[torch.ones_like(edges, dtype=torch.bool)].shape[0],
-    "a selection of the sizes alone": lambda edges: edges.masked_select(torch.eye(edges.shape[1])[:2] > 0).shape[0],
-}
-
-
-@pytest.mark.parametrize("name", CONTENTS)
-def test_a_size_that_contents_do_not_decide_about_is_a_guard(name):
-    edges = torch.tensor([[0, 1, 2, 3, 4], [1, 1, 0, 3, 3]])
-
-    graph_module = fxcore.symbolic_trace(lambda x: x * int(CONTENTS[name](x)), example_inputs=edges)
-
-    assert len(graph_module.graph.guards) >= 1
-    assert torch.equal(graph_module(edges), edges * CONTENTS[name](edges))
-
-
-DECIDED = {
-    "a mask": lambda edges: edges[edges > 0].shape[0],
-    "a mask that keeps all": lambda edges: edges[edges >= 0].shape[0],
-    "number of elements": lambda edges: edges[:, edges[0] > 0].numel(),
-    "after cat": lambda edges: torch.cat([edges[:, edges[0] > 0], edges], 1).shape[1],
-    "after a view": lambda edges: edges[:, edges[0] > 0].reshape(-1).shape[0],
-    "of a part": lambda edges: edges[:, edges[0] > 0].unbind(0)[0].shape[0],
-    "indices": lambda edges: torch.where(edges)[0].shape[0],
-    "a slice": lambda edges: edges[: edges.max().item()].shape[0],
-    "a factory": lambda edges: torch.zeros(edges.max().item(), 3).shape[0],
-    "repeats": lambda edges: edges[0].repeat_interleave(edges[1]).shape[0],
-    "a comparison of shapes": lambda edges: edges[edges > 0].shape == edges.shape,
-}
-
-
-@pytest.mark.parametrize("name", DECIDED)
-def test_a_size_that_contents_decide_about_is_refused(name):
-    edges = torch.tensor([[0, 1, 2, 3, 4], [1, 1, 0, 3, 3]])
-
-    with pytest.raises(TraceError, match="It follows from the contents of a tensor"):
-        fxcore.symbolic_trace(lambda x: x * int(DECIDED[name](x)), example_inputs=edges)
-
-
-def test_a_check_of_contents_by_torch_stays_one():
-    def checked(x):
-        torch._check_tensor_all(x > 0, lambda: f"{x} is not positive")
-        torch._check(x.dim() == 1)
-        return x * 2
-
-    graph_module = fxcore.symbolic_trace(checked, example_inputs=torch.ones(3))
-
-    assert_agrees(checked, graph_module, torch.ones(4))
-    with pytest.raises(AssertionError, match="Check failed"):
-        graph_module(-torch.ones(3))
-
-
-def test_arrays_of_numpy_are_constants():
-    offsets = numpy.array([0, 5, 11])
-
-    graph_module = fxcore.symbolic_trace(
-        lambda x: x + x.new_tensor(offsets) * x.new_tensor(offsets[1]), example_inputs=torch.ones(3)
-    )
-
-    assert_agrees(lambda x: x + x.new_tensor(offsets) * 5, graph_module, torch.rand(2, 3))
-
-
 def test_a_variable_of_autograd_is_detached():
     graph_module = fxcore.symbolic_trace(lambda x: Variable(x * 2) + x, example_inputs=torch.ones(3))
 
@@ -461,51 +392,6 @@ def test_random_numbers_are_drawn_anew_in_each_run(function):
 
     assert_agrees(function, graph_module, torch.ones(3))
     assert not torch.equal(torch.stack([graph_module(torch.ones(3)) for _ in range(8)]).std(0), torch.zeros(3))
-
-
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x * random.uniform(1, 2), lambda x: x + torch.tensor(numpy.random.rand(3))],
-    ids=["python", "numpy"],
-)
-def test_numbers_that_python_or_numpy_draws_are_drawn_anew_in_each_run(function):
-    of_python, of_numpy = random.getstate(), numpy.random.get_state()[1].copy()
-
-    graph_module = fxcore.symbolic_trace(function, example_inputs=torch.ones(3), verify=True)
-
-    assert random.getstate() == of_python
-    assert (numpy.random.get_state()[1] == of_numpy).all()
-    obtained = graph_module(torch.ones(3))
-    assert not torch.equal(obtained, graph_module(torch.ones(3)))
-    random.setstate(of_python)
-    numpy.random.seed(3)
-    expected = function(torch.ones(3))
-    random.setstate(of_python)
-    numpy.random.seed(3)
-    assert torch.equal(graph_module(torch.ones(3)), expected)
-
-
-def test_a_branch_on_a_drawn_number_is_refused():
-    def skipping(x):
-        return x if random.random() < 0.5 else x * 2
-
-    with pytest.raises(TraceError, match="or from a random number") as caught:
-        fxcore.symbolic_trace(skipping, example_inputs=torch.ones(3))
-
-    assert "random.random() < 0.5" in str(caught.value)
-
-
-def test_a_layer_that_is_drawn_is_refused():
-    class Either(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
-
-        def forward(self, x):
-            return random.choice([*self.layers])(x)
-
-    with pytest.raises(TraceError, match=r"was chosen at .*: return random.choice\(\[\*self.layers\]\)\(x\)"):
-        fxcore.symbolic_trace(Either(), example_inputs=torch.ones(2, 3))
 
 
 @pytest.mark.parametrize(
