@@ -158,7 +158,7 @@ class ExampleTrace:
     def _array(self, value: Any, ordinary: Callable[[Any], Any]) -> Any:
         """Return a node that gives an array of numpy, of which the model keeps the numbers as a tensor."""
         try:
-            held = torch.tensor(value)
+            held = torch.tensor(value.copy())  # of strides that torch knows
         except TypeError:  # an array of something else than numbers
             return ordinary(value)
         return self._tracer.create_node("call_method", "numpy", (self._tracer.create_arg(held),), {})
