@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from benchmarks import rewriting
 from benchmarks.equivalence import overheads
+from benchmarks.examples import tracing_with_examples
 from benchmarks.floors import compile_floor, trace_floor
 from benchmarks.growth import SCENARIOS, curve_of
 from benchmarks.library import Library
@@ -146,4 +147,5 @@ SECTIONS = {
     "growth": growth,
     "memory": memory,
     "equivalence": overheads,
+    "examples": tracing_with_examples,
 }

@@ -14,6 +14,7 @@ from fxcore.examples.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.node_data.targets import is_from_torch
 from fxcore.operators.syntax import INPLACE_OPERATORS
+from fxcore.operators.table import facts_of_name
 
 # Give plain values that follow from shape and type. What else gives plain values is taken to read contents.
 _OF_SHAPE = frozenset(
@@ -32,12 +33,6 @@ _FRESH = frozenset(
     {
         *("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty", "new_full"),
         *("zeros", "ones", "empty", "full", "arange", "eye", "linspace", "new_tensor"),
-    }
-)
-_RANDOM = frozenset(
-    {
-        *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "dropout", "poisson"),
-        *("bernoulli", "multinomial", "normal", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"),
     }
 )
 
@@ -75,7 +70,7 @@ def origin_of(
     of_data = any(proxy.is_data for proxy in proxies)
     contents = any(proxy.has_contents for proxy in proxies)
     if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
-        has_contents = of_data or name in _RANDOM or (contents and name not in _FRESH)
+        has_contents = of_data or "random" in facts_of_name(name) or (contents and name not in _FRESH)
         return Origin(False, has_contents, None if value is None else other_result(name))
     if name in _OF_TYPE:
         return Origin(of_data, of_data, other_number(value) if of_data else None)

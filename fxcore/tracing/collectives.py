@@ -53,6 +53,7 @@ def _recorded_collectives() -> dict[str, Callable[..., Any]]:
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
     is_recorded_by_torch = _is_recorded_by_torch(function)
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -60,9 +61,23 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
         has_proxy = find_symbolic((args, kwargs)) is not None
         if is_recorded_by_torch if has_proxy else getattr(tracer, "examples", None) is None:
             return function(*args, **kwargs)
+        if has_proxy:
+            args, kwargs = _as_torch_records(signature, args, kwargs)
+            tracer = find_symbolic((args, kwargs)).tracer  # type: ignore[union-attr]  # there is one
         return tracer.create_proxy("call_function", function, args, kwargs)
 
     return call
+
+
+def _as_torch_records(
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments as versions of torch that record the call do: those that have a default by name, all of them."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    required = [name for name, each in signature.parameters.items() if each.default is each.empty]
+    named = {name: value for name, value in bound.arguments.items() if name not in required}
+    return tuple([bound.arguments[name] for name in required]), named
 
 
 def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:

@@ -33,8 +33,8 @@ TAKE_SIZES_AT_ONCE = frozenset(
 _LOOK_AT_VALUES = frozenset({"range"})
 # What the argument parser says of a value that is not of the type it wants, as opposed to calls that are wrong anyway.
 _REFUSAL = re.compile(
-    r"\b(Proxy|Attribute|ParameterProxy)\b|received an invalid combination|, not (tuple|list)$"
-    "|expected Tensor as element"
+    r"\b(Proxy|Attribute|ParameterProxy|ExampleValue|ExampleTensor)\b|received an invalid combination"
+    r"|, not (tuple|list)$|expected Tensor as element"
 )
 
 
