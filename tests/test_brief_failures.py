@@ -47,9 +47,7 @@ def test_a_value_that_a_line_of_ours_refuses_is_an_error_of_ours():
 
 
 def test_a_fault_of_the_plugin_is_shown_in_full():
-    assert files(shortened(lambda: LEVEL.read([], None) if LEVEL.parse is None else LEVEL.__class__.option.fget(3)))[
-        -1
-    ] == ("settings.py")
+    assert files(shortened(lambda: type(LEVEL).read(3, None, "place")))[-1] == "settings.py"
 
 
 def test_an_error_of_the_users_code_that_we_called_keeps_its_cause():
