@@ -12,7 +12,7 @@ from fxcore.passes.analysis.roofline import Roofline, RooflinePoint
 WIDTH, HEIGHT = 720, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 24, 44, 52
 _MEMORY, _ARITHMETIC, _GREY = "#1f77b4", "#d62728", "#666"
-_MOST_LABELS = 6
+_MOST_LABELS = 4
 _MOST_BARS = 16
 _LETTER = 6.5  # the width of one, about
 _LONGEST = 36  # letters of a name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -51,16 +52,22 @@ def peaks_named(name: str) -> Peaks:
     return PEAKS[name]
 
 
-def measure_peaks(device: str = "cpu", dtype: torch.dtype = torch.float32, seconds: float = 1.0) -> Peaks:
-    """Measure a machine by multiplying matrices and copying memory, the best of runs that fill about `seconds`."""
-    side, length = (1024, 2**24) if device == "cpu" else (8192, 2**28)
-    left, right = (torch.rand(side, side, dtype=dtype, device=device) for _ in range(2))
+def measure_peaks(device: str = "cpu", dtype: torch.dtype = torch.float32, seconds: float = 2.0) -> Peaks:
+    """Measure a machine by multiplying matrices and copying memory, the best of runs that fill about `seconds`.
+
+    Short runs are among them, which are whole now and then on a machine that has other things to do.
+    """
+    sides, length = ((512, 1024), 2**23) if device == "cpu" else ((4096, 8192), 2**28)
     source = torch.zeros(length, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
+    flops = 0.0
     with torch.no_grad():
-        multiplying = _best(lambda: torch.mm(left, right), device, seconds / 2)
-        copying = _best(lambda: target.copy_(source), device, seconds / 2)
-    return Peaks(2 * side**3 / multiplying, 2 * length * 4 / copying, f"measured on {device}")
+        for side in sides:
+            matrix = torch.rand(side, side, dtype=dtype, device=device)
+            best = _best(functools.partial(torch.mm, matrix, matrix), device, seconds / 3)
+            flops = max(flops, 2 * side**3 / best)
+        copying = _best(lambda: target.copy_(source), device, seconds / 3)
+    return Peaks(flops, 2 * length * source.element_size() / copying, f"measured on {device}")
 
 
 def _best(run: Callable[[], object], device: str, seconds: float) -> float:
