@@ -26,7 +26,7 @@ class Model(nn.Module):
             x = x + 1
         return x.relu()
 
-NUMBERS = json.load(open("numbers.json"))
+NUMBERS = json.load(open("numbers.json", encoding="utf-8"))
 
 @pytest.mark.parametrize("model", sorted(NUMBERS))
 def test_model(model, fx_table):
@@ -38,7 +38,7 @@ TABLE = "golden/test_models/table.yaml"
 @pytest.fixture
 def project(pytester):
     pytester.makepyfile(test_models=TESTS)
-    pytester.path.joinpath("numbers.json").write_text('{"large": 2, "medium": 1, "small": 0}')
+    pytester.path.joinpath("numbers.json").write_text('{"large": 2, "medium": 1, "small": 0}', encoding="utf-8")
     return pytester
 
 
@@ -47,7 +47,7 @@ def run(project, *options):
 
 
 def rows(project):
-    return decode_table(project.path.joinpath(TABLE).read_text(), "the table")
+    return decode_table(project.path.joinpath(TABLE).read_text(encoding="utf-8"), "the table")
 
 
 def test_a_table_is_walked_through(project):
@@ -57,7 +57,7 @@ def test_a_table_is_walked_through(project):
     assert not project.path.joinpath(TABLE).exists()
 
     run(project, "--fx-update-golden").assert_outcomes(passed=3)
-    text = project.path.joinpath(TABLE).read_text()
+    text = project.path.joinpath(TABLE).read_text(encoding="utf-8")
     assert [line.partition(", breaks")[0] for line in text.splitlines()] == [
         "table: 1",
         "rows:",
@@ -68,7 +68,7 @@ def test_a_table_is_walked_through(project):
     ]
     run(project).assert_outcomes(passed=3)
 
-    project.path.joinpath("numbers.json").write_text('{"large": 1, "medium": 2, "small": 0}')
+    project.path.joinpath("numbers.json").write_text('{"large": 1, "medium": 2, "small": 0}', encoding="utf-8")
     differs = run(project)
     differs.assert_outcomes(passed=1, failed=2)
     differs.stdout.fnmatch_lines(
@@ -78,7 +78,7 @@ def test_a_table_is_walked_through(project):
             "*nodes 4 -> 5 (one node more), which is worse",
         ]
     )
-    assert project.path.joinpath(TABLE).read_text() == text
+    assert project.path.joinpath(TABLE).read_text(encoding="utf-8") == text
 
     run(project, "--fx-update-golden", "-k", "large").assert_outcomes(passed=1, deselected=2)
     assert {name: row.values["operators"] for name, row in rows(project).items()} == {
@@ -90,7 +90,7 @@ def test_a_table_is_walked_through(project):
 
 def test_rows_that_no_test_asks_for_are_told_and_pruned(project):
     run(project, "--fx-update-golden")
-    project.path.joinpath("numbers.json").write_text('{"medium": 1, "small": 0}')
+    project.path.joinpath("numbers.json").write_text('{"medium": 1, "small": 0}', encoding="utf-8")
 
     told = "no test asks for 1 of the rows of golden/test_models/table.yaml: test_model[[]large]"
     run(project).stdout.fnmatch_lines([f"fx table: {told}*"])
@@ -102,14 +102,14 @@ def test_rows_that_no_test_asks_for_are_told_and_pruned(project):
 
 def test_tests_that_fail_leave_their_rows(project):
     run(project, "--fx-update-golden")
-    before = project.path.joinpath(TABLE).read_text()
+    before = project.path.joinpath(TABLE).read_text(encoding="utf-8")
     project.makepyfile(test_models=TESTS.replace('"seconds": 1.5})', '"seconds": 2.5})\n    assert model != "large"'))
 
     run(project, "--fx-update-golden").assert_outcomes(passed=2, failed=1)
 
     values = {name: row.values["seconds"] for name, row in rows(project).items()}
     assert values == {"test_model[large]": 1.5, "test_model[medium]": 2.5, "test_model[small]": 2.5}
-    assert len(before.splitlines()) == len(project.path.joinpath(TABLE).read_text().splitlines())
+    assert len(before.splitlines()) == len(project.path.joinpath(TABLE).read_text(encoding="utf-8").splitlines())
 
 
 def test_two_tests_with_one_row_are_an_error(project):

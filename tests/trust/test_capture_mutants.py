@@ -30,7 +30,7 @@ HARMLESS_SAMPLE = ("a comment above", "a renamed local")
 def captured_document(folder: Path, source: str) -> GraphDocument:
     name = f"captured_model_{next(_NUMBERS)}"
     file = folder / f"{name}.py"
-    file.write_text(source)
+    file.write_text(source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

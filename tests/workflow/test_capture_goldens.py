@@ -59,7 +59,7 @@ def run(pytester, *options):
 def test_a_golden_of_a_capture_is_walked_through(pytester):
     pytester.makepyfile(test_net=TESTS.format(first='print("first")'))
     run(pytester, "--fx-update-golden").assert_outcomes(passed=2)
-    text = pytester.path.joinpath("golden/test_net/test_capture.yaml").read_text()
+    text = pytester.path.joinpath("golden/test_net/test_capture.yaml").read_text(encoding="utf-8")
     assert "- 'break: builtin (print) in forward: print(\"first\")'" in text
     assert "target: linear.weight" in text
 
@@ -80,7 +80,7 @@ def test_other_frontends_have_goldens_of_one_graph(pytester):
     run(pytester, "--fx-update-golden").assert_outcomes(passed=5)
 
     exported, program, made = (
-        pytester.path.joinpath(f"golden/test_net/test_{name}.yaml").read_text()
+        pytester.path.joinpath(f"golden/test_net/test_{name}.yaml").read_text(encoding="utf-8")
         for name in ("export", "exported_program", "make_fx")
     )
     assert exported == program
