@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import torch
 
 from pytest_fxgraph.budget import Allowances, Budget, allowances_of
-from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Level, NumberByPath
+from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Frontend, Level, NumberByPath
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
@@ -25,6 +25,7 @@ from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.frontends.choice import captured_by
 from pytest_fxgraph.frontends.fixture import FxCapture
 from pytest_fxgraph.golden.files import variant_paths
 from pytest_fxgraph.golden.kept_names import document_after
@@ -146,6 +147,7 @@ def assert_graph_matches_golden(
     meta: Sequence[str] = (),
     code: CodeForm = "always",
     budget: Budget | None = None,
+    frontend: Frontend = "symbolic",
 ) -> None:
     """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
@@ -163,7 +165,16 @@ def assert_graph_matches_golden(
     is_update = update or _is_update_asked()
     loosened = {"commutative": commutative, "normalize": normalize}
     check = _GoldenCheck(
-        level, is_update, example_inputs, example_kwargs, constants, loosened, meta, code, allowances_of(budget)
+        level,
+        is_update,
+        example_inputs,
+        example_kwargs,
+        constants,
+        loosened,
+        meta,
+        code,
+        allowances_of(budget),
+        frontend,
     )
     base = Path(path)
     programs = programs_of(subject)
@@ -191,6 +202,7 @@ class _GoldenCheck:
     meta: Sequence[str]
     code: CodeForm
     budget: Allowances
+    frontend: Frontend
 
     def text_to_write(self, subject: Any, place: Path, program: str | None = None) -> str | None:
         """Compare a graph with its golden; return the text that an update is to write, None where it matches.
@@ -198,8 +210,12 @@ class _GoldenCheck:
         Raises AssertionError if the golden does not match and nobody asked for an update.
         """
         graphs: Graphs = {}
-        module = to_graph_module(subject, example_inputs=self.example_inputs, example_kwargs=self.example_kwargs)
-        with shapes_recorded(module, self.example_inputs, self.example_kwargs):
+        inputs, kwargs = self.example_inputs, self.example_kwargs
+        captured = captured_by(self.frontend, subject, inputs, kwargs)
+        if captured is not None:  # what a frontend captured knows its values
+            subject, inputs, kwargs = captured, None, None
+        module = to_graph_module(subject, example_inputs=inputs, example_kwargs=kwargs)
+        with shapes_recorded(module, inputs, kwargs):
             document = build_document_of_graph(
                 module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs
             )
