@@ -97,19 +97,25 @@ class DynamoLog:
         """Return the functions that Dynamo gave up since this was made."""
         if isinstance(self._metrics, Unavailable):
             return self._metrics
+        # Without a failure and without a graph, no operator was met, and Dynamo never looks at the function again.
         return [
-            FailedFrame(
-                each.co_filename,
-                each.co_name,
-                each.co_firstlineno,
-                each.fail_user_frame_lineno,
-                each.fail_type or ("" if each.has_guarded_code else "skipped"),
-                each.fail_reason or min(each.restart_reasons or [self._last_refusal()]),
-            )
+            self._failed_frame(each)
             for each in self._metrics()
-            # Without a failure and without a graph: no operator was met, and Dynamo never looks at the function again.
             if each.fail_type is not None or each.graph_op_count is None
         ]
+
+    def _failed_frame(self, metrics: Any) -> FailedFrame:
+        reason = metrics.fail_reason or ""
+        if not reason and not metrics.has_guarded_code:
+            reason = min(metrics.restart_reasons or [self._last_refusal()])
+        return FailedFrame(
+            metrics.co_filename,
+            metrics.co_name,
+            metrics.co_firstlineno,
+            metrics.fail_user_frame_lineno,
+            metrics.fail_type or ("skipped" if reason else ""),
+            reason,
+        )
 
     def _last_refusal(self) -> str:
         """Return torch's words for what it last refused: older releases do not say which function it was in."""
