@@ -8,6 +8,7 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.dot import dot_text
 from pytest_fxgraph.draw.mermaid import MOST_CHARACTERS, MOST_EDGES, fits_on_github, mermaid_text
+from pytest_fxgraph.draw.page import page_of_picture
 from pytest_fxgraph.draw.picture import Picture
 from pytest_fxgraph.draw.svg import svg_text
 from pytest_fxgraph.errors import ReportError
@@ -33,19 +34,13 @@ def drawn_text(document: GraphDocument, path: str, *, title: str, is_full: bool 
     ending = ending_of(path)
     picture = picture_of(document, title=title)
     if ending == ".html":
-        from pytest_fxgraph.draw.page import page_of_picture
-
         return page_of_picture(picture, document, is_full=is_full)
     opened = picture.all_opened() if is_full else picture.opened(MOST_SEEN)
     if ending == ".svg":
         return svg_text(picture, opened)
-    return (
-        dot_text(picture, opened)
-        if ending == ".dot"
-        else mermaid_text(picture, opened)
-        if is_full
-        else _mermaid(picture)
-    )
+    if ending == ".dot":
+        return dot_text(picture, opened)
+    return mermaid_text(picture, opened) if is_full else _mermaid(picture)
 
 
 def _mermaid(picture: Picture) -> str:

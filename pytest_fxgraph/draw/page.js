@@ -218,7 +218,8 @@ class PictureView {
     const move = (event) => this.onMap(event);
     this.map.addEventListener("pointerdown", (event) => { this.map.setPointerCapture(event.pointerId); move(event); });
     this.map.addEventListener("pointermove", (event) => { if (event.buttons) move(event); });
-    new ResizeObserver(() => this.paintMap()).observe(this.canvas);
+    new ResizeObserver(() => this.move()).observe(this.canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.mapImage = null; this.move(); });
   }
 
   legend() {
@@ -241,6 +242,8 @@ class PictureView {
     parts.append(...this.lineElements, ...this.valueElements());
     for (const box of placed.boxes) if (!box.isOpen) parts.append(this.isNode(box.child) ? this.nodeElement(box) : this.foldedElement(box));
     this.group.replaceChildren(parts);
+    this.collectParts();
+    this.mapImage = null;
     if (!this.elements.has(this.current)) this.current = placed.boxes.length ? placed.boxes[0].child : null;
     const current = this.elements.get(this.current);
     if (current) current.setAttribute("tabindex", "0");
@@ -302,20 +305,49 @@ class PictureView {
   move() {
     const {x, y, scale} = this.view;
     this.group.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
-    if (!this.waiting) this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.paintMap(); });
+    if (!this.waiting) this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.showWhatIsSeen(); this.paintMap(); });
+  }
+
+  collectParts() {
+    // With the place of each, so that only what is seen has to be painted when the picture moves.
+    this.parts = [...this.elements].map(([child, element]) => {
+      const {x, y, width, height} = this.boxes.get(child);
+      return {element, left: x, top: y, right: x + width + 6, bottom: y + height + 6, isShown: true};
+    });
+    this.placed.lines.forEach(({points}, index) => {
+      const xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
+      this.parts.push({element: this.lineElements[index], left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys), isShown: true});
+    });
+    for (const element of this.group.querySelectorAll(".value")) {
+      const x = Number(element.getAttribute("x")), y = Number(element.getAttribute("y"));
+      this.parts.push({element, left: x, top: y - 12, right: x + 200, bottom: y + 4, isShown: true});
+    }
+  }
+
+  showWhatIsSeen() {
+    const {x, y, scale} = this.view, [width, height] = this.size;
+    const left = -x / scale, top = -y / scale, right = (width - x) / scale, bottom = (height - y) / scale;
+    const current = this.elements.get(this.current);
+    for (const part of this.parts) {
+      const isShown = part.element === current || part.right > left && part.left < right && part.bottom > top && part.top < bottom;
+      if (isShown === part.isShown) continue;
+      part.isShown = isShown;
+      part.element.classList.toggle("unseen", !isShown);
+    }
+    this.group.classList.toggle("far", scale < 0.3);
   }
 
   get size() { return [this.canvas.clientWidth || 800, this.canvas.clientHeight || 600]; }
 
   fit() {
     const [width, height] = this.size, {width: most, height: tallest} = this.placed;
-    const scale = Math.min(1.25, Math.max(0.05, Math.min(width / (most + 20), height / (tallest + 20))));
-    this.view = {scale, x: (width - most * scale) / 2, y: Math.max(10, (height - tallest * scale) / 2)};
+    const scale = Math.min(1.25, Math.max(0.01, Math.min(width / (most + 20), height / (tallest + 20))));
+    this.view = {scale, x: (width - most * scale) / 2, y: (height - tallest * scale) / 2};
     this.move();
   }
 
   zoom(factor, at = this.size.map((length) => length / 2)) {
-    const scale = Math.min(4, Math.max(0.03, this.view.scale * factor)), ratio = scale / this.view.scale;
+    const scale = Math.min(4, Math.max(0.01, this.view.scale * factor)), ratio = scale / this.view.scale;
     this.view = {scale, x: at[0] - (at[0] - this.view.x) * ratio, y: at[1] - (at[1] - this.view.y) * ratio};
     this.move();
   }
@@ -347,17 +379,27 @@ class PictureView {
   }
 
   paintMap() {
-    const {width, height} = this.placed, context = this.map.getContext("2d"), style = getComputedStyle(this.stage);
+    const {width, height} = this.placed, context = this.map.getContext("2d");
     const ratio = Math.min(this.map.width / width, this.map.height / height), [wide, tall] = this.size;
+    this.mapImage = this.mapImage || this.drawMap(ratio);
     context.clearRect(0, 0, this.map.width, this.map.height);
+    context.drawImage(this.mapImage, 0, 0);
+    const {x, y, scale} = this.view;
+    context.strokeStyle = this.ink;
+    context.strokeRect(-x / scale * ratio, -y / scale * ratio, wide / scale * ratio, tall / scale * ratio);
+  }
+
+  drawMap(ratio) {
+    const image = html("canvas", {width: this.map.width, height: this.map.height}), context = image.getContext("2d");
+    const style = getComputedStyle(this.stage);
+    this.ink = style.getPropertyValue("--ink");
+    const colours = Object.fromEntries(["added", "removed", "changed", "group", "edge"].map((name) => [name, style.getPropertyValue(`--${name}`)]));
     for (const box of this.placed.boxes) {
       const status = this.isNode(box.child) ? this.picture.nodes[box.child][STATUS] : Object.keys(this.cluster(box.child).changes).length && !box.isOpen ? "changed" : "";
-      context.fillStyle = style.getPropertyValue(SIGNS[status] ? `--${status}` : box.isOpen ? "--group" : "--edge");
+      context.fillStyle = colours[SIGNS[status] ? status : box.isOpen ? "group" : "edge"];
       context.fillRect(box.x * ratio, box.y * ratio, Math.max(1.5, box.width * ratio), Math.max(1.5, box.height * ratio));
     }
-    const {x, y, scale} = this.view;
-    context.strokeStyle = style.getPropertyValue("--ink");
-    context.strokeRect(-x / scale * ratio, -y / scale * ratio, wide / scale * ratio, tall / scale * ratio);
+    return image;
   }
 
   onMap(event) {
@@ -451,8 +493,9 @@ class PictureView {
     if (!element) return;
     this.current = child;
     element.setAttribute("tabindex", "0");
-    element.focus({preventScroll: true});
     this.keepInSight(child);
+    this.showWhatIsSeen();  // what is hidden takes no focus
+    element.focus({preventScroll: true});
   }
 
   step(direction) {
@@ -631,7 +674,7 @@ document.body.classList.add("scripted");
 window.addEventListener("hashchange", showChosen);
 // On paper, the whole picture is seen.
 const views = () => [...document.querySelectorAll(".stage")].flatMap((stage) => stage.view || []);
-window.addEventListener("beforeprint", () => views().forEach((view) => { view.before = view.view; view.fit(); }));
+window.addEventListener("beforeprint", () => views().forEach((view) => { view.before = view.view; view.fit(); view.showWhatIsSeen(); }));
 window.addEventListener("afterprint", () => views().forEach((view) => { view.view = view.before; view.move(); }));
 for (const button of document.querySelectorAll(".unfold")) button.addEventListener("click", () => {
   const gap = button.closest("tbody");

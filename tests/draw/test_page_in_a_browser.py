@@ -223,3 +223,22 @@ def test_paper_shows_the_whole_picture_and_the_view_comes_back(browser, tmp_path
     assert on_paper[0] >= 0
     assert on_paper[1] <= 1300
     assert page.ask(look) == before
+
+
+def test_what_lies_outside_of_the_window_is_not_painted_but_keeps_the_focus(browser, tmp_path):
+    page = opened(browser, tmp_path, differing(30, 5))
+    page.ask("document.querySelector('.stage').view.openAll()")
+    page.ask("document.querySelector('.stage').view.go(0)")
+    page.settle()
+    unseen = "document.querySelectorAll('.node.unseen').length"
+    assert page.ask(unseen) > 50
+
+    page.ask("document.querySelector('.stage').view.fit()")
+    page.settle()
+    assert page.ask(unseen) == 0
+    page.ask("(v => { v.zoom(20); v.view.y = -9000; v.move() })(document.querySelector('.stage').view)")
+    page.settle()
+    assert page.ask("document.activeElement.getAttribute('aria-label')").startswith("x,")
+    page.press("ArrowDown")
+    assert page.ask("document.activeElement.getAttribute('aria-label')") != "x, x, 2\N{MULTIPLICATION SIGN}4"
+    assert page.ask("document.activeElement.getBoundingClientRect().top") > 0
