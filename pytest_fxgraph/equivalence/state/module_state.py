@@ -79,28 +79,28 @@ class ModuleState:
 
     def in_storages_of(self, tensors: Iterable[torch.Tensor]) -> Mapping[int, list[StateTensor]]:
         """Group the tensors that share storage with one of some others by their storage, as `storage_of` gives it."""
-        storages = {storage_of(tensor): tensor.untyped_storage() for tensor in tensors if has_storage(tensor)}
-        spans = [_span(storage) for storage in storages.values()]
+        by_storage = {storage_of(tensor): tensor for tensor in tensors if has_storage(tensor)}
+        spans = [_span(tensor) for tensor in by_storage.values()]
         low, high = min([start for start, _ in spans], default=0), max([end for _, end in spans], default=0)
         found: dict[int, list[StateTensor]] = {}
-        for state in self.tensors if storages else ():
+        for state in self.tensors if by_storage else ():
             tensor = state.tensor
             # By its address first, in a tenth of the time that its storage takes.
             if low and type(tensor) in ORDINARY and tensor.layout is torch.strided:
                 address = tensor.data_ptr()
                 if address and not low <= address < high:
                     continue
-            if has_storage(tensor) and (storage := storage_of(tensor)) in storages:
+            if has_storage(tensor) and (storage := storage_of(tensor)) in by_storage:
                 found.setdefault(storage, []).append(state)
         return found
 
 
-def _span(storage: torch.UntypedStorage) -> tuple[int, int]:
-    """Return the address of a storage, and the one after it; 0 for one that is nowhere."""
-    try:
-        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-    except RuntimeError:  # of fake tensors
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the address of a tensor's storage, and the one after it; 0 where torch warns of asking, of fake tensors."""
+    if type(tensor) not in ORDINARY:
         return 0, 0
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
 
 def modules_by_path(root: object) -> list[tuple[str, nn.Module]]:
