@@ -96,7 +96,7 @@ class ModuleState:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the address of a tensor's storage, and the one after it; 0 where torch warns of asking, of fake tensors."""
+    """Return the address of a storage, and the one after it; 0 where torch warns of asking, of fake tensors."""
     if type(tensor) not in ORDINARY:
         return 0, 0
     storage = tensor.untyped_storage()
