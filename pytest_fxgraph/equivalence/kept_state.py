@@ -30,6 +30,11 @@ def may_keep_state(graph: object, call: object) -> bool:
     return any(map(_Search().keeps_state, (*called, *_called(graph))))
 
 
+def _is_bound_to_class(value: Any) -> bool:
+    """Tell whether a value is a function written in C that is a method of a class as such."""
+    return isinstance(value, types.BuiltinMethodType) and isinstance(value.__self__, type)
+
+
 def _functions_of(kind: type) -> list[Any]:
     kinds = (types.FunctionType, staticmethod, classmethod)
     return [member for name, member in vars(kind).items() if isinstance(member, kinds) and name != "__init__"]
@@ -55,7 +60,8 @@ class _Search:
 
     def keeps_state(self, value: Any) -> bool:
         """Tell whether calling a value may leave something behind."""
-        is_function = isinstance(value, (types.FunctionType, types.MethodType))
+        # A function of autograd has an `apply` that is written in C since torch 2.14, bound to the class of the user's.
+        is_function = isinstance(value, (types.FunctionType, types.MethodType)) or _is_bound_to_class(value)
         if id(value) in self._seen or isinstance(value, _WITHOUT_STATE) or (is_plain(value) and not is_function):
             return False
         self._seen[id(value)] = value
@@ -63,6 +69,8 @@ class _Search:
             owner = value.__self__
             of_owner = self._any(_functions_of(owner)) if isinstance(owner, type) else self.keeps_state(owner)
             return of_owner or self.keeps_state(value.__func__)
+        if _is_bound_to_class(value):
+            return self._any(_functions_of(value.__self__))
         if _is_of_library(value):
             return False
         if isinstance(value, types.FunctionType):
