@@ -28,3 +28,10 @@ def test_the_examples_of_a_page_run_and_print_what_it_says(page, capsys, tmp_pat
                 exec(compile(text, str(page), "exec", dont_inherit=True), names)
             else:
                 assert capsys.readouterr().out.strip() == text.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_pictures_of_a_page_are_there(page):
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+
+    assert all((page.parent / picture).read_text(encoding="utf-8").startswith("<svg ") for picture in pictures)
