@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_fxgraph.fixtures import BUILT
+from pytest_fxgraph.plugin import __all__ as FIXTURES
 
 # Loaded before anything else of the run, so that torch is missing for the plugin, too.
 TORCH_IS_ABSENT = "import sys\n\nsys.modules['torch'] = None\n"
@@ -62,15 +62,15 @@ def test_every_fixture_says_its_own_name_however_it_is_asked_for(project, withou
             f"def test_{fixture}({fixture}): pass\n"
             f"def test_again_{fixture}({fixture}): pass\n"
             f"def test_by_name_{fixture}(request): request.getfixturevalue({fixture!r})\n"
-            for fixture in BUILT
+            for fixture in FIXTURES
         )
     )
 
     result = without_torch()
 
-    result.assert_outcomes(errors=2 * len(BUILT), failed=len(BUILT))
+    result.assert_outcomes(errors=2 * len(FIXTURES), failed=len(FIXTURES))
     said = sorted(line for line in result.outlines if line.endswith(THE_CURE))
-    assert said == sorted(f"{fixture} needs torch, and torch is not installed: {THE_CURE}" for fixture in 3 * BUILT)
+    assert said == sorted(f"{fixture} needs torch, and torch is not installed: {THE_CURE}" for fixture in 3 * FIXTURES)
 
 
 @pytest.mark.parametrize(
