@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from fxcore.codegen.keyword_codegen import KeywordCodeGen
+from fxcore.codegen.codegen import KeywordCodeGen
 from fxcore.errors import ExampleError
 
 

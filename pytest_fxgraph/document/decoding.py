@@ -143,7 +143,8 @@ def _cost(data: Record) -> CostBlock | None:
     for line in modules:
         _check_keys(line, "the costs of a module", {"module", *COUNTS}, {"module", *COUNTS})
         _text(line, "module")
-    _text(whole, "peak_at"), _texts(whole, "uncounted")
+    _text(whole, "peak_at")
+    _texts(whole, "uncounted")
     for line in lines:
         for key in (*COUNTS, *(("peak_activation",) if line is whole else ())):
             if type(line[key]) is not int:

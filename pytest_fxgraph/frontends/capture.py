@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
+from torch import nn
+
 import fxcore
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.capture_notes import FRONTEND
+from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.places import Place
-from pytest_fxgraph.frontends.program import joined_graphs
 from pytest_fxgraph.frontends.torch_internals import Unavailable
 
 _MOST_SHOWN = 20
@@ -263,7 +264,7 @@ class Capture:
             "guard": values,
         }
         notes = [f"{kind}: {each.text}" for kind, all_of_kind in found.items() for each in all_of_kind]
-        return joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
+        return _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
 
     def refuse_empty(self) -> None:
         """Raise CaptureError if there is no graph at all, which nothing could be said of."""
@@ -316,3 +317,26 @@ def explain_findings(op: str, expected: object, obtained: object) -> list[str] |
     words = "finding" if len(found) == 1 else "findings"
     return [f"{len(found)} {words} where there should be {'none' if not (expected and obtained) else 'others'}",
             *found.explanation()]  # fmt: skip
+
+
+class CapturedGraphs(nn.Module):
+    """Holds the graphs of a capture."""
+
+
+# Documents may hold the class's name, which must not change when the class is moved.
+CapturedGraphs.__module__ = "pytest_fxgraph"
+
+
+def _joined_graphs(graphs: Mapping[str, Sequence[fxcore.GraphModule]], notes: Iterable[str]) -> fxcore.GraphModule:
+    """Return a graph module with the graphs as its modules, `graph_0` and on; it is to be read, not to be run."""
+    root = CapturedGraphs()
+    outer = fxcore.Graph()
+    for kind, of_kind in graphs.items():
+        for number, graph in enumerate(of_kind):
+            name = f"{kind}_{number}"
+            root.add_module(name, graph)
+            outer.call_module(name, ())
+    outer.output(())
+    made = fxcore.GraphModule(root, outer, "CapturedGraphs")
+    made.meta[NOTES] = tuple(notes)
+    return made

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_fxgraph.errors import CaptureError, ChoiceError
-from pytest_fxgraph.frontends.capture import Capture
-from pytest_fxgraph.frontends.fixture import captured
-from pytest_fxgraph.frontends.request import CaptureRequest
 from pytest_fxgraph.subjects.subjects import Adapter, is_model
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.frontends.capture import Capture
 
 RUNNABLE = ("symbolic", "export")
 _HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
@@ -30,6 +30,10 @@ def captured_by(
             f"frontend={frontend!r} runs the model once, so it needs inputs: give example_inputs=, "
             "or example_kwargs= for those that are given by name"
         )
+    # Here: every test of a golden comes by, and few ask for a frontend.
+    from pytest_fxgraph.frontends.fixture import captured
+    from pytest_fxgraph.frontends.request import CaptureRequest
+
     return captured(CaptureRequest.of(subject, inputs, kwargs, frontend))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
@@ -12,19 +10,7 @@ from pytest_fxgraph.frontends.capture import Capture
 from pytest_fxgraph.frontends.request import CaptureRequest, copied_call
 from pytest_fxgraph.frontends.symbolic import NO_BACKWARD
 from pytest_fxgraph.frontends.torch_internals import Unavailable, core_decompositions
-from pytest_fxgraph.subjects.subjects import to_graph_module
-
-
-class FunctionModule(nn.Module):
-    """A function as the module that torch.export asks for."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
-        return self._function(*args, **kwargs)
+from pytest_fxgraph.subjects.subjects import FunctionModule, to_graph_module
 
 
 def capture_by_export(request: CaptureRequest) -> Capture:

@@ -175,3 +175,15 @@ def _no_subject_message(subject: Any) -> str:
         "a torch.export.ExportedProgram, a Capture, "
         "or something that a pytest_fxgraph_adapt hook turns into one of these"
     )
+
+
+class FunctionModule(nn.Module):
+    """A function as the module that torch.export asks for."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **kwargs)

@@ -15,7 +15,7 @@ from pytest_fxgraph.choices import TRACES
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
-from pytest_fxgraph.subjects.subjects import is_exported_program, is_graph, is_torch_graph_module
+from pytest_fxgraph.subjects.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
 from pytest_fxgraph.subjects.tracing import trace as trace_by_fxcore
 from pytest_fxgraph.subjects.tracing import trace_for_inputs
 from pytest_fxgraph.subjects.tracing_failure import describe_failure, name_of
@@ -104,22 +104,10 @@ class PassSubject:
         try:
             if self.trace == "torch":
                 return torch.fx.symbolic_trace(model, self.concrete_args)
-            module = model if isinstance(model, nn.Module) else _FunctionModule(model)
+            module = model if isinstance(model, nn.Module) else FunctionModule(model)
             return torch.export.export(module, arguments.args, arguments.kwargs or None, strict=False)
         except Exception as error:
             raise CaptureError(describe_failure(model, error)) from error
-
-
-class _FunctionModule(nn.Module):
-    """A function as a module, which alone torch.export takes."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
-        return self._function(*args, **kwargs)
 
 
 class SubjectSnapshot:
