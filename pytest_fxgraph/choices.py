@@ -34,8 +34,6 @@ Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
 BESIDE = "beside"  # in place of the golden folder: one beside each test file
 LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, those that this release has, the strictest first
-# Those of any graph: costs must be recorded in both, and breaks belong to captures.
-GRAPH_LEVELS = tuple(level for level in LEVELS if level not in ("cost", "breaks"))
 CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # how floats in arguments and constants are compared
 CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the generated code
 CHECKS: tuple[Check, ...] = get_args(Check)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fixtures.documents import document
-from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
+from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.levels import compare_documents

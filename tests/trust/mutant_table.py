@@ -16,9 +16,9 @@ from pathlib import Path
 
 from fixtures.captured_subjects import captured_subjects
 from fixtures.mutant_trials import ALL, Trial, real_subjects, small_subjects, trials
+from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from fixtures.mutants_table import MUTATIONS
 from fxcore import GraphModule
-from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "trust.md"
 MARKS = "<!-- {0}: start -->\n", "<!-- {0}: end -->\n"

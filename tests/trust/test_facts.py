@@ -11,8 +11,8 @@ from torch import nn
 from torch.export import Dim, export
 
 from fixtures.lowered import CompileSpec, with_delegate
+from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from fxcore import Graph, GraphModule, symbolic_trace
-from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode

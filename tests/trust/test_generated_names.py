@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
+from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fixtures.level_lines import LINES
-from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
+from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.subjects.subjects import to_graph_module

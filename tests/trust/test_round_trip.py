@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fixtures.document_strategies import documents
 from fixtures.file_damage import verdict
-from pytest_fxgraph.choices import GRAPH_LEVELS as LEVELS
+from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
