@@ -186,7 +186,11 @@ def pytest_runtest_makereport(
         attempt.sections.clear()
     if call.excinfo is not None:
         error = call.excinfo.value
-        report.sections += _section_of(error)
+        if isinstance(getattr(error, "section", None), str):
+            from pytest_fxgraph.golden import attempt as attempts
+
+            attempts.attach_numeric_failure(item, error, report)
+            attempt = attempts.attempt_of(item)
         if report.failed and attempt is not None:
             attempts.mark_missing(attempt, error, report)
         if report.failed and item.config.getoption("tbstyle") != "line":  # this line is all that is shown with it
@@ -198,6 +202,7 @@ def pytest_runtest_makereport(
         tables.attach_rows(item, report)
     if report.when == "teardown" and attempt is not None:
         attempts.attach_outcomes(attempt.outcomes, report)
+        attempts.attach_properties(attempt, report)
         attempts.start_attempt(item)  # frees the frames and texts that this one held
     return report
 
@@ -209,13 +214,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         from pytest_fxgraph.golden.terminal import TerminalSections
 
         session.config.pluginmanager.register(TerminalSections(session.config), "fxgraph-terminal-sections")
-
-
-def _section_of(error: BaseException) -> list[tuple[str, str]]:
-    """Return the full report of a numeric mismatch, of which the assertion shows the beginning."""
-    is_ours = type(error).__module__.startswith("pytest_fxgraph.")
-    section = getattr(error, "section", None) if is_ours else None
-    return [("fx equivalence", section)] if isinstance(section, str) else []
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:

@@ -15,7 +15,7 @@ from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, FRONTENDS
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
-REPORTS = (".html", ".json")
+REPORTS = (".html", ".md", ".json")
 
 MARKER = (
     "fx(level=..., budget=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., "
@@ -323,7 +323,7 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="write a report of the goldens to this file, a .html or .json; can be given several times",
+        help="write a report of the goldens to this file, a .html, .md or .json; can be given several times",
     )
     for setting in _OPTIONS:
         group.addoption(setting.option, dest=setting.key, metavar=setting.metavar, help=setting.help)

@@ -11,6 +11,7 @@ import pytest
 from pytest_fxgraph.errors import GoldenMissingError
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
     from pytest_fxgraph.report.outcome import Outcome
 
 # A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
@@ -18,6 +19,9 @@ _MOST_SHOWN = 5
 # Of a report.
 _ATTRIBUTE = "fxgraph_outcomes"
 _LACKED = "fxgraph_lacked_goldens_only"
+_FAILURES = "fxgraph_numeric_failures"
+# Of a test, as JUnit properties; those of further goldens are in the other reports.
+_MOST_PROPERTIES = 20
 
 
 class GoldenAttempt:
@@ -32,6 +36,7 @@ class GoldenAttempt:
         self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
         self.traced_texts: dict[str, str] = {}  # by golden: what it gets if compared at `exact`
         self.sections: list[tuple[str, str]] = []  # for the next report
+        self.numeric_failures: list[str] = []  # headlines
         self.failed_checks: list[str] = []
         self.first_failed_check: types.TracebackType | None = None
         self.check_error: AssertionError | None = None  # what was raised for failed checks
@@ -89,6 +94,40 @@ def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport) -> N
     plain = [outcome.to_dict() for outcome in outcomes]
     if plain:
         setattr(report, _ATTRIBUTE, plain)
+
+
+def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None:
+    """Say in properties of the report what did not match, for JUnit XML and whatever else shows properties of tests."""
+    found: list[tuple[str, object]] = []
+    told = [outcome for outcome in attempt.outcomes if outcome.status != "matched"][:_MOST_PROPERTIES]
+    for number, outcome in enumerate(told, start=1):
+        end = f".{number}" if number > 1 else ""
+        found += [(f"fx_golden{end}", outcome.golden), (f"fx_level{end}", outcome.level)]
+        found += [(f"fx_status{end}", outcome.status), (f"fx_headline{end}", outcome.headline)]
+    report.user_properties += [*found, *(("fx_equivalence", headline) for headline in attempt.numeric_failures)]
+
+
+def attach_numeric_failure(item: pytest.Item, error: BaseException, report: pytest.TestReport) -> None:
+    """Put the failure of a numeric check on the report of its test as plain data; other errors leave it as it was."""
+    section = getattr(error, "section", None)
+    if not isinstance(section, str) or not type(error).__module__.startswith("pytest_fxgraph."):
+        return
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
+
+    headline = str(error).partition("\n")[0]
+    report.sections.append(("fx equivalence", section))
+    attempt_of(item).numeric_failures.append(headline)
+    setattr(report, _FAILURES, [NumericFailure(str(report.nodeid), headline, section).to_dict()])
+
+
+def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:
+    """Return the numeric failures that came with a report."""
+    plain: list[dict[str, Any]] = getattr(report, _FAILURES, [])
+    if not plain:
+        return []
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
+
+    return [NumericFailure.from_dict(each) for each in plain]
 
 
 def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.TestReport) -> None:

@@ -126,12 +126,14 @@ class GoldenComparison:
 
     def _on_vanished(self, name: str, place: PurePosixPath, level: str, programs: Iterable[str]) -> Exception:
         golden = self._shown(place)
+        command = f"{accepting_command(self._item)} --fx-prune-golden"
         lines = (
             f"the program {name!r} is gone, which the golden {golden} holds",
             f"the subject has {', '.join(programs)}",
-            f"if that is right, remove its golden: {accepting_command(self._item)} --fx-prune-golden",
+            f"if that is right, remove its golden: {command}",
         )
-        self._keep_failure(Outcome(str(self._item.nodeid), golden, level, "mismatch"), lines[0], lines)
+        outcome = Outcome(str(self._item.nodeid), golden, level, "mismatch", command=command)
+        self._keep_failure(outcome, lines[0], lines)
         return AssertionError("\n".join(lines))
 
     # Which golden.
@@ -207,7 +209,7 @@ class GoldenComparison:
         outcome = replace(outcome, status="missing", received=self._received(outcome.golden, obtained))
         if self._is_drawn():
             outcome = replace(outcome, graphs=(obtained.new_text,))
-        self._keep_failure(outcome, lines[0], lines, section)
+        self._keep_failure(replace(outcome, command=command), lines[0], lines, section)
         return GoldenMissingError("\n".join(lines))
 
     def _on_error(self, outcome: Outcome, error: GoldenError, obtained: ObtainedGraph) -> Exception | None:
@@ -220,7 +222,10 @@ class GoldenComparison:
             with suppress(GoldenError):  # no file, or none that could be replaced
                 digest = self._store.digest(within_folder(outcome.golden, self._item.config))
                 outcome = replace(outcome, expected_digest=digest)
-        self._keep_failure(replace(outcome, status="error", received=received), str(error), (str(error),))
+        command = accepting_command(self._item) if is_damaged else ""
+        self._keep_failure(
+            replace(outcome, status="error", received=received, command=command), str(error), (str(error),)
+        )
         return error
 
     def _on_mismatch(
@@ -243,22 +248,24 @@ class GoldenComparison:
         if self._is_drawn():
             sources = tuple(node.source or "" for node in obtained.nodes)
             outcome = replace(outcome, graphs=(encode(expected), graph.text_after(expected)), sources=sources)
-        self._keep_failure(replace(outcome, status="mismatch"), headline(difference), lines, section)
+        outcome = replace(outcome, status="mismatch", command=command)
+        self._keep_failure(outcome, headline(difference), lines, section)
         return AssertionError("\n".join(lines))
 
     def _is_drawn(self) -> bool:
         """Tell whether a report of this run shows pictures of graphs."""
-        return any(path.endswith(".html") for path in self._item.config.getoption("fx_report"))
+        return any(path.endswith((".html", ".md")) for path in self._item.config.getoption("fx_report"))
 
     def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
         """Fail a golden that holds this graph, and was written where names and code do not count."""
+        command = accepting_command(self._item)
         lines = (
             f"{printable_line(outcome.golden)} does not match: {words}",
             "  it was last written for another level, at which neither names nor code count",
             "  compared at level exact; the graph is the same, so this is enough",
-            f"    {accepting_command(self._item)}",
+            f"    {command}",
         )
-        self._keep_failure(replace(outcome, status="mismatch"), words, lines)
+        self._keep_failure(replace(outcome, status="mismatch", command=command), words, lines)
         return AssertionError("\n".join(lines))
 
     def _keep_failure(self, outcome: Outcome, headline: str, lines: tuple[str, ...], section: str = "") -> None:

@@ -38,7 +38,8 @@ class RunEnd:
         self._unused: list[str] = []
         self._removed: list[str] = []
         self._renamed: list[str] = []  # what is known of tests that were renamed
-        self._reports: list[str] = []
+        self._reports: list[str] = []  # where they are
+        self._annotations: list[str] = []  # commands for GitHub
         self._errors: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
@@ -53,8 +54,8 @@ class RunEnd:
                 self._follow_renamed(record, lacking)
             if self._config.getoption("fx_prune_golden"):
                 self._prune()
-            for path in self._config.getoption("fx_report"):
-                self._write_report(path, record)
+            if self._config.getoption("fx_report"):
+                self._write_reports(record)
         if self._unused and self._unused_setting() == "fail":
             count = f"{len(self._unused)} golden{'s' if len(self._unused) > 1 else ''}"
             self._errors.append(f"the run fails, as no test asked for {count} ({settings.UNUSED_GOLDENS.option}=fail)")
@@ -66,7 +67,7 @@ class RunEnd:
         lines = [line for section in self._sections for line in section.split("\n")]
         if self._config.getoption("fx_prune_golden") or self._unused_setting() != "ignore":
             lines += [f"fx: {line}" for line in self._unused_lines()]
-        lines += [f"fx: wrote the report {path}" for path in self._reports]
+        lines += [f"fx: {line}" for line in self._reports]
         _tell(lines, self._errors, terminalreporter)
         goldens = self._goldens
         lines = [f"fx: wrote {path}" for path in [*goldens.written, *goldens.written_received]]
@@ -76,6 +77,8 @@ class RunEnd:
         _tell(lines, goldens.errors, terminalreporter)
         if goldens.results:
             _tell([f"fx: {goldens.summary()}"], [], terminalreporter)
+        for command in self._annotations:
+            terminalreporter.write_line(command)  # as it is: GitHub obeys it
 
     def _unused_setting(self) -> str:
         return str(settings.value_of_config(settings.UNUSED_GOLDENS, self._config))
@@ -154,15 +157,42 @@ class RunEnd:
             lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {shared[0][0]}")
         return lines
 
-    def _write_report(self, path: str, record: RunRecord) -> None:
-        place = Path(self._config.invocation_params.dir, path)
-        goldens = self._goldens
-        report = RunReport(goldens.summary(), record, goldens.outcomes, self._unused, tuple(self._sections))
-        try:
-            write_whole(place, _report_text(report, path), "report", shown_as=path)
-            self._reports.append(path)
-        except ReportError as error:
-            self._errors.append(str(error))
+    def _write_reports(self, record: RunRecord) -> None:
+        from pytest_fxgraph.golden import build_service  # here: most runs write none
+
+        goldens, paths = self._goldens, self._config.getoption("fx_report")
+        sections = tuple(self._sections)
+        report = RunReport(goldens.summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
+        for path in paths:
+            try:
+                text = self._report_text(report, path)
+                write_whole(Path(self._config.invocation_params.dir, path), text, "report", shown_as=path)
+                self._reports.append(f"wrote the report {path}")
+            except ReportError as error:
+                self._errors.append(str(error))
+        if build_service.on_github():
+            self._annotations = build_service.annotation_lines(report, goldens.places, self._config)
+            try:
+                is_wanted = any(path.endswith(".md") for path in paths)
+                if is_wanted and build_service.append_job_summary(report) is not None:
+                    self._reports.append("added the report to the job summary")
+            except ReportError as error:
+                self._errors.append(str(error))
+
+    def _report_text(self, report: RunReport, path: str) -> str:
+        from pytest_fxgraph.golden import build_service
+
+        if path.endswith(build_service.CODE_QUALITY):
+            return build_service.code_quality(report, self._goldens.places, self._config)
+        if path.endswith(".json"):
+            return json_text(report)
+        if path.endswith(".md"):
+            from pytest_fxgraph.draw.run_markdown import run_markdown  # here: pictures are read from YAML
+
+            return run_markdown(report)
+        from pytest_fxgraph.draw.run_page import run_page
+
+        return run_page(report)
 
     def _unused_lines(self) -> list[str]:
         lines = [f"removed {golden}" for golden in self._removed]
@@ -173,14 +203,6 @@ class RunEnd:
             lines.append(f"no test asked for {count}; if they are not needed, add --fx-prune-golden to this command")
             lines += [f"unused {golden}" for golden in unused]
         return lines
-
-
-def _report_text(report: RunReport, path: str) -> str:
-    if not path.endswith(".html"):
-        return json_text(report)
-    from pytest_fxgraph.draw.run_page import run_page  # here: it reads YAML
-
-    return run_page(report)
 
 
 def _tell(lines: list[str], errors: list[str], terminalreporter: Any) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.golden.attempt import extract_outcomes, lacked_goldens_only
+from pytest_fxgraph.golden.attempt import extract_numeric_failures, extract_outcomes, lacked_goldens_only
 from pytest_fxgraph.golden.files import Received, received_path, write_received
 from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.golden.workers import check_remote_golden
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.summary import counted_goldens
 
-# How the summary counts the goldens, in this order, in words that stand after a number.
-_COUNTED = {
-    "matched": "matched",
-    "written": "written",
-    "mismatch": "differs",
-    "missing": "missing",
-    "error": "unreadable",
-    "refused": "not written",
-}
+if TYPE_CHECKING:
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
 
 
 class GoldenSession:
@@ -36,10 +31,13 @@ class GoldenSession:
         self.written: list[str] = []
         self.written_received: list[str] = []
         self.errors: list[str] = []
-        self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of _COUNTED
+        self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
+        self.failures: list[NumericFailure] = []  # of last attempts
+        self.places: dict[str, tuple[str, int]] = {}  # by test that failed: its file, and its line, the first being 1
         # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
         self._passing: dict[tuple[str, str], bool] = {}
         self._failed: set[tuple[str, str]] = set()
+        self._found: dict[tuple[str, str], list[NumericFailure]] = {}
         # Tests that failed because a golden was missing, and those that failed otherwise.
         self._missed: set[str] = set()
         self._broken: set[str] = set()
@@ -60,13 +58,7 @@ class GoldenSession:
 
     def summary(self) -> str:
         """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
-        if not self.results:
-            return ""
-        counts = Counter(self.results.values())
-        parts = [(counts[result], words) for result, words in _COUNTED.items() if counts[result]]
-        counted = [f"{count} {'differ' if words == 'differs' and count > 1 else words}" for count, words in parts]
-        number, _, rest = counted[0].partition(" ")
-        return ", ".join([f"{number} golden{'' if number == '1' else 's'} {rest}", *counted[1:]])
+        return counted_goldens(self.results.values())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""
@@ -76,14 +68,22 @@ class GoldenSession:
         self._passing[key] = passed and (report.when == "setup" or self._passing.get(key, False))
         if report.when == "setup":
             self._failed.discard(key)
+            self._found.pop(key, None)
         if str(report.outcome) == "failed":
+            self._found.setdefault(key, []).extend(extract_numeric_failures(report))
             self._failed.add(key)
             (self._missed if lacked_goldens_only(report) else self._broken).add(str(report.nodeid))
         # An attempt that pytest-rerunfailures repeats does not count; the next one reports anew.
         if report.when == "teardown" and str(report.outcome) != "rerun":
             passed, failed = self._passing.pop(key), key in self._failed
             self._failed.discard(key)
-            for outcome in extract_outcomes(report):
+            found = self._found.pop(key, [])
+            self.failures += found
+            outcomes = extract_outcomes(report)
+            if found or any(outcome.status not in ("matched", "updated") for outcome in outcomes):
+                file, line, _ = report.location
+                self.places[str(report.nodeid)] = (file.replace(os.sep, "/"), (line or 0) + 1)
+            for outcome in outcomes:
                 self._take(outcome, report, passed=passed, failed=failed)
 
     def _take(self, outcome: Outcome, report: pytest.TestReport, *, passed: bool, failed: bool) -> None:

@@ -6,11 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.run_record import RunRecord
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
 
 FORMAT = 1
 _REMEDY = "give a file that pytest --fx-report wrote"
@@ -25,6 +28,7 @@ class RunReport:
     outcomes: Sequence[Outcome] = ()
     unused: Sequence[str] = ()
     sections: Sequence[str] = ()  # what hooks have to say
+    failures: Sequence[NumericFailure] = ()  # of fx_equivalence and fx_transform
 
 
 def json_text(report: RunReport) -> str:

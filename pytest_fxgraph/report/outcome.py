@@ -33,6 +33,7 @@ class Outcome:
     graph_digest: str | None = None  # of a missing or new golden: what an unused one may share with it
     graphs: tuple[str, ...] = ()  # for a report with pictures: texts of the expected and the obtained, or of this alone
     sources: tuple[str, ...] = ()  # with them: the line of the model's source of each obtained node, "" if not known
+    command: str = ""  # writes this golden, where a test failed that could write it
     variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_fxgraph.golden.attempt import attach_outcomes
 from pytest_fxgraph.golden.session import GoldenSession
+from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
 
 ID = "test_a.py::test_x"
@@ -27,6 +28,7 @@ def finish(
     """Report a test that made these outcomes, of which one phase may not have passed."""
     for when in phases:
         report = SimpleNamespace(nodeid=ID, when=when, outcome=outcome if when == failing else "passed", node=node)
+        report.location = ("test_a.py", 4, "test_x")
         if when == failing:
             vars(report).update(fields)
         if when == "teardown":
@@ -171,3 +173,19 @@ def test_one_golden_that_differs_and_a_run_without_goldens(session):
     finish(session, replace(MATCHED, status="mismatch"), MATCHED)
 
     assert session.summary() == "1 golden differs"
+
+
+def test_a_numeric_failure_of_the_last_attempt_is_kept_with_the_line_of_its_test(session):
+    found = {"fxgraph_numeric_failures": [NumericFailure(ID, "they differ", "by much").to_dict()]}
+
+    finish(session, failing="call", outcome="failed", phases=("setup", "call"), **found)  # and the worker is gone
+    finish(session, failing="call", outcome="failed", **found)
+
+    assert session.failures == [NumericFailure(ID, "they differ", "by much")]
+    assert session.places == {ID: ("test_a.py", 5)}
+
+
+def test_of_a_test_that_went_well_no_line_is_kept(session):
+    finish(session, MATCHED, UPDATED)
+
+    assert session.places == {}

@@ -97,7 +97,7 @@ def test_a_kind_that_is_not_built_is_refused_with_those_that_are(project, path):
     result = project.run(f"--fx-report={path}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--fx-report: expected a path that ends in .html, .json, got '{path}'*"])
+    result.stderr.fnmatch_lines([f"*--fx-report: expected a path that ends in .html, .md, .json, got '{path}'*"])
 
 
 def test_a_report_that_cannot_be_written_fails_the_run(project):

@@ -1,0 +1,182 @@
+"""The report of a run as Markdown, for pull requests and the job summaries of GitHub: one cause is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.draw.builder import picture_of
+from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
+from pytest_fxgraph.draw.run_page import ACCEPT
+from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.report.json_report import RunReport
+from pytest_fxgraph.report.markdown import code_block, code_span, html_code, table
+from pytest_fxgraph.report.numeric_failure import NumericFailure
+from pytest_fxgraph.report.outcome import Outcome
+
+# In bytes, of which there are at least as many as characters. GitHub refuses what is longer, as a whole.
+MOST_OF_COMMENT = 65_536
+MOST_OF_SUMMARY = 1_048_576
+_ROOM = 1_500  # for what is said of the things that were left out
+_MOST_ROWS = 50
+_MOST_NAMES = 10  # of goldens of one cause
+_MOST_PICTURES = 8  # a browser draws each in a frame of its own
+_BOXES = (40, 25, 15)  # of a picture, the first that GitHub draws
+_WORDS = {"missing": "no golden yet", "error": "unreadable golden", "refused": "not written"}
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """Goldens that differ in the same way; those without a cluster stand alone."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def first(self) -> Outcome:
+        return self.outcomes[0]
+
+    @property
+    def others(self) -> int:
+        return len(self.outcomes) - 1
+
+
+@dataclass
+class _Pages:
+    """Blocks of Markdown as long as there is room, and how many of which sort were left out."""
+
+    most: int
+    lines: list[str] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, block: Sequence[str], what: str, count: int = 1) -> bool:
+        """Add a block if there is room for it, else count what it is; tell whether it was added."""
+        size = sum(len(line.encode("utf-8", "replace")) + 1 for line in block)
+        if self.size + size > self.most - _ROOM:
+            self.left_out[what] = self.left_out.get(what, 0) + count
+            return False
+        self.lines += block
+        self.size += size
+        return True
+
+
+def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
+    """Return the report of a run in at most so many bytes; it says what was left out.
+
+    Goldens that differ in the same way are told together, each however many tests compared it.
+    """
+    causes = _causes(report.outcomes)
+    pages = _Pages(most)
+    pages.add([f"## Graphs and goldens: {_summary(report)}", ""], "headings")
+    _add_table(pages, causes, report.failures)
+    pictures = 0
+    for number, cause in enumerate(causes):
+        drawn = _picture(cause.first) if pictures < _MOST_PICTURES else []
+        is_open = number == 0 and len(causes) + len(report.failures) < _MOST_NAMES
+        if drawn and pages.add(_details(cause, drawn, is_open=is_open), "picture"):
+            pictures += 1
+        else:
+            pages.add(_details(cause, [], is_open=is_open), "text")
+    for failure in report.failures:
+        pages.add(_folded(f"{html_code(failure.nodeid)}: eager and graph differ", code_block(failure.section)), "text")
+    _add_rest(pages, report)
+    return "\n".join([*pages.lines, *_left_out(pages.left_out), ""])
+
+
+def _summary(report: RunReport) -> str:
+    failed = len(report.failures)
+    parts = [report.summary] if report.summary else []
+    parts += [f"{failed} check{'s' if failed > 1 else ''} of eager against graph failed"] if failed else []
+    return ", ".join(parts) or "no golden was compared"
+
+
+def _causes(outcomes: Sequence[Outcome]) -> list[_Cause]:
+    """Group what failed by its cause, that of most goldens first."""
+    failed: dict[str, Outcome] = {}
+    for outcome in outcomes:
+        if outcome.status not in ("matched", "updated"):
+            failed.setdefault(outcome.golden, outcome)
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in failed.values():
+        groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
+    return sorted((_Cause(tuple(group)) for group in groups.values()), key=lambda cause: -len(cause.outcomes))
+
+
+def _add_table(pages: _Pages, causes: Sequence[_Cause], failures: Sequence[NumericFailure]) -> None:
+    rows = [_row(cause) for cause in causes]
+    rows += [(code_span(each.nodeid), "eager and graph", code_span(_plain(each)), "") for each in failures]
+    if not rows:
+        return
+    shown = rows[:_MOST_ROWS]
+    head = ("golden", "level", "what differs", "accept with")
+    while shown and not pages.add([*table(head, shown), ""], "row", 0):
+        del shown[len(shown) // 2 :]
+    pages.left_out["row"] = len(rows) - len(shown)
+
+
+def _plain(failure: NumericFailure) -> str:
+    return failure.headline.removeprefix("eager and graph differ").strip(" :")
+
+
+def _row(cause: _Cause) -> tuple[str, str, str, str]:
+    first = cause.first
+    name = code_span(first.golden)
+    if cause.others:
+        name += f" and {cause.others} more"
+    said = _WORDS.get(first.status) or code_span(first.headline)
+    return name, code_span(first.level), said, _accepting(cause)
+
+
+def _accepting(cause: _Cause) -> str:
+    if cause.others:
+        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause.first.cluster}')}"
+    return code_span(cause.first.command)
+
+
+def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
+    """Return what is told of a cause, folded unless it is open: the goldens, the picture and the words of the first."""
+    first = cause.first
+    told = f"{len(cause.outcomes)} goldens: " if cause.others else ""
+    said = _WORDS.get(first.status)
+    title = f"{html_code(first.golden)}: {said}" if said else f"{told}{html_code(first.headline)}"
+    names = [f"- {code_span(each.golden)}" for each in cause.outcomes[:_MOST_NAMES]]
+    names += [f"- and {len(cause.outcomes) - _MOST_NAMES} more"] if len(cause.outcomes) > _MOST_NAMES else []
+    text = first.section or "\n".join(first.lines)
+    return _folded(title, [*names, "", *picture, *code_block(text)], is_open=is_open)
+
+
+def _folded(title: str, body: Sequence[str], *, is_open: bool = False) -> list[str]:
+    return [f"<details{' open' if is_open else ''}><summary>{title}</summary>", "", *body, "", "</details>", ""]
+
+
+def _picture(outcome: Outcome) -> list[str]:
+    """Return what changed, with what is near it, as a flowchart; nothing where GitHub would not draw it."""
+    try:
+        documents = [decode(text, outcome.golden) for text in outcome.graphs]
+    except GoldenError:
+        return []
+    if not documents:
+        return []
+    picture = picture_of(documents[0], documents[1] if len(documents) > 1 else None, title="")
+    for most in _BOXES:
+        text = mermaid_text(picture, picture.opened(most))
+        if fits_on_github(text):
+            return [*code_block(text.rstrip("\n"), "mermaid"), ""]
+    return []
+
+
+def _add_rest(pages: _Pages, report: RunReport) -> None:
+    """Add unused goldens and what hooks say."""
+    if report.unused:
+        count = len(report.unused)
+        title = f"no test asked for {count} golden{'s' if count > 1 else ''}"
+        pages.add(_folded(title, [f"- {code_span(golden)}" for golden in report.unused]), "list of unused goldens")
+    for section in report.sections:
+        pages.add([*code_block(section), ""], "section of a hook")
+
+
+def _left_out(counts: dict[str, int]) -> Iterator[str]:
+    told = [f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+    if told:
+        yield f"Left out for lack of room: {', '.join(told)}. The page that `--fx-report x.html` writes has everything."

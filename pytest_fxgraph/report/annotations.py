@@ -1,0 +1,159 @@
+"""What differs, told at the line of the model's source: GitHub's annotations, and GitLab's report of code quality."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_fxgraph.report.change_text import clipped
+from pytest_fxgraph.report.json_report import RunReport
+from pytest_fxgraph.report.numeric_failure import NumericFailure
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import printable, printable_line
+
+# GitHub shows so many errors of one step, and drops the rest without a word.
+MOST_ON_GITHUB = 10
+_MOST_NAMES = 5
+_LONGEST_TITLE = 120
+_LONGEST_MESSAGE = 4_000
+
+Place = tuple[str, int]  # a file, relative to the top of the repository, with slashes; and a line, the first being 1
+
+
+@dataclass(frozen=True)
+class Folders:
+    """What the paths of a run are relative to; all absolute."""
+
+    started_in: Path  # lines of the model's source
+    rootdir: Path  # test files
+    top: Path  # annotations, for which it is the checked out repository
+
+    def place(self, file: str, line: int, base: Path) -> Place | None:
+        """Return a place in the repository; None for a file that is not there, or not in it."""
+        path = os.path.realpath(base / file)
+        if not os.path.isfile(path):
+            return None
+        try:
+            inside = os.path.relpath(path, os.path.realpath(self.top)).replace(os.sep, "/")
+        except ValueError:  # on another drive
+            return None
+        return None if inside.startswith("../") else (inside, max(line, 1))
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Something to be told at a line."""
+
+    check: str  # which sort it is: "golden", "equivalence"
+    title: str
+    lines: tuple[str, ...]
+    place: Place | None
+    key: str  # the same for the same finding in every run
+
+
+def annotations_of_run(
+    report: RunReport, test_places: Mapping[str, Place], folders: Folders, *, by_cause: bool
+) -> list[Annotation]:
+    """Return an annotation for each golden that failed, or for each cause, and for each failure of a numeric check.
+
+    Each stands at the line of the model that made the first difference; if that is not known, at the test.
+    """
+    found: dict[object, list[Outcome]] = {}
+    for outcome in report.outcomes:
+        if outcome.status not in ("matched", "updated"):
+            source = _source_place(outcome, folders)
+            key = (outcome.cluster, source) if by_cause and outcome.cluster else outcome.golden
+            found.setdefault(key, []).append(outcome)
+    told = []
+    for group in sorted(found.values(), key=lambda group: -len(group)):
+        place = _source_place(group[0], folders) or _test_place(group[0].nodeid, test_places, folders)
+        told.append(_of_goldens(group, place))
+    return [*told, *(_of_failure(each, test_places, folders) for each in report.failures)]
+
+
+def github_commands(found: Sequence[Annotation]) -> Iterator[str]:
+    """Yield a workflow command for each annotation, at most as many as GitHub shows, and one that counts the rest."""
+    for annotation in found[:MOST_ON_GITHUB]:
+        place = {} if annotation.place is None else {"file": annotation.place[0], "line": str(annotation.place[1])}
+        yield _command("error", {**place, "title": annotation.title}, "\n".join(annotation.lines))
+    rest = len(found) - MOST_ON_GITHUB
+    if rest > 0:
+        message = f"{rest} more differences of graphs have no annotation; the job summary and the log have all"
+        yield _command("notice", {"title": "pytest-fxgraph"}, message)
+
+
+def code_quality_text(found: Sequence[Annotation]) -> str:
+    """Return a report of code quality as GitLab reads it; what has no place in the repository is left out."""
+    entries = [
+        {
+            "description": printable_line(f"{annotation.title}: {'; '.join(annotation.lines)}"),
+            "check_name": f"fxgraph-{annotation.check}",
+            "fingerprint": hashlib.sha256(annotation.key.encode("utf-8", "surrogatepass")).hexdigest(),
+            "severity": "major",
+            "location": {"path": annotation.place[0], "lines": {"begin": annotation.place[1]}},
+        }
+        for annotation in found
+        if annotation.place is not None
+    ]
+    return json.dumps(entries, indent=1) + "\n"
+
+
+def _of_goldens(group: Sequence[Outcome], place: Place | None) -> Annotation:
+    first = group[0]
+    names = list(dict.fromkeys(outcome.golden for outcome in group))
+    if len(names) == 1:
+        title, lines = f"golden {names[0]}", [first.headline]
+    else:
+        title, lines = f"{len(names)} goldens differ in the same way", [first.headline, *names[:_MOST_NAMES]]
+        lines += [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    if len(names) > 1:
+        lines.append(f"accept with: pytest --fx-received, then fxgraph accept --cluster {first.cluster}")
+    elif first.command:
+        lines.append(f"accept with: {first.command}")
+    return Annotation("golden", title, tuple(lines), place, f"{first.golden} {first.status} {first.cluster}")
+
+
+def _of_failure(failure: NumericFailure, test_places: Mapping[str, Place], folders: Folders) -> Annotation:
+    source = next((step.source for step in failure.path if step.source and step.status != "agrees"), "")
+    place = _place_of_text(source, folders) or _test_place(failure.nodeid, test_places, folders)
+    lines = (failure.headline, *failure.section.split("\n")[1:])
+    return Annotation("equivalence", failure.nodeid, lines, place, f"{failure.nodeid} {failure.headline}")
+
+
+def _source_place(outcome: Outcome, folders: Folders) -> Place | None:
+    for change in outcome.changes:
+        if change.get("file") and change.get("line"):
+            return folders.place(str(change["file"]), int(change["line"]), folders.started_in)
+    return None
+
+
+def _place_of_text(source: str, folders: Folders) -> Place | None:
+    file, _, line = ":".join(source.split(":", 2)[:2]).rpartition(":")
+    return folders.place(file, int(line), folders.started_in) if file and line.isdecimal() else None
+
+
+def _test_place(nodeid: str, test_places: Mapping[str, Place], folders: Folders) -> Place | None:
+    place = test_places.get(nodeid)
+    return None if place is None else folders.place(*place, folders.rootdir)
+
+
+def _command(name: str, properties: Mapping[str, str], message: str) -> str:
+    """Write a workflow command; nothing in its texts ends it or begins another."""
+    told = ",".join(f"{key}={_escaped_property(text)}" for key, text in properties.items())
+    return f"::{name} {told}::{_escaped(printable(_shortened(message, _LONGEST_MESSAGE)))}"
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped(clipped(printable_line(text), _LONGEST_TITLE)).replace(":", "%3A").replace(",", "%2C")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} ..."

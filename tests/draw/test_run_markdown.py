@@ -1,0 +1,143 @@
+"""The Markdown report: a table, a picture and the words of each cause, within what GitHub takes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fixtures.documents import document
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.draw.run_markdown import run_markdown
+from pytest_fxgraph.report.json_report import RunReport
+from pytest_fxgraph.report.numeric_failure import NumericFailure
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.run_record import RunRecord
+
+RECORD = RunRecord(had_path_arguments=False, finished=True)
+TEXTS = tuple(encode(document(f"%x = input x\n%a = torch.{name}(%x)\nreturn %a")) for name in ("neg", "exp"))
+
+
+def outcome(golden: str, status: str = "mismatch", **more: object) -> Outcome:
+    values = {"headline": f"headline of {golden}", "command": f"pytest {golden}", "section": f"words of {golden}"}
+    return Outcome(f"test_net.py::{golden}", golden, "structure", status, **{**values, **more})
+
+
+def markdown(*outcomes: Outcome, summary: str = "3 goldens differ", most: int = 65_536, **more: object) -> str:
+    return run_markdown(RunReport(summary, RECORD, outcomes, **more), most)
+
+
+def test_the_table_has_golden_level_headline_and_the_command_that_accepts():
+    lines = markdown(outcome("a.yaml")).split("\n")
+
+    assert lines[:5] == [
+        "## Graphs and goldens: 3 goldens differ",
+        "",
+        "| golden | level | what differs | accept with |",
+        "| --- | --- | --- | --- |",
+        "| `a.yaml` | `structure` | `headline of a.yaml` | `pytest a.yaml` |",
+    ]
+
+
+def test_goldens_of_one_cause_are_one_row_and_told_once():
+    text = markdown(*(outcome(f"{n}.yaml", cluster="abc123", graphs=TEXTS) for n in range(12)), outcome("z.yaml"))
+
+    assert (
+        "| `0.yaml` and 11 more | `structure` | `headline of 0.yaml` "
+        "| `pytest --fx-received`, then `fxgraph accept --cluster abc123` |"
+    ) in text
+    assert text.count("<details") == text.count("</details>") == 2
+    assert text.count("```mermaid") == 1
+    assert "- `9.yaml`\n- and 2 more\n" in text
+    assert "words of 1.yaml" not in text
+
+
+def test_a_golden_that_two_tests_compared_is_told_once_and_those_that_match_not_at_all():
+    text = markdown(outcome("a"), outcome("a"), outcome("b", "matched"), outcome("c", "updated"))
+
+    assert text.count("<details") == 1
+    assert "`b`" not in text
+    assert "`c`" not in text
+
+
+def test_details_hold_the_picture_of_the_change_and_the_words():
+    text = markdown(outcome("a.yaml", graphs=TEXTS))
+
+    assert "<details open><summary><code>headline of a.yaml</code></summary>\n\n- `a.yaml`\n\n```mermaid\n" in text
+    assert '["neg → exp"]:::changed' in text
+    assert "```text\nwords of a.yaml\n```\n\n</details>\n" in text
+
+
+def test_a_missing_golden_shows_the_graph_that_would_be_written():
+    text = markdown(outcome("a.yaml", "missing", graphs=TEXTS[1:]))
+
+    assert "| `a.yaml` | `structure` | no golden yet | `pytest a.yaml` |" in text
+    assert '["exp"]' in text
+
+
+def test_a_numeric_failure_has_a_row_and_its_words():
+    failure = NumericFailure("test_net.py::t", "eager and graph differ (mode eval): output is wide", "all of it")
+
+    text = markdown(summary="", failures=[failure])
+
+    assert "## Graphs and goldens: 1 check of eager against graph failed\n" in text
+    assert "| `test_net.py::t` | eager and graph | `(mode eval): output is wide` |  |" in text
+    assert "<summary><code>test_net.py::t</code>: eager and graph differ</summary>\n\n```text\nall of it\n```" in text
+
+
+def test_a_run_without_goldens_says_so():
+    assert markdown(summary="") == "## Graphs and goldens: no golden was compared\n\n"
+
+
+def test_unused_goldens_and_what_hooks_say_are_there():
+    text = markdown(unused=["old.yaml"], sections=["nightly: `x`"])
+
+    assert "<details><summary>no test asked for 1 golden</summary>\n\n- `old.yaml`\n" in text
+    assert "```text\nnightly: `x`\n```" in text
+
+
+@pytest.mark.parametrize("most", [65_536, 8_000])
+def test_a_report_is_no_longer_than_github_takes_and_says_what_is_left_out(most):
+    text = markdown(*(outcome(f"{n}.yaml", section="long line \N{ROCKET}\n" * 200) for n in range(100)), most=most)
+
+    assert len(text.encode()) <= most
+    left_out = text.rstrip("\n").split("\n")[-1]
+    assert re.match(r"Left out for lack of room: .*\d+ texts?", left_out)
+    assert left_out.endswith("The page that `--fx-report x.html` writes has everything.")
+    assert text.count("<details") == text.count("</details>")
+
+
+def test_pictures_are_left_out_before_words():
+    long = tuple(
+        encode(document("%x = input x\n" + "\n".join(f"%a{n} = torch.{name}(%x)" for n in range(40)) + "\nreturn %a1"))
+        for name in ("neg", "exp")
+    )
+
+    text = markdown(outcome("a.yaml", graphs=long), most=4_000)
+
+    assert "mermaid" not in text
+    assert "words of a.yaml" in text
+    assert "Left out for lack of room: 1 picture." in text
+
+
+def test_nothing_that_a_model_holds_is_markup():
+    evil = "```\n</details><script>x</script>\n# heading | cell `tick` @someone\n::error::x"
+
+    text = markdown(
+        outcome(evil, headline=evil, command=evil, section=evil, graphs=("no graph",)),
+        failures=[NumericFailure(evil, evil, evil)],
+        unused=[evil],
+        sections=[evil],
+    )
+
+    outside, fence = [], ""
+    for line in text.split("\n"):
+        if fence:
+            fence = "" if line == fence else fence
+        elif found := re.match("`{3,}", line):
+            fence = found[0]
+        else:
+            outside.append(re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)|<code>.*?</code>", "", line))
+    assert fence == ""
+    assert not re.search("script|heading|someone|error::", "\n".join(outside))
+    assert sum(line == "</details>" for line in outside) == sum(line.startswith("<details") for line in outside) == 3
