@@ -106,7 +106,7 @@ def fx_capture() -> FxCapture:
 
 
 @pytest.fixture(scope="session")
-def fx_stages() -> FxStages:
+def fx_stages(request: pytest.FixtureRequest) -> FxStages:
     """Follow a model through its lowering: what each stage added, removed and rewrote.
 
     fx_stages(model, inputs, stages=["export", "decompose", my_pass]) returns Stages: .text(), .made_by(), .history().
@@ -114,7 +114,11 @@ def fx_stages() -> FxStages:
     _require_torch("fx_stages")
     from pytest_fxgraph.stages.fixture import FxStages
 
-    return FxStages()
+    if not request.config.getoption("fx_report"):
+        return FxStages()
+    from pytest_fxgraph.golden.stage_strips import keep_strip
+
+    return FxStages(lambda strip: keep_strip(strip, request.config))
 
 
 @pytest.fixture
@@ -183,6 +187,7 @@ def _session_arguments(item: pytest.Item) -> dict[str, Any]:
         "reproduction": _reproduction_of(item),
         "buffer_pool": _buffer_pool_of(item.config),
         "tell_search": lambda text: item.add_report_section("call", "fx search", text),
+        "tells_path": bool(item.config.getoption("fx_report")),
     }
 
 

@@ -197,6 +197,10 @@ def pytest_runtest_makereport(
             from pytest_fxgraph.brief_failures import summarize_failure
 
             summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
+    if item.config.getoption("fx_report"):
+        from pytest_fxgraph.golden.stage_strips import attach_strips  # here: most runs write no report
+
+        attach_strips(report, item.config)
     tables = sys.modules.get("pytest_fxgraph.table.session")
     if tables is not None:
         tables.attach_rows(item, report)

@@ -9,14 +9,13 @@ from typing import Any
 import torch
 
 import fxcore
-from pytest_fxgraph.compare.sequence_alignment import common_subsequence
-from pytest_fxgraph.equivalence.error_statistics import measure
+from pytest_fxgraph.equivalence.divergence_path import divergence_path
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.paired_operators import described, largest_error, outputs_differ, paired_operators
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
-from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
-from pytest_fxgraph.equivalence.tolerance import Tolerance
+from pytest_fxgraph.report.numeric_failure import PathStep
 
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
 
@@ -35,22 +34,50 @@ class Divergence:
     earlier_graph: tuple[Event, ...] = ()
 
 
+@dataclass(frozen=True)
+class MismatchNotes:
+    """What is known of the first operator that differs: up to two lines, and the way of the error if it is wanted."""
+
+    lines: tuple[str, ...] = ()
+    path: tuple[PathStep, ...] = ()
+
+
 def notes_on_mismatch(
-    model: Any, graph: Any, settings: RunSettings, comparison: OutputComparison, mismatches: list[Mismatch]
-) -> tuple[str, ...]:
-    """Run both again to find the first operator that differs; return up to two lines about it, none if not found."""
+    model: Any,
+    graph: Any,
+    settings: RunSettings,
+    comparison: OutputComparison,
+    mismatches: list[Mismatch],
+    *,
+    with_path: bool = False,
+) -> MismatchNotes:
+    """Run both again to find the first operator that differs."""
+    nothing = MismatchNotes()
     if not any(mismatch.kind in _FOUND_BY_VALUES for mismatch in mismatches):
-        return ()
+        return nothing
     eager, again, of_graph = (_record(each, settings) for each in (model, model, graph))
     if eager is None or again is None or of_graph is None:
-        return ()
+        return nothing
     if _first_divergence(eager, again, comparison) is not None:
-        return ("eager does not agree with itself when run twice from the same seed and state: make the model "
-                "deterministic before comparing",)  # fmt: skip
+        return MismatchNotes(("eager does not agree with itself when run twice from the same seed and state: make the "
+                              "model deterministic before comparing",))  # fmt: skip
     found = _first_divergence(eager, of_graph, comparison)
     if found is None:
-        return ()
-    return (_describe_place(found), *_describe_inputs(found, model, graph, settings))
+        return nothing
+    path = _path(found, eager, of_graph, graph, comparison) if with_path else ()
+    return MismatchNotes((_describe_place(found), *_describe_inputs(found, model, graph, settings)), path)
+
+
+def _path(
+    found: Divergence, eager: OperatorTrace, of_graph: OperatorTrace, graph: Any, comparison: OutputComparison
+) -> tuple[PathStep, ...]:
+    pairs = paired_operators(eager.events, of_graph.events)
+    place = None if found.positions is None else pairs.index(found.positions)
+    # Where nothing ran in one run alone right before, what did so earlier is the cause.
+    alone = (found.only_eager, found.only_graph)
+    alone = alone if any(alone) else (found.earlier_eager, found.earlier_graph)
+    events = [(eager.events[one], of_graph.events[other]) for one, other in pairs]
+    return divergence_path(events, place, alone, graph, comparison)
 
 
 def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> OperatorTrace | None:
@@ -78,8 +105,8 @@ def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: Ou
     expected, obtained = eager.events, graph.events
     last = (0, 0)
     earlier: tuple[list[Event], list[Event]] = ([], [])
-    for i, j in _pairs([_paired_name(event) for event in expected], [_paired_name(event) for event in obtained]):
-        if _differ(expected[i], obtained[j], comparison):
+    for i, j in paired_operators(expected, obtained):
+        if outputs_differ(expected[i], obtained[j], comparison):
             between = (tuple(expected[last[0] : i]), tuple(obtained[last[1] : j]))
             return Divergence(expected[i], obtained[j], *between, (i, j), tuple(earlier[0]), tuple(earlier[1]))
         earlier[0].extend(expected[last[0] : i])
@@ -87,39 +114,6 @@ def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: Ou
         last = (i + 1, j + 1)
     rest = (tuple(expected[last[0] :]), tuple(obtained[last[1] :]))
     return Divergence(None, None, *rest, positions=None) if any(rest) else None
-
-
-def _paired_name(event: Event) -> str:
-    """Return the name by which operators are paired: an exported graph calls linear.default for linear."""
-    return event.name.partition(".")[0].rstrip("_")
-
-
-def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
-    """Pair the operators of two runs by name and order; return pairs of positions."""
-    if expected == obtained:
-        return [(index, index) for index in range(len(expected))]
-    numbers: dict[str, int] = {}
-    expected_ids, obtained_ids = ([numbers.setdefault(name, len(numbers)) for name in names]
-                                  for names in (expected, obtained))  # fmt: skip
-    found = common_subsequence(expected_ids, obtained_ids)
-    if found is not None:
-        return found
-    # Too little in common to be aligned: only the common beginning is certain.
-    same = [name == counterpart for name, counterpart in zip(expected, obtained, strict=False)]
-    head = same.index(False) if False in same else len(same)
-    return [(index, index) for index in range(head)]
-
-
-def _differ(expected: Event, obtained: Event, comparison: OutputComparison) -> bool:
-    if expected.outputs is None or obtained.outputs is None:
-        return False
-    if len(expected.outputs) != len(obtained.outputs):
-        return True
-    return any(
-        mismatch.kind not in ("stride", "requires_grad")
-        for pair in zip(expected.outputs, obtained.outputs, strict=True)
-        for mismatch in comparison.compare_tensors(*pair, "")
-    )
 
 
 def _describe_place(found: Divergence) -> str:
@@ -163,36 +157,18 @@ def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSet
     if eager is None or of_graph is None:
         return ()
     expected, obtained = eager.inputs.get(in_eager, ()), of_graph.inputs.get(in_graph, ())
-    described = ", ".join(_describe(tensor) for tensor in expected[:3]) or "none"
+    inputs = ", ".join(map(described, expected[:3])) or "none"
     # Where other operators ran before, they are the cause, and the inputs say nothing more.
     origin = "" if found.only_eager or found.only_graph else f"{_describe_error_origin(expected, obtained)}; "
-    return (f"{origin}its inputs in eager: {described}",)
+    return (f"{origin}its inputs in eager: {inputs}",)
 
 
 def _describe_error_origin(expected: tuple[torch.Tensor, ...], obtained: tuple[torch.Tensor, ...]) -> str:
     if any(tensor.is_nested for tensor in (*expected, *obtained)):
         return "its inputs are nested tensors, which are not measured"
-    if [(tensor.shape, tensor.dtype) for tensor in expected] != [(tensor.shape, tensor.dtype) for tensor in obtained]:
+    error = largest_error(expected, obtained)
+    if error is None:
         return "it was given other inputs"
-    exact = Tolerance(0.0, 0.0)
-    found = [
-        measure(one, other, exact)
-        for one, other in zip(expected, obtained, strict=True)
-        if one.layout is torch.strided and not (wrapped_tensors(one) or wrapped_tensors(other))
-    ]
-    errors = [statistics.largest_absolute.error for statistics in found if statistics is not None]
-    if not errors:
+    if not error:
         return "its inputs agree exactly, so the error began there"
-    return f"its inputs differ already by up to {max(errors):.3g}, so the error grew or came in there"
-
-
-def _describe(tensor: torch.Tensor) -> str:
-    if tensor.is_nested:
-        return f"nested {str(tensor.dtype).removeprefix('torch.')} of {tensor.size(0)}"
-    kind = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
-    if not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.layout is not torch.strided:
-        return kind
-    if wrapped_tensors(tensor):
-        return f"{type(tensor).__name__} of {kind}"
-    wide = tensor.double()
-    return f"{kind} in {float(wide.min()):.4g}..{float(wide.max()):.4g}, mean {float(wide.mean()):.4g}"
+    return f"its inputs differ already by up to {error:.3g}, so the error grew or came in there"

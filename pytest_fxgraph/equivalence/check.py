@@ -13,7 +13,7 @@ from torch import nn
 import fxcore
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
-from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
+from pytest_fxgraph.equivalence.bisection import MismatchNotes, notes_on_mismatch
 from pytest_fxgraph.equivalence.fp64_reference import (
     compared_tensors,
     filter_by_reference,
@@ -98,6 +98,7 @@ class EquivalenceCheck:
     second_call: bool = False  # call both twice also if the first call leaves nothing behind
     search: SearchBudget | None = None  # how long to search for an input at which the two part
     explains: bool = True  # say where eager and graph part, which takes further runs
+    tells_path: bool = False  # with what was computed on the way, for a report
 
     def __post_init__(self) -> None:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
@@ -145,14 +146,17 @@ class EquivalenceCheck:
         if self.strict_inputs and not context.sample:
             mismatches = [*mismatches, *unread_inputs(model, graph_call.graph, graph_call.call, settings)]
         if mismatches:
-            found: tuple[str, ...] = ()
+            found = MismatchNotes()
             if self.explains:
-                found = notes_on_mismatch(model, graph_call.shown().call, settings, self.comparison, mismatches)
+                called = graph_call.shown().call
+                found = notes_on_mismatch(
+                    model, called, settings, self.comparison, mismatches, with_path=self.tells_path
+                )
             written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
             # The place of divergence first, then the file that was asked for; six lines hold no more.
             unread = () if self.strict_inputs or not self.explains else _notes_on_inputs(model, graph_call, settings)
-            notes = (*found[:1], *written, *unread, *_note_on_hooks(model), *found[1:])
-            raise mismatch_error(mismatches, context, notes)
+            notes = (*found.lines[:1], *written, *unread, *_note_on_hooks(model), *found.lines[1:])
+            raise mismatch_error(mismatches, context, notes, found.path)
         if not _could_fail(expected, settings.arguments, self.comparison):
             _reject_drawn_example()
             raise VacuousCheckError(_vacuous_message(expected, self.comparison, context))

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from pytest_fxgraph.equivalence.tolerance import Tolerance
+from pytest_fxgraph.report.numeric_failure import ErrorHistogram
+
+_MOST_BINS = 20  # powers of ten; smaller errors are in the first
 
 Scalar = bool | int | float | complex
 
@@ -39,6 +42,7 @@ class ErrorStatistics:
     mean_absolute: float
     sqnr: float  # signal to noise in decibels; infinite where nothing differs
     cosine: float  # nan where one of the two is zero everywhere
+    histogram: ErrorHistogram | None = None
 
     @property
     def share(self) -> float:
@@ -99,6 +103,7 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
         mean_absolute=float(finite.mean()) if finite.numel() else math.inf,
         sqnr=sqnr,
         cosine=cosine,
+        histogram=_histogram(error, agrees),
     )
 
 
@@ -139,6 +144,23 @@ def _absolute_error(expected: torch.Tensor, obtained: torch.Tensor) -> torch.Ten
     error = (obtained - expected).abs()
     same = (expected == obtained) | (expected.isnan() & obtained.isnan())
     return torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
+
+
+def _histogram(error: torch.Tensor, agrees: torch.Tensor) -> ErrorHistogram | None:
+    """Count errors by power of ten, those within the tolerance apart."""
+    if not error.numel():
+        return None
+    known = error.isfinite() & (error > 0)
+    exact, not_finite = int((error == 0).sum()), int((~error.isfinite()).sum())
+    if not known.any():
+        return ErrorHistogram(0, (), (), exact, not_finite)
+    powers = error[known].log10().floor().to(torch.int64)
+    last = int(powers.max())
+    first = max(int(powers.min()), last - _MOST_BINS + 1)
+    places, passed = (powers - first).clamp(min=0), agrees[known]
+    bins = last - first + 1
+    within, beyond = (torch.bincount(places[chosen], minlength=bins).tolist() for chosen in (passed, ~passed))
+    return ErrorHistogram(first, tuple(within), tuple(beyond), exact, not_finite)
 
 
 def _extreme(errors: torch.Tensor, expected: torch.Tensor, obtained: torch.Tensor) -> Extreme:

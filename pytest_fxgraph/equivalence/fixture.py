@@ -104,8 +104,12 @@ class CheckDefaults:
         search: int | None = None,
         search_seconds: float | None = None,
         tell_search: Callable[[str], None] | None = None,
+        tells_path: bool = False,
     ) -> None:
-        """Set the defaults; a tolerance of None follows the dtype, and `tell_search` is told what searches did."""
+        """Set the defaults; a tolerance of None follows the dtype, and `tell_search` is told what searches did.
+
+        With `tells_path`, a mismatch holds what was computed on the way of the error, for reports.
+        """
         self._options = CheckOptions(
             rtol, atol, False, 1, seed or 0, fp64_reference, sqnr, cosine, checks, strict_inputs, search, search_seconds
         )
@@ -114,6 +118,7 @@ class CheckDefaults:
         self._reproduction = reproduction
         self._buffer_pool = buffer_pool or BufferPool()
         self._tell_search = tell_search
+        self._tells_path = tells_path
 
     def new_check(self, arguments: Arguments, options: CheckOptions) -> EquivalenceCheck:
         """Make the check of one call; raises ChoiceError or ValueError for a wrong option."""
@@ -129,6 +134,7 @@ class CheckDefaults:
             strict_inputs=bool(test.strict_inputs if options.strict_inputs is None else options.strict_inputs),
             reproduction=self._reproduction,
             search=self._search_budget(options),
+            tells_path=self._tells_path,
         )
 
     def _search_budget(self, options: CheckOptions) -> SearchBudget | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics
 from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep, TensorError
 
 # In the order in which they are worth reading.
 KINDS = (
@@ -18,6 +20,7 @@ _NAMED = 3
 _IN_SECTION = 200
 _LINES = 6
 _WIDTH = 200
+_IN_REPORT = 20
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,27 @@ class Mismatch:
 class MismatchError(AssertionError):
     """Eager and graph differ; `section` is the full text, `mismatches` the same as data."""
 
-    def __init__(self, message: str, section: str, mismatches: tuple[Mismatch, ...]) -> None:
+    def __init__(
+        self, message: str, section: str, mismatches: tuple[Mismatch, ...], path: tuple[PathStep, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.section = section
         self.mismatches = mismatches
+        self.path = path  # of the error through the graph, where it was asked for
+
+    def report_data(self, nodeid: str) -> dict[str, Any]:
+        """Return the failure of a test as plain data, for reports."""
+        tensors = tuple(
+            TensorError(
+                mismatch.where,
+                mismatch.description,
+                mismatch.statistics.describe() if mismatch.statistics is not None else (),
+                mismatch.statistics.histogram if mismatch.statistics is not None else None,
+            )
+            for mismatch in self.mismatches[:_IN_REPORT]
+        )
+        headline = str(self).partition("\n")[0]
+        return NumericFailure(nodeid, headline, self.section, tensors, self.path).to_dict()
 
 
 class EagerError(GateError, RuntimeError):
@@ -72,10 +92,13 @@ class CheckContext:
         return f" ({', '.join(facts)})" if facts else ""
 
 
-def mismatch_error(mismatches: list[Mismatch], context: CheckContext, notes: tuple[str, ...] = ()) -> MismatchError:
+def mismatch_error(
+    mismatches: list[Mismatch], context: CheckContext, notes: tuple[str, ...] = (), path: tuple[PathStep, ...] = ()
+) -> MismatchError:
     """Make the error of one comparison: at most six lines, and a section that lists the mismatches.
 
-    The mismatch that explains the others comes first. `notes` are further findings, the most important first.
+    The mismatch that explains the others comes first. `notes` are further findings, the most important first; `path` is
+    the way of the error.
     """
     ordered = sorted(mismatches, key=lambda mismatch: KINDS.index(mismatch.kind))
     headline = f"eager and {context.subject} differ{context}: {ordered[0].sentence()}"
@@ -87,7 +110,7 @@ def mismatch_error(mismatches: list[Mismatch], context: CheckContext, notes: tup
         section.append(f"- and {len(ordered) - _IN_SECTION} more")
     section += notes
     message = "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..." for line in lines[:_LINES])
-    return MismatchError(message, "\n".join(section), tuple(ordered))
+    return MismatchError(message, "\n".join(section), tuple(ordered), path)
 
 
 def _statistics_lines(mismatch: Mismatch) -> list[str]:

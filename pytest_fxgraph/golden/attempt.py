@@ -112,12 +112,13 @@ def attach_numeric_failure(item: pytest.Item, error: BaseException, report: pyte
     section = getattr(error, "section", None)
     if not isinstance(section, str) or not type(error).__module__.startswith("pytest_fxgraph."):
         return
-    from pytest_fxgraph.report.numeric_failure import NumericFailure
-
     headline = str(error).partition("\n")[0]
     report.sections.append(("fx equivalence", section))
     attempt_of(item).numeric_failures.append(headline)
-    setattr(report, _FAILURES, [NumericFailure(str(report.nodeid), headline, section).to_dict()])
+    # Asked of the error itself, which knows more than its text.
+    make_data = getattr(error, "report_data", None)
+    if make_data is not None:
+        setattr(report, _FAILURES, [make_data(str(report.nodeid))])
 
 
 def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:

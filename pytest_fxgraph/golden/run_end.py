@@ -163,6 +163,7 @@ class RunEnd:
         goldens, paths = self._goldens, self._config.getoption("fx_report")
         sections = tuple(self._sections)
         report = RunReport(goldens.summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
+        report = replace(report, strips=goldens.strips.all())
         for path in paths:
             try:
                 text = self._report_text(report, path)

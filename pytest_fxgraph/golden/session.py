@@ -12,6 +12,7 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.attempt import extract_numeric_failures, extract_outcomes, lacked_goldens_only
 from pytest_fxgraph.golden.files import Received, received_path, write_received
 from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
+from pytest_fxgraph.golden.stage_strips import StageStrips
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.golden.workers import check_remote_golden
 from pytest_fxgraph.report.outcome import Outcome
@@ -33,6 +34,7 @@ class GoldenSession:
         self.errors: list[str] = []
         self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
         self.failures: list[NumericFailure] = []  # of last attempts
+        self.strips = StageStrips()
         self.places: dict[str, tuple[str, int]] = {}  # by test that failed: its file, and its line, the first being 1
         # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
         self._passing: dict[tuple[str, str], bool] = {}
@@ -62,6 +64,7 @@ class GoldenSession:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""
+        self.strips.take(report)
         key = (str(getattr(report, "worker_id", "")), str(report.nodeid))
         passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
         # Sub-tests report within the call; one that failed spoils the whole.

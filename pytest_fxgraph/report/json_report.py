@@ -14,6 +14,7 @@ from pytest_fxgraph.report.run_record import RunRecord
 
 if TYPE_CHECKING:
     from pytest_fxgraph.report.numeric_failure import NumericFailure
+    from pytest_fxgraph.report.stage_strip import StageStrip
 
 FORMAT = 1
 _REMEDY = "give a file that pytest --fx-report wrote"
@@ -29,6 +30,7 @@ class RunReport:
     unused: Sequence[str] = ()
     sections: Sequence[str] = ()  # what hooks have to say
     failures: Sequence[NumericFailure] = ()  # of fx_equivalence and fx_transform
+    strips: Sequence[StageStrip] = ()  # of fx_stages
 
 
 def json_text(report: RunReport) -> str:

@@ -17,7 +17,9 @@ from pytest_fxgraph.frontends.capture import Capture
 from pytest_fxgraph.frontends.fixture import captured
 from pytest_fxgraph.frontends.request import CaptureRequest
 from pytest_fxgraph.frontends.torch_internals import core_decompositions
+from pytest_fxgraph.report.stage_strip import StageStrip
 from pytest_fxgraph.stages.following import computing_nodes, sources_of
+from pytest_fxgraph.stages.strip import strip_of
 from pytest_fxgraph.subjects.subjects import to_graph_module
 
 DECOMPOSE = "decompose"
@@ -154,6 +156,10 @@ def _place(node: StageNode) -> str:
 class FxStages:
     """Follows a model through the stages of its lowering: the fixture `fx_stages`."""
 
+    def __init__(self, tell: Callable[[StageStrip], None] | None = None) -> None:
+        """Take what is told of every lowering, for reports."""
+        self._tell = tell
+
     def __call__(
         self,
         model: Any,
@@ -193,7 +199,10 @@ class FxStages:
                 raise ChoiceError(f"there is no stage {step!r}; a stage is one of {known}, or a pass that is called")
             stage, before = _stage(_name_of(step), graph, before, is_first=not made)
             made.append(stage)
-        return Stages(made)
+        stages_made = Stages(made)
+        if self._tell is not None:
+            self._tell(strip_of(stages_made, stages_made.text()))
+        return stages_made
 
 
 def _only_graph(capture: Capture) -> fxcore.GraphModule:

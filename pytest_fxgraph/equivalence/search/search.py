@@ -167,7 +167,7 @@ class Search:
         head, *rest = str(error).splitlines()
         shown = line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
         section = f"{error.section}\n{found}{described}"
-        return MismatchError("\n".join([head, shown, *rest][:_LINES]), section, error.mismatches)
+        return MismatchError("\n".join([head, shown, *rest][:_LINES]), section, error.mismatches, error.path)
 
 
 def describe(arguments: Arguments) -> str:
