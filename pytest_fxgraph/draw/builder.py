@@ -139,24 +139,39 @@ def _common(paths: Sequence[list[Key]]) -> list[Key]:
 def _drawn(node: MergedNode, tensors: Sequence[MergedNode], sources: Mapping[str, str]) -> DrawnNode:
     record = node.record
     sort = _SORTS.get(record.op, "call")
-    label = {
-        "input": record.target,
-        "output": "output",
-        "state": record.target.rpartition(".")[2],
-        "module": (node.module.kind if node.module else record.target).rpartition(".")[2],
-    }.get(sort) or _call_label(record)
-    if node.status == "changed" and node.expected is not None:
-        before = _call_label(node.expected).partition("(")[0]
-        after = label.partition("(")[0]
-        if sort == "call" and before != after:
-            label = f"{before} → {after}"
+    label, value = _label(record, _kind(node, record, is_obtained=node.obtained is not None)), short_value(record.value)
+    sides: tuple[tuple[str, str], ...] = ()
+    if node.expected is not None and node.obtained is not None and node.status:
+        before = _label(node.expected, _kind(node, node.expected, is_obtained=False)), short_value(node.expected.value)
+        sides = (before, (label, value)) if before != (label, value) else ()
+        operators = [text.partition("(")[0] for text in (before[0], label)]
+        if sort in ("call", "module") and operators[0] != operators[1]:
+            label = f"{operators[0]} → {label}"
+        if before[1] and value and before[1] != value:
+            value = f"{before[1]} → {value}"
     facts = [*node.facts]
     for tensor in tensors:
         texts = [fact.obtained for fact in tensor.facts if fact.what == "tensor"] or [tensor.record.value or ""]
         facts.append(Fact(f"reads {tensor.record.target}", texts[0], texts[0]))
     source = sources.get(record.name) if node.obtained is not None else None
     facts += [Fact("source", source, source)] if source else []
-    return DrawnNode(record.name, label, "", sort, short_value(record.value), node.status, tuple(facts))
+    return DrawnNode(record.name, label, "", sort, value, node.status, tuple(facts), sides)
+
+
+def _kind(node: MergedNode, record: NodeRecord, *, is_obtained: bool) -> str:
+    """Return the class of the module that a node calls, its path if that is not known."""
+    kinds = [fact.obtained if is_obtained else fact.expected for fact in node.facts if fact.what == "module"]
+    return next(filter(None, kinds), record.target)
+
+
+def _label(record: NodeRecord, kind: str) -> str:
+    sort = _SORTS.get(record.op, "call")
+    return {
+        "input": record.target,
+        "output": "output",
+        "state": record.target.rpartition(".")[2],
+        "module": kind.rpartition(".")[2],
+    }.get(sort) or _call_label(record)
 
 
 def _call_label(record: NodeRecord) -> str:

@@ -10,11 +10,13 @@ from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
 from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
 from pytest_fxgraph.compare.structure import structure_and_alignment
+from pytest_fxgraph.document.costs import CostRecord
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.draw.picture import Edge, Fact
 
-_NOT_COMPARED = ("in module", "name")  # where a node is, and what it is called, is no difference
+# Where a node is, what it is called and what it costs is no difference of the graph.
+_NOT_COMPARED = ("in module", "name", "source", "cost", "cost of its module")
 
 
 @dataclass
@@ -163,6 +165,9 @@ class _Tables:
     def __init__(self, index: GraphIndex) -> None:
         self.modules = index.modules
         self._state = {record.path: record for record in index.document.state}
+        cost = index.document.cost
+        self._costs = {} if cost is None else dict(cost.modules)
+        self._node_costs = {} if cost is None else cost.by_node
 
     def facts(self, node: NodeRecord, names: Mapping[str, str]) -> dict[str, str]:
         """Return what is known of a node, each thing under what it is called."""
@@ -180,11 +185,22 @@ class _Tables:
             if module.training is not None:
                 facts["module, mode"] = "training" if module.training else "evaluating"
         facts.update(self._state_facts(node))
+        facts.update(self._cost_facts(node))
         if node.scope:
             facts["in module"] = node.scope
         if node.source:
             facts["source"] = node.source
         return facts
+
+    def _cost_facts(self, node: NodeRecord) -> Iterator[tuple[str, str]]:
+        if not node.op.startswith("call_") or not self._costs:
+            return
+        of_module = self._costs.get(node.target if node.op == "call_module" else node.scope or "")
+        of_node = self._node_costs.get(node.name) or (of_module if node.op == "call_module" else None)
+        if of_node is not None:
+            yield "cost", _cost_text(of_node)
+        elif of_module is not None:
+            yield "cost of its module", _cost_text(of_module)
 
     def _state_facts(self, node: NodeRecord) -> Iterator[tuple[str, str]]:
         if node.op == "get_attr" and (record := self._state.get(node.target)) is not None:
@@ -201,6 +217,10 @@ class _Tables:
             for record in self._state.values():
                 cached.setdefault(record.path.rpartition(".")[0], []).append(record)
         return cached
+
+
+def _cost_text(cost: CostRecord) -> str:
+    return f"{cost.flops:,} FLOPs, {cost.bytes:,} bytes, {cost.params:,} parameters"
 
 
 def _state_text(record: StateRecord) -> str:

@@ -33,6 +33,7 @@ class DrawnNode:
     value: str  # the shape that the edges carry; may be empty
     status: str = ""
     facts: tuple[Fact, ...] = ()
+    sides: tuple[tuple[str, str], ...] = ()  # label and shape in either graph, where they are not those of both
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Where everything stands: boxes and lines of a picture, of which some clusters are open.
 
-`page.js` does the same in the browser, where clusters open and close; the tests compare the two.
+`placement.js` does the same in the browser, where clusters open and close; the tests compare the two.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def node_size(node: DrawnNode) -> tuple[float, float]:
 
 def cluster_lines(cluster: Cluster) -> tuple[str, str]:
     """Return the two lines of a closed cluster."""
-    counts = [f"{sign}{cluster.changes[status]}" for status, sign in _SIGNS.items() if cluster.changes.get(status)]
+    counts = [f"{sign}{cluster.changes[status]}" for status, sign in SIGNS.items() if cluster.changes.get(status)]
     return clipped_label(cluster.label), " ".join([f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}", *counts])
 
 
-_SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 - a minus sign
+SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 - a minus sign
 
 
 def _closed_size(cluster: Cluster) -> tuple[float, float]:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
+from pytest_fxgraph.draw.failure_panels import failure_panels
+from pytest_fxgraph.draw.markup import preformatted
+from pytest_fxgraph.draw.page import PageArticle, PageContent, PageGraph, page_text
+from pytest_fxgraph.draw.strip_panel import strip_panel
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.json_report import RunReport
@@ -30,7 +33,26 @@ def run_page(report: RunReport) -> str:
         goldens["not asked for by any test"] = tuple(report.unused)
     summary = report.summary or "no golden was compared"
     content = PageContent("Graphs and goldens", summary, clusters_of(failed), report.sections, goldens, ACCEPT)
-    return page_text(content, [_page_graph(outcome) for outcome in failed.values()])
+    articles = [
+        PageArticle(
+            "results that differ",
+            failure.nodeid,
+            "mismatch",
+            failure.headline,
+            [*failure_panels(failure), ("Words", preformatted(failure.section))],
+        )
+        for failure in report.failures
+    ]
+    articles += [
+        PageArticle(
+            "lowerings",
+            strip.nodeid,
+            headline=strip.title,
+            panels=[("Stages", strip_panel(strip)), ("Words", preformatted(strip.text))],
+        )
+        for strip in report.strips
+    ]
+    return page_text(content, [_page_graph(outcome) for outcome in failed.values()], articles)
 
 
 def clusters_of(failed: Mapping[str, Outcome]) -> list[Cluster]:

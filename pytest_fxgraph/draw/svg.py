@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from html import escape
 from pathlib import Path
 
+from pytest_fxgraph.draw.markup import quoted
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
 from pytest_fxgraph.draw.placement import (
     LINE,
+    SIGNS,
     Box,
     Placement,
     Point,
@@ -17,7 +18,6 @@ from pytest_fxgraph.draw.placement import (
     placement_of,
 )
 from pytest_fxgraph.report.change_text import clipped
-from pytest_fxgraph.report.printable import printable_line
 
 STYLE = Path(__file__).with_name("picture.css")
 
@@ -74,11 +74,22 @@ def _closed_cluster(box: Box, cluster: Cluster) -> str:
 def _node(box: Box, node: DrawnNode) -> str:
     radius = {"input": 14, "output": 14, "state": 2}.get(node.sort, 5)
     place = _text(box, 1, clipped_label(node.place), "place") if node.place else ""
+    label = _text(box, 0, clipped_label(node.label), "label")
     title = "\n".join([node.name, *(f"{fact.what}: {clipped(fact.obtained or fact.expected)}" for fact in node.facts)])
     return (
         f'<g class="node {node.sort} {node.status}"><rect {_rectangle(box)} rx="{radius}"/>'
-        f"{_text(box, 0, clipped_label(node.label), 'label')}{place}<title>{quoted(title)}</title></g>"
+        f"{label}{place}{_sign(box, node)}<title>{quoted(title)}</title></g>"
     )
+
+
+def _sign(box: Box, node: DrawnNode) -> str:
+    """Return what tells an added, removed or changed node without its colour."""
+    sign = SIGNS.get(node.status)
+    if sign is None:
+        return ""
+    x, y = number_text(box.x), number_text(box.y + 1)
+    below = number_text(box.y + 5)
+    return f'<circle class="sign" cx="{x}" cy="{y}" r="7"/><text class="sign" x="{x}" y="{below}">{sign}</text>'
 
 
 def _text(box: Box, row: int, text: str, kind: str) -> str:
@@ -126,8 +137,3 @@ def _rectangle(box: Box) -> str:
 def number_text(number: float) -> str:
     """Return a coordinate with at most one digit after the point."""
     return f"{round(number, 1):g}" if abs(number) < 100_000 else str(round(number))
-
-
-def quoted(text: str) -> str:
-    """Return a text for XML and HTML: nothing in it is markup, and control characters are told as escapes."""
-    return escape(printable_line(text))
