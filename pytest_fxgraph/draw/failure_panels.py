@@ -16,6 +16,7 @@ _STEPS = {
     "only eager": ("ran in eager alone", "removed", "\N{MINUS SIGN}"),
     "only graph": ("ran in the graph alone", "added", "+"),
 }
+_SAID = ("first", "only eager", "only graph")  # in words, besides the sign
 _SMALLEST = 1e-16
 
 
@@ -82,26 +83,27 @@ def _step_rows(path: Sequence[PathStep]) -> Iterator[str]:
             yield f'<tr class="gap"><td colspan="5">{quoted(step.operator)}</td></tr>'
             continue
         words, kind, sign = _STEPS.get(step.status, (step.status, "", ""))
-        place = " ".join(filter(None, (f"in {step.module}" if step.module else "", step.source)))
+        place = ", ".join(filter(None, (step.source, f"in {step.module}" if step.module else "")))
         node = f' <span class="soft">{quoted(step.node)}</span>' if step.node else ""
+        said = f' <span class="mark {kind}">{words}</span>' if step.status in _SAID else ""
         yield (
             f'<tr class="{kind} {"first" if step.status == "first" else ""}"><td class="sign"><span aria-hidden="true">'
             f'{sign}</span><span class="spoken">{words}</span></td>'
-            f"<td><b>{quoted(step.operator)}</b>{node}"
-            + (f'<div class="soft">{quoted(place)}</div>' if place else "")
-            + (
-                f'<div class="mark {kind}">{words}</div>'
-                if step.status in ("first", "only eager", "only graph")
-                else ""
-            )
-            + f"</td><td>{_error_html(step.error, smallest, largest)}</td>"
-            f"<td>{quoted(step.expected)}</td><td>{quoted(step.obtained)}</td></tr>"
+            f'<td><b>{quoted(step.operator)}</b>{node}{said}<div class="soft">{quoted(place)}</div></td>'
+            f"<td>{_error_html(step, smallest, largest)}</td>{_values_html(step)}</tr>"
         )
 
 
-def _error_html(error: float | None, smallest: float, largest: float) -> str:
+def _values_html(step: PathStep) -> str:
+    if step.expected == step.obtained:
+        return f'<td colspan="2">{quoted(step.expected)}</td>'
+    return f"<td>{quoted(step.expected)}</td><td>{quoted(step.obtained)}</td>"
+
+
+def _error_html(step: PathStep, smallest: float, largest: float) -> str:
+    error = step.error
     if error is None:
-        return '<span class="soft">not measured</span>'
+        return "" if step.status.startswith("only") else '<span class="soft">not measured</span>'
     if not error:
         return "0"
     share = 1.0

@@ -36,7 +36,7 @@ function showChosen() {
   }
 }
 document.body.classList.add("scripted");
-window.addEventListener("hashchange", showChosen);
+window.addEventListener("hashchange", () => { showChosen(); window.scrollTo(0, 0); });
 // On paper, the whole picture is seen.
 const views = () => [...document.querySelectorAll(".stage")].flatMap((stage) => stage.view || []);
 window.addEventListener("beforeprint", () => views().forEach((view) => { view.before = view.view; view.fit(); view.showWhatIsSeen(); }));
@@ -64,7 +64,8 @@ for (const strip of document.querySelectorAll(".strip")) {
     }
     strip.classList.add("following");
     const told = [...strip.children].map((column) => [column.querySelector("h3").textContent, [...column.querySelectorAll(".lit")].map((node) => node.querySelector("b").textContent)]);
-    followed.textContent = `${chosen.title ? `${chosen.title}: ` : ""}${told.map(([stage, names]) => `${stage}: ${names.slice(0, 8).join(", ") || "nothing"}${names.length > 8 ? ` and ${names.length - 8} more` : ""}`).join(" \u2192 ")}`;
+    const words = told.filter(([, names]) => names.length).map(([stage, names]) => `${stage}: ${names.slice(0, 8).join(", ")}${names.length > 8 ? ` and ${names.length - 8} more` : ""}`);
+    followed.textContent = words.join(" \u2192 ") + (chosen.title ? ` (${chosen.title})` : "");
   });
 }
 for (const button of document.querySelectorAll(".unfold")) button.addEventListener("click", () => {

@@ -67,7 +67,7 @@ class PictureView {
       const frame = html("div", {class: `pane ${side}`}, ...(side === "both" ? [] : [html("h3", {}, side)]), canvas);
       return {side, group, canvas, frame};
     });
-    this.map = html("canvas", {class: "map", width: 150, height: 200, "aria-hidden": "true"});
+    this.map = html("canvas", {class: "map", width: 150, height: 170, "aria-hidden": "true"});
     this.details = html("aside", {class: "details", "aria-label": "the selected node", hidden: ""});
     this.stage.replaceChildren(tools, html("div", {class: "field"}, ...this.panes.map((pane) => pane.frame), this.map, this.details));
     this.search.addEventListener("input", () => this.find());
@@ -252,19 +252,23 @@ class PictureView {
     this.move();
   }
 
+  // All that changed, or where that would be too small to be read, the first of it.
   showFirstChange() {
-    const [width] = this.size;
-    if (this.view.scale < 0.7) {
+    if (this.view.scale >= 0.8) return;
+    const [width, height] = this.size, boxes = this.changes.map((node) => this.boxes.get(this.seen(node)));
+    const left = Math.min(...boxes.map((box) => box.x)), right = Math.max(...boxes.map((box) => box.x + box.width));
+    const top = Math.min(...boxes.map((box) => box.y)), bottom = Math.max(...boxes.map((box) => box.y + box.height));
+    const fitting = Math.min(1, width / (right - left + 60), height / (bottom - top + 60));
+    if (fitting >= 0.55) this.view = {scale: fitting, x: (width - (left + right) * fitting) / 2, y: (height - (top + bottom) * fitting) / 2};
+    else {
       this.view = {scale: Math.min(1, Math.max(0.7, width / (this.placed.width + 20))), x: 0, y: 0};
       this.centre(this.seen(this.changes[0]));
     }
   }
 
   centre(child) {
-    const box = this.boxes.get(child), [wide, height] = this.size;
+    const box = this.boxes.get(child), [width, height] = this.size;
     if (!box) return;
-    // What is told of a node lies over the right side.
-    const width = wide - (this.details.hidden || wide < 700 ? 0 : this.details.offsetWidth);
     const tall = Math.min(box.height, height / this.view.scale - 40);
     this.view.x = width / 2 - (box.x + box.width / 2) * this.view.scale;
     this.view.y = height / 2 - (box.y + tall / 2) * this.view.scale;
@@ -279,8 +283,12 @@ class PictureView {
   }
 
   paintMap() {
-    const {width, height} = this.placed, context = this.map.getContext("2d");
-    const ratio = Math.min(this.map.width / width, this.map.height / height), [wide, tall] = this.size;
+    const {width, height} = this.placed, context = this.map.getContext("2d"), [wide, tall] = this.size;
+    if (!this.mapImage) {
+      this.map.width = Math.max(24, Math.min(150, 170 * width / height));
+      this.map.height = Math.max(24, Math.min(170, 150 * height / width));
+    }
+    const ratio = Math.min(this.map.width / width, this.map.height / height);
     this.mapImage = this.mapImage || this.drawMap(ratio);
     context.clearRect(0, 0, this.map.width, this.map.height);
     context.drawImage(this.mapImage, 0, 0);
@@ -413,7 +421,9 @@ class PictureView {
     this.selected = node;
     this.mark();
     this.details.hidden = node === null;
-    if (node !== null) this.tell(node);
+    if (node === null) return;
+    this.tell(node);
+    this.keepInSight(node);  // what is told takes its place from the picture
   }
 
   mark() {

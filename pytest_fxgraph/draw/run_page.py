@@ -31,7 +31,14 @@ def run_page(report: RunReport) -> str:
     goldens = {what: tuple(sorted(found)) for what, found in others.items()}
     if report.unused:
         goldens["not asked for by any test"] = tuple(report.unused)
-    summary = report.summary or "no golden was compared"
+    told = [report.summary or "no golden was compared"]
+    if report.failures:
+        count = len(report.failures)
+        told.append("1 test computed other results" if count == 1 else f"{count} tests computed other results")
+    if report.strips:
+        count = len(report.strips)
+        told.append("1 lowering was followed" if count == 1 else f"{count} lowerings were followed")
+    summary = "; ".join(told)
     content = PageContent("Graphs and goldens", summary, clusters_of(failed), report.sections, goldens, ACCEPT)
     articles = [
         PageArticle(

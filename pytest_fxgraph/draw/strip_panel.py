@@ -66,7 +66,7 @@ def _nodes_html(number: int, nodes: Sequence[Numbered]) -> Iterator[str]:
 def _node_html(number: int, place: int, node: StripNode) -> str:
     made_from = " ".join(f"{number - 1}.{each}" for each in node.made_from)
     where = ", ".join(filter(None, (f"in {node.module}" if node.module else "", node.source)))
-    sign = f'<span aria-hidden="true">{_SIGNS[node.change]}</span> ' if _SIGNS[node.change] else ""
+    sign = f'<span aria-hidden="true">{_SIGNS[node.change]}</span>&nbsp;' if _SIGNS[node.change] else ""
     return (
         f'<li><button type="button" class="strip-node {_CLASSES.get(node.change, "")}" data-node="{number}.{place}" '
         f'data-from="{made_from}" title="{quoted(where)}">{sign}<b>{quoted(node.operator)}</b> '
@@ -78,7 +78,7 @@ def _removed_html(number: int, before: StripStage, place: int) -> str:
     node = before.nodes[place]
     return (
         f'<li><button type="button" class="strip-node removed" data-node="{number}.gone.{place}" '
-        f'data-from="{number - 1}.{place}"><span aria-hidden="true">{_SIGNS["removed"]}</span> '
+        f'data-from="{number - 1}.{place}"><span aria-hidden="true">{_SIGNS["removed"]}</span>&nbsp;'
         f"<b>{quoted(node.operator)}</b> "
         f'<span class="soft">{quoted(node.name)}</span><span class="spoken">, removed</span></button></li>'
     )

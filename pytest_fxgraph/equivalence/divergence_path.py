@@ -11,7 +11,7 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.paired_operators import described, largest_error, outputs_differ
 from pytest_fxgraph.report.numeric_failure import PathStep
 
-_MOST_BEFORE = 6
+_MOST_BEFORE = 3
 _MOST_ALONE = 8  # operators that ran in one run alone
 _FIRST_AFTER, _LAST_AFTER = 24, 8
 
@@ -69,8 +69,10 @@ def _names_before_and_after(graph: Any, starts: Collection[str | None]) -> tuple
 def _lone(events: Sequence[Event], status: str) -> Iterator[PathStep]:
     for event in events[:_MOST_ALONE]:
         value = ", ".join(map(described, event.outputs or ()))
-        texts = (value, "") if status == "only eager" else ("", value)
-        yield PathStep(status, event.name, event.node or "", event.module, event.source() or "", *texts)
+        if status == "only eager":
+            yield PathStep(status, event.name, "", event.module, event.source() or "", value)
+        else:  # the line that ran a node is that of the test
+            yield PathStep(status, event.name, event.node or "", obtained=value)
     if len(events) > _MOST_ALONE:
         yield PathStep("left out", f"{len(events) - _MOST_ALONE} more operators, {status}")
 
@@ -85,5 +87,4 @@ def _step(pair: Pair, status: str) -> PathStep:
     if eager.outputs is not None and graph.outputs is not None:
         error = largest_error(eager.outputs, graph.outputs)
     expected, obtained = (", ".join(map(described, event.outputs or ())) for event in pair)
-    source = eager.source() or graph.source() or ""
-    return PathStep(status, graph.name, graph.node or "", eager.module, source, expected, obtained, error)
+    return PathStep(status, graph.name, graph.node or "", eager.module, eager.source() or "", expected, obtained, error)

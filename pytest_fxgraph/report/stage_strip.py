@@ -39,7 +39,7 @@ class StageStrip:
     @property
     def title(self) -> str:
         """Name the stages in order."""
-        return " -> ".join(stage.name for stage in self.stages)
+        return " \N{RIGHTWARDS ARROW} ".join(stage.name for stage in self.stages)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the strip as values that pytest-xdist can send."""
