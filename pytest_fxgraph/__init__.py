@@ -92,6 +92,7 @@ _NAMES = {
     "transform.result": ("TransformResult",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
+__version__ = "0.2.0"
 __all__ = sorted(_HOME)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from pytest_fxgraph.command.project import rootdir_here
+from pytest_fxgraph.command.project import from_rootdir
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
@@ -99,7 +99,7 @@ def golden_place(text: str) -> GoldenPlace:
         return GoldenPlace(text, False, {})
     path = Path(text)
     if path.exists() or not looks_like_a_revision(text):
-        return _place_on_disk(path if path.exists() else _from_rootdir(path))
+        return _place_on_disk(from_rootdir(path))
     object_id, is_folder = object_of(text)
     ids = files_of(object_id) if is_folder else {PurePosixPath(text.partition(":")[2]).name: object_id}
     files = {
@@ -109,12 +109,6 @@ def golden_place(text: str) -> GoldenPlace:
         for shown in [f"{text.rstrip('/')}{'' if text.endswith(':') else '/'}{name}" if is_folder else text]
     }
     return GoldenPlace(text, is_folder, files)
-
-
-def _from_rootdir(path: Path) -> Path:
-    """Return a path that is not here as it is from rootdir, from where pytest prints paths, if it is there."""
-    from_root = rootdir_here() / path
-    return from_root if from_root.exists() else path
 
 
 def _place_on_disk(path: Path) -> GoldenPlace:

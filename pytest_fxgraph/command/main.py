@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import TextIO
 
+from pytest_fxgraph import __version__
 from pytest_fxgraph.command.accept import add_accept
+from pytest_fxgraph.command.completion import add_completion
 from pytest_fxgraph.command.cost import add_cost
 from pytest_fxgraph.command.diff import add_diff
 from pytest_fxgraph.command.draw import add_draw
@@ -51,6 +53,8 @@ examples:
       the goldens that no test asked for in any of these runs
   fxgraph upgrade golden/
       rewrite goldens of older formats in the one of today
+  eval "$(fxgraph completion bash)"
+      complete commands, options and files in this shell; zsh and fish, too
 
 The exit status is that of diff: 0 where nothing differs, 1 where something does, 2 after an error.
 """
@@ -93,10 +97,17 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add_command in (add_show, add_diff, add_draw, add_cost, add_accept, add_review, add_unused, add_upgrade):
+    for add_command in _COMMANDS:
         add_command(commands)
     return parser
+
+
+_COMMANDS = (
+    *(add_show, add_diff, add_draw, add_cost),
+    *(add_accept, add_review, add_unused, add_upgrade, add_completion),
+)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,15 @@ def golden_layout_here(golden_dir: str | None = None) -> GoldenLayout:
     return GoldenLayout(Path(os.path.relpath(root)), golden_dir or _golden_dir(options))
 
 
-def rootdir_here() -> Path:
-    """Return pytest's rootdir, relative to the working directory. Raises GateError as `golden_layout_here` does."""
-    return Path(os.path.relpath(_configuration(Path.cwd())[0]))
+def from_rootdir(path: Path) -> Path:
+    """Return a path as it is; if only rootdir has it, from where pytest prints paths, return it as it is from here.
+
+    Raises GateError as `golden_layout_here` does.
+    """
+    if path.exists() or path.is_absolute():
+        return path
+    from_root = Path(os.path.relpath(_configuration(Path.cwd())[0])) / path
+    return from_root if from_root.exists() else path
 
 
 def _configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_fxgraph.command.output import FAILED, SAME, print_lines
-from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, print_lines
+from pytest_fxgraph.command.project import add_golden_dir, from_rootdir, golden_layout_here
 from pytest_fxgraph.document.decoding import decode, format_of
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import FORMAT
@@ -26,7 +26,7 @@ from pytest_fxgraph.golden.files import (
 )
 from pytest_fxgraph.golden.layout import GoldenLayout
 from pytest_fxgraph.golden.store import GoldenStore
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import printable
 
 
 def add_upgrade(commands: Any) -> None:
@@ -36,6 +36,11 @@ def add_upgrade(commands: Any) -> None:
         help=f"rewrite goldens of older formats in format {FORMAT}",
         description="Graphs stay what they are, and no test is run; goldens of today's format are left as they are. "
         "What pytest --fx-received wrote beside a golden goes with it. The exit status is 2 if a golden is refused.",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing: read each golden, name those of an older format, and end with 1 if there are any",
     )
     parser.add_argument(
         "paths",
@@ -51,17 +56,30 @@ def add_upgrade(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     status = SAME
-    for path in options.paths or _places_of_project(golden_layout_here(options.golden_dir)):
+    given = [from_rootdir(path) for path in options.paths]
+    for path in given or _places_of_project(golden_layout_here(options.golden_dir)):
         try:
             goldens = list(_goldens_at(path))
         except GateError as error:
             goldens, status = [], _refused(error)
         for golden in goldens:
             try:
-                print_lines(f"upgraded {printable_line(upgraded.as_posix())}" for upgraded in upgrade(golden))
+                if options.check:
+                    status = max(status, _checked(golden))
+                else:
+                    print_lines(f"upgraded {upgraded.as_posix()}" for upgraded in upgrade(golden))
             except GateError as error:
                 status = _refused(error)
     return status
+
+
+def _checked(golden: Path) -> int:
+    """Read a golden, name it if it has an older format, and return the exit status."""
+    text = GoldenStore(golden.parent).read(golden.name)
+    if _upgraded(text, golden) == text:
+        return SAME
+    print_lines([f"{golden.as_posix()} has an older format than {FORMAT}; rewrite it with `fxgraph upgrade`"])
+    return DIFFERENT
 
 
 def _places_of_project(layout: GoldenLayout) -> list[Path]:

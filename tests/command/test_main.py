@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pytest_fxgraph
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
@@ -186,6 +187,13 @@ def test_help_teaches_by_example(capsys):
     assert exit_info.value.code == 0
     assert "fxgraph diff --level exact golden_before/ golden_after/" in out
     assert "0 where nothing differs, 1 where something does, 2 after an error" in out
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["--version"])
+
+    assert (exit_info.value.code, capsys.readouterr().out) == (0, f"fxgraph {pytest_fxgraph.__version__}\n")
 
 
 def test_a_golden_without_code_says_so(goldens, capsys):

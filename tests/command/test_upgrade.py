@@ -43,6 +43,37 @@ def test_goldens_and_variants_of_format_1_are_rewritten_and_named(capsys):
     assert base.read_text() == variant.read_text() == TODAY
 
 
+def test_a_check_names_what_has_an_older_format_and_writes_nothing(capsys):
+    old, _ = write("test_net/test_a.yaml", FORMAT_1), write("test_net/test_b.yaml", TODAY)
+
+    assert run(capsys, "--check") == (
+        1,
+        ["golden/test_net/test_a.yaml has an older format than 2; rewrite it with `fxgraph upgrade`"],
+        "",
+    )
+    assert old.read_text() == FORMAT_1
+    assert run(capsys, "--check", "golden/test_net/test_b.yaml") == (0, [], "")
+
+
+def test_a_check_refuses_what_cannot_be_read_whatever_else_it_finds(capsys):
+    write("a.yaml", TODAY.replace("end: true\n", ""))
+    write("b.yaml", FORMAT_1)
+
+    status, out, err = run(capsys, "--check")
+
+    assert (status, len(out)) == (2, 1)
+    assert err.startswith("fxgraph: cannot read the golden file golden/a.yaml: it was cut off")
+
+
+def test_a_golden_may_be_named_from_rootdir(capsys, here, monkeypatch):
+    Path("pytest.ini").write_text("[pytest]\n")
+    write("test_net/test_a.yaml", FORMAT_1)
+    Path("src").mkdir()
+    monkeypatch.chdir("src")
+
+    assert run(capsys, "golden/test_net") == (0, ["upgraded ../golden/test_net/test_a.yaml"], "")
+
+
 def test_what_has_todays_format_and_what_is_no_golden_stays_byte_for_byte(capsys):
     contents = {write("a.yaml", "# note\n" + TODAY): "# note\n" + TODAY, write("ci.yaml", "on: push\n"): "on: push\n"}
 
