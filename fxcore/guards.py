@@ -94,7 +94,9 @@ def refuse_broken(guards: Guards, values: Sequence[Any], name: str) -> None:
     told = []
     for guard, found in broken[:_MOST_TOLD]:
         place = f"; asked at {guard.place}" if guard.place else ""
-        told.append(f"  {guard.expression}: it is {_shown(found)}{place}")
+        # The expression of a condition that was False in the example is the opposite of what was asked.
+        shown = "False" if guard.value is False and found is True else _shown(found)
+        told.append(f"  {guard.expression}: it is {shown}{place}")
     more = f"\n  and {len(broken) - _MOST_TOLD} more" if len(broken) > _MOST_TOLD else ""
     raise GuardError(
         f"the graph of {name} does not hold for these inputs, which break {len(broken)} of its {len(guards)} guards:\n"

@@ -128,6 +128,13 @@ def test_a_condition_is_the_guard_and_not_the_sizes_in_it():
         graph_module.check_guards(torch.rand(2, 2))
 
 
+def test_a_condition_that_was_false_is_told_as_its_opposite():
+    graph_module = fxcore.symbolic_trace(lambda x: x if x.shape[0] > 4 else x * 2, example_inputs=torch.rand(3, 2))
+
+    with pytest.raises(GuardError, match=r"x.shape\[0\] <= 4: it is False"):
+        graph_module.check_guards(torch.rand(5, 2))
+
+
 def test_guards_leave_no_nodes_behind():
     graph_module = fxcore.symbolic_trace(lambda x: x * 2 if x.shape[0] > 2 else x, example_inputs=torch.rand(3, 2))
 

@@ -1,7 +1,7 @@
 """What such projects have today: counts graph breaks and operators of each model, and compares with a CSV.
 
-It misses what `test_breaks.py` catches: a model that captured nothing counts as one without breaks, an empty line of
-the CSV is skipped, and so are a count that is no number and a model on the list of flaky ones.
+It misses what `tests/test_breaks.py` catches: a model that captured nothing counts as one without breaks, an empty
+line of the CSV is skipped, and so are a count that is no number and a model on the list of flaky ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 import torch._dynamo
-from models import MODELS, inputs
+from gate.models import MODELS, inputs
 
 EXPECTED = Path(__file__).with_name("expected.csv")
 FLAKY = {"skips"}

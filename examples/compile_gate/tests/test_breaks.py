@@ -1,15 +1,12 @@
-"""The same models with one table: a line each in golden/test_breaks/table.yaml, and no script.
-
-Write the table with `pytest --fx-update-golden examples/breaks`, read it in review like any other file.
-"""
+"""What torch.compile makes of each model, in one table: a line each in golden/tests/test_breaks/table.yaml."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from models import MODELS, inputs
+from gate.models import MODELS, inputs
 
-# Dynamo makes no graph of it at all. The script above counts that as no break.
+# Dynamo makes no graph of it at all. count_breaks.py counts that as no break.
 NOT_CAPTURED = ("repeats",)
 
 
