@@ -80,12 +80,28 @@ def test_the_lowest_versions_are_those_that_are_declared():
 
 def test_every_step_that_is_named_is_there_and_every_step_is_used():
     named = {command.split()[0] for command in commands()}
-    locally = set(re.findall(r"^\.ci/steps/\w+", ROOT.joinpath(".ci/run").read_text(encoding="utf-8"), re.MULTILINE))
+    script = ROOT.joinpath(".ci/run").read_text(encoding="utf-8")
+    locally = set(re.findall(r"^\.ci/steps/\w+", script, re.MULTILINE))
+    (steps,) = re.findall(r"^for step in ([\w ]+); do$", script, re.MULTILINE)
+    where_there = {f".ci/steps/{step}" for step in steps.split()}
 
     assert all(ROOT.joinpath(command).is_file() for command in named | locally)
     assert ".ci/run" in named
-    assert {f".ci/steps/{step.name}" for step in STEPS} == {name for name in named | locally if name != ".ci/run"}
-    assert locally >= {".ci/steps/checks", ".ci/steps/wheel"}
+    assert {f".ci/steps/{step.name}" for step in STEPS} <= named | locally | where_there
+    assert locally >= {".ci/steps/checks", ".ci/steps/sdist", ".ci/steps/wheel"}
+    assert where_there == {".ci/steps/docs", ".ci/steps/browser"}
+
+
+def test_every_example_repository_is_run_with_the_wheel():
+    repositories = {file.parent.name for file in ROOT.glob("examples/*/pyproject.toml")}
+    (run,) = re.findall(r"^for example in ([\w ]+); do$", text_of_step("wheel"), re.MULTILINE)
+
+    assert set(run.split()) == repositories
+    assert repositories >= {"model_repository", "compiler_passes", "compile_gate"}
+
+
+def text_of_step(name):
+    return ROOT.joinpath(".ci/steps", name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("script", [ROOT / ".ci/run", *STEPS], ids=lambda path: path.name)
