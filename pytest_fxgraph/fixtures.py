@@ -125,14 +125,14 @@ def fx_stages(request: pytest.FixtureRequest) -> FxStages:
 def fx_table(request: pytest.FixtureRequest) -> FxTable:
     """Compare the numbers of a capture or graph with its row in the table of the test file: assert x == fx_table.
 
-    fx_table(row=, name=, extra=, tolerance=, better=, frontend=, example_inputs=) sets options.
+    fx_table(row=, name=, extra=, tolerance=, better=, costs=, frontend=, example_inputs=) sets options.
     """
     _require_torch("fx_table")
     from pytest_fxgraph.table.fixture import FxTable
     from pytest_fxgraph.table.session import enable_table_session
 
     enable_table_session(request.config)  # of tests that get the fixture by name, nobody knew before
-    return FxTable(request.node)
+    return FxTable.of_test(request.node)
 
 
 @pytest.fixture(scope="session")

@@ -143,12 +143,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test, once it passed, for what `fx_golden.check` found."""
+    """Fail a test, once it passed, for what `fx_golden.check` found, or for a fixture that compared nothing."""
     __tracebackhide__ = True
     yield
     attempts = _attempts()
     if attempts is not None:
         attempts.attempt_of(item).close()
+    tables = sys.modules.get("pytest_fxgraph.table.session")
+    if tables is not None:
+        tables.close_table_attempt(item)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,7 +7,8 @@ import fnmatch
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, chosen_cluster, clustered
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.text import headline
+from pytest_fxgraph.table.columns import row_differences
+from pytest_fxgraph.table.rows import Row, rows_if_table
 
 _SHOWN = 5
 
@@ -50,10 +53,12 @@ class ReceivedGolden:
         return golden_of_received(self.path)
 
     def difference(self) -> Difference | None:
-        """Compare with the golden at level structure; return None if there is no golden that can be read.
+        """Compare with the golden at level structure; return None for a table, or if no golden can be read.
 
         Raises GoldenError if the received file itself cannot be read.
         """
+        if self.table_lines() is not None:
+            return None
         golden, received = self.documents()
         return None if golden is None else compare_documents(golden, received)
 
@@ -68,9 +73,26 @@ class ReceivedGolden:
         except GoldenError:
             return None, received
 
+    def table_lines(self) -> list[str] | None:
+        """Describe the rows that differ from those of its table; None if it is a graph.
+
+        Raises GoldenError if the received file itself cannot be read.
+        """
+        received = rows_if_table(self._read().text.encode(), str(self.path))
+        if received is None:
+            return None
+        table: Mapping[str, Row] = {}
+        with suppress(GoldenError):  # there is none yet, or none that can be read
+            table = rows_if_table(read_bytes(self.golden), str(self.golden)) or {}
+        return [*row_differences(table, received)]
+
     def cause(self) -> Cause:
         """Return why it differs from its golden, in a form that can be compared with the causes of others."""
         name = self.golden.as_posix()
+        rows = self.table_lines()
+        if rows is not None:
+            reason = "; ".join(rows[:_SHOWN]) + (f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else "")
+            return Cause(name, reason or "no difference in a row", (name, *rows))
         difference = self.difference()
         if difference is None:
             reason = "the golden cannot be read" if self.golden.exists() else "there is no golden yet"
@@ -83,7 +105,8 @@ class ReceivedGolden:
     def accept(self) -> None:
         """Put it in the place of its golden. Raises GoldenError if the golden is not the one it was compared with."""
         received = self._read()
-        decode(received.text, str(self.path))  # nothing that could not be read becomes a golden
+        if rows_if_table(received.text.encode(), str(self.path)) is None:
+            decode(received.text, str(self.path))  # nothing that could not be read becomes a golden
         store = GoldenStore(self.golden.parent)
         found = store.digest(self.golden.name)
         # A command that was killed before it deleted the received file may have accepted it already.

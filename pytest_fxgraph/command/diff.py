@@ -17,6 +17,7 @@ from pytest_fxgraph.errors import GoldenError, ReportError
 from pytest_fxgraph.golden.store import write_whole
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
 from pytest_fxgraph.report.text import full_section, headline
+from pytest_fxgraph.table.columns import row_differences
 
 
 def add_diff(commands: Any) -> None:
@@ -49,11 +50,21 @@ def _write_page(expected: str, obtained: str, level: str, output: str) -> int:
     graphs: list[PageGraph] = []
     causes: list[Cause] = []
     others: dict[str, list[str]] = {}
+    tables: list[str] = []
     places = _places(expected, obtained)
     pairs = [*_pairs(*places)]
     for name, before, after in pairs:
         if before is None or after is None:
             others.setdefault(f"only in {places[before is None].name}", []).append(name)
+            continue
+        if _are_tables(before, after):
+            lines = [*_table_lines(before, after)]
+            if lines:
+                tables.append(name)
+                others.setdefault("rows that differ", []).extend(f"{name} {line.strip()}" for line in lines[2:])
+            else:
+                others.setdefault("matched", []).append(name)
+            print_lines(lines)
             continue
         documents = before.document(), after.document()
         difference = compare_documents(*documents, level=level)
@@ -65,14 +76,14 @@ def _write_page(expected: str, obtained: str, level: str, output: str) -> int:
         graphs.append(PageGraph(name, "mismatch", causes[-1].headline, words, *documents))
         print_lines([f"{name}: {causes[-1].headline}"])
     is_same = sum(map(len, others.values())) == len(others.get("matched", ())) and not graphs
-    summary = f"{len(graphs)} of {len(pairs)} goldens differ at level {level}"
-    if len(pairs) == 1:
+    summary = f"{len(graphs) + len(tables)} of {len(pairs)} goldens differ at level {level}"
+    if len(pairs) == 1 and graphs:
         summary = f"the graphs differ at level {level}"
     content = PageContent(
         f"{expected} and {obtained}",
         "nothing differs" if is_same else summary,
         clustered(causes) if len(pairs) > 1 else (),
-        others=others if len(pairs) > 1 or is_same else {},
+        others=others if len(pairs) > 1 or tables or is_same else {},
     )
     write_whole(Path(output), page_text(content, graphs), "page")
     print_lines([f"wrote {output}"])
@@ -117,7 +128,29 @@ def _pairs(expected: GoldenPlace, obtained: GoldenPlace) -> Iterator[tuple[str, 
         yield found.name, before, after
 
 
+def _are_tables(expected: GoldenFile, obtained: GoldenFile) -> bool:
+    """Tell whether one of two files is a table; the other then has to be one, too."""
+    return expected.rows() is not None or obtained.rows() is not None
+
+
+def _table_lines(expected: GoldenFile, obtained: GoldenFile) -> Iterator[str]:
+    before, after = expected.rows(), obtained.rows()
+    if before is None or after is None:
+        table, graph = (expected, obtained) if after is None else (obtained, expected)
+        raise GoldenError(
+            f"cannot compare {table.name}, a table, with {graph.name}, which is none; give two of one kind"
+        )
+    lines = [*row_differences(before, after)]
+    if lines:
+        yield f"expected {expected.name}"
+        yield f"{obtained.name} does not match: {len(lines)} difference{'' if len(lines) == 1 else 's'}"
+        yield from (f"  {line}" for line in lines)
+
+
 def _diff_files(expected: GoldenFile, obtained: GoldenFile, level: str) -> Iterator[str]:
+    if _are_tables(expected, obtained):
+        yield from _table_lines(expected, obtained)
+        return
     before, after = expected.document(), obtained.document()
     difference = compare_documents(before, after, level=level)
     if not difference.is_empty:

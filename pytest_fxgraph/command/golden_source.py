@@ -16,6 +16,7 @@ from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
 from pytest_fxgraph.golden.files import is_received
 from pytest_fxgraph.golden.location import SUFFIX
+from pytest_fxgraph.table.rows import Row, rows_if_table
 
 
 def looks_like_a_revision(text: str) -> bool:
@@ -82,6 +83,10 @@ class GoldenFile:
     def document(self) -> GraphDocument:
         """Read the golden. Raises GoldenError, which names it, if it cannot be read."""
         return decode(self.read(), self.name)
+
+    def rows(self) -> Mapping[str, Row] | None:
+        """Read a table; None if it is none. Raises GoldenError, which names it, if it cannot be read."""
+        return rows_if_table(self.read(), self.name)
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,10 @@ class _Review:
 
 def _picture(received: ReceivedGolden) -> Iterator[str]:
     try:
+        rows = received.table_lines()
+        if rows is not None:
+            yield from (f"  {line}" for line in rows[:_MOST_LINES])
+            return
         golden, obtained = received.documents()
         picture = picture_of(golden or obtained, obtained if golden else None, title="")
     except GateError as error:
@@ -159,6 +163,10 @@ def _picture(received: ReceivedGolden) -> Iterator[str]:
 
 def _words(received: ReceivedGolden) -> Iterator[str]:
     try:
+        rows = received.table_lines()
+        if rows is not None:
+            yield from rows
+            return
         golden, obtained = received.documents()
         difference = received.difference()
     except GateError as error:

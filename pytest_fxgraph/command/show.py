@@ -9,6 +9,7 @@ from typing import Any
 from pytest_fxgraph.command.golden_source import golden_place
 from pytest_fxgraph.command.output import SAME, add_color, print_lines
 from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.table.rows import table_lines
 
 
 def add_show(commands: Any) -> None:
@@ -35,8 +36,12 @@ def show(names: list[str], *, code: bool = False, folds: bool = True) -> Iterato
     is_one = sum(len(place.files) for place in places) == 1
     for place in places:
         for name, file in place.files.items():
-            document = file.document()
             if not is_one:
                 yield f"== {name if len(places) == 1 else file.name}"
+            rows = file.rows()
+            if rows is not None:
+                yield from table_lines(rows)
+                continue
+            document = file.document()
             shown = document.code.rstrip("\n") or "# no code: it was written with code=exact, for another level"
             yield from shown.split("\n") if code else document_lines(document, folds=folds)

@@ -284,7 +284,7 @@ class GoldenComparison:
         """
         is_wanted = settings.wants_update(self._item.config, update)
         golden = self._updated_golden(outcome.golden)
-        if not is_wanted or golden in self._attempt.texts or _is_expected_to_fail(self._item):
+        if not is_wanted or golden in self._attempt.texts or is_expected_to_fail(self._item):
             return False
         text = obtained.new_text if expected is None else obtained.text_after(expected)
         self._attempt.texts[golden], self._attempt.traced_texts[golden] = text, obtained.traced_text
@@ -334,7 +334,7 @@ def _decoded(text: str, origin: str) -> GraphDocument:
     return decode(text, origin)
 
 
-def _is_expected_to_fail(item: pytest.Item) -> bool:
+def is_expected_to_fail(item: pytest.Item) -> bool:
     """Tell whether an xfail marker holds for the test.
 
     Such a test is no place to update goldens from, and letting its mismatch pass would turn it into an unexpected pass.

@@ -41,7 +41,12 @@ def with_costs(
             )
     else:
         arguments = arguments_in_order(module, example_inputs, example_kwargs or {})
-    return replace(document, cost=cost_block(_costs(module, arguments)))
+    return replace(document, cost=costs_on(module, arguments))
+
+
+def costs_on(graph_module: Any, arguments: tuple[Any, ...]) -> CostBlock:
+    """Count what the graph of a graph module costs on arguments. Raises CaptureError if it does not run on them."""
+    return cost_block(_costs(graph_module, arguments))
 
 
 def _costs(module: nn.Module, arguments: tuple[Any, ...]) -> GraphCosts:

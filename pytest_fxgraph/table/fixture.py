@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
@@ -15,14 +16,16 @@ from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.frontends.capture import Capture
 from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
-from pytest_fxgraph.golden.files import variant_paths
+from pytest_fxgraph.golden.comparison import is_expected_to_fail
+from pytest_fxgraph.golden.files import variant_path, variant_paths
 from pytest_fxgraph.golden.location import golden_path
 from pytest_fxgraph.golden.paths import accepting_command, golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.subjects.subjects import to_graph_module
-from pytest_fxgraph.table.numbers import checked_numbers, differences, numbers_of
+from pytest_fxgraph.table.columns import check_rules, differences
+from pytest_fxgraph.table.numbers import measured_numbers, row_values
 from pytest_fxgraph.table.rows import Row, decode_table, number_text
-from pytest_fxgraph.table.session import ROWS
+from pytest_fxgraph.table.session import MeasuredRow, TableAttempt, start_table_attempt
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class _RowRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
     tolerance: Mapping[str, Any] = field(default_factory=dict)
     better: Mapping[str, str] = field(default_factory=dict)
+    costs: bool | None = None
     frontend: str | None = None
     example_inputs: Any = None
     example_kwargs: Mapping[str, Any] | None = None
@@ -45,8 +49,9 @@ class TableExpectation:
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # comparing has an effect here, which a set or dict would hide
 
-    def __init__(self, item: pytest.Item, request: _RowRequest) -> None:
-        self._item, self._request = item, request
+    def __init__(self, item: pytest.Item, attempt: TableAttempt, request: _RowRequest) -> None:
+        self._item, self._attempt, self._request = item, attempt, request
+        self._store = GoldenStore(golden_root(item.config))
 
     def __eq__(self, subject: object) -> bool:
         """Compare the numbers of a subject with its row; return True or raise.
@@ -72,26 +77,39 @@ class TableExpectation:
     def _compare(self, subject: object) -> None:
         __tracebackhide__ = True
         item, request = self._item, self._request
+        self._attempt.compared = True
         test = str(item.nodeid).partition("::")[2]
         name = test if request.row is None else request.row
-        place = self._place()
+        place, expected = self._served(name)
         table = shown(place, item.config)
-        measured = checked_numbers({**numbers_of(self._graphs_of(subject)), **request.extra}, name)
-        taken = item.stash.setdefault(ROWS, [])
-        if any(row["table"] == table and row["row"] == name for row in taken):
+        values = self._measured(subject, name)
+        if any(row.table == table and row.row == name for row in self._attempt.rows):
             raise GateError(f"this test compares two subjects with the row {name!r}; name them with fx_table(row=...)")
-        row = {"table": table, "row": name, "test": test, "nodeid": str(item.nodeid), "values": measured}
-        taken.append({**row, "write": False})
-        store = GoldenStore(golden_root(item.config))
-        rows = decode_table(store.read(place), table) if store.exists(place) else {}
-        expected = rows.get(name)
-        found = [] if expected is None else [*differences(expected.values, measured, request.tolerance, request.better)]
+        row = MeasuredRow(table, name, test, str(item.nodeid), values)
+        found = [] if expected is None else [*differences(expected.values, values, request.tolerance, request.better)]
         if expected is not None and not found and expected.test == test:
+            self._attempt.rows.append(row)
             return
-        if settings.wants_update(item.config, "new" if expected is None else "changed"):
-            taken[-1]["write"] = True
+        is_wanted = settings.wants_update(item.config, "new" if expected is None else "changed")
+        if is_wanted and not is_expected_to_fail(item):
+            self._attempt.rows.append(replace(row, written_to=self._written_to(place)))
             return
-        raise self._error(table, name, expected, found, measured)
+        self._attempt.rows.append(replace(row, is_received=bool(item.config.getoption("fx_received"))))
+        raise self._error(table, name, expected, found, values)
+
+    def _measured(self, subject: object, row: str) -> dict[str, int | float]:
+        __tracebackhide__ = True
+        request = self._request
+        extra = measured_numbers(request.extra, row)
+        values = row_values(
+            self._graphs_of(subject),
+            extra,
+            costs=request.costs,
+            example_inputs=request.example_inputs,
+            example_kwargs=request.example_kwargs,
+        )
+        check_rules(values, request.tolerance, request.better)
+        return values
 
     def _error(
         self, table: str, name: str, expected: Row | None, found: list[str], measured: Mapping[str, float]
@@ -123,30 +141,48 @@ class TableExpectation:
                 subject, adapt, example_inputs=request.example_inputs, example_kwargs=request.example_kwargs
             )
 
-    def _place(self) -> PurePosixPath:
-        """Return the table of the test's file, or its variant for the torch and platform that run."""
-        item, name = self._item, self._request.name
-        base = golden_path(
+    # Which file.
+
+    def _served(self, name: str) -> tuple[PurePosixPath, Row | None]:
+        """Return the row for the torch and platform that run, and its file: the most specific one that has the row."""
+        base = self._base()
+        for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available()):
+            if self._store.exists(place):
+                rows = _rows_of(self._store.read(place), shown(place, self._item.config))
+                if name in rows:
+                    return place, rows[name]
+        return base, None
+
+    def _base(self) -> PurePosixPath:
+        item = self._item
+        return golden_path(
             slashed_path(item.path, item.config.rootpath),
             [],
             "table",
             None,
-            name,
+            self._request.name,
             is_beside=golden_layout(item.config).is_beside,
         )
-        store = GoldenStore(golden_root(item.config))
-        variants = variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())
-        if item.config.getoption("fx_update_variant"):
-            return variant_paths(base, str(torch.__version__), has_cuda=False)[1]
-        return next((path for path in variants if store.exists(path)), base)
+
+    def _written_to(self, place: PurePosixPath) -> str:
+        """Return the file that gets a row: the one that was compared, or the variant if that was asked for."""
+        if self._item.config.getoption("fx_update_variant"):
+            place = variant_path(self._base(), str(torch.__version__))
+        return shown(place, self._item.config)
+
+
+@functools.lru_cache(maxsize=16)  # each test of a file reads the same tables
+def _rows_of(text: str, origin: str) -> Mapping[str, Row]:
+    return decode_table(text, origin)
 
 
 class FxTable(TableExpectation):
     """The table of the test's file: `assert capture == fx_table`."""
 
-    def __init__(self, item: pytest.Item) -> None:
-        super().__init__(item, _RowRequest())
-        item.stash[ROWS] = []
+    @classmethod
+    def of_test(cls, item: pytest.Item) -> FxTable:
+        """Make the fixture of one test, which from now on has to compare something."""
+        return cls(item, start_table_attempt(item), _RowRequest())
 
     def __call__(
         self,
@@ -156,6 +192,7 @@ class FxTable(TableExpectation):
         extra: Mapping[str, float] | None = None,
         tolerance: Mapping[str, float | str] | None = None,
         better: Mapping[str, str] | None = None,
+        costs: bool | None = None,
         frontend: Frontend | None = None,
         example_inputs: object = None,
         example_kwargs: Mapping[str, Any] | None = None,
@@ -163,10 +200,11 @@ class FxTable(TableExpectation):
         """Return what to compare with. The row of a test is named for it, or `row`; `name` tells tables apart.
 
         `extra` are columns that the test measured itself; `tolerance` says by column how far a number may be off, 2 or
-        "5%"; `better` by column which way is better, "lower" or "higher". `frontend` and example inputs say how a
-        module becomes graphs.
+        "5%"; `better` by column which way is better, "lower" or "higher". `costs=False` leaves out what the graphs
+        cost, which is counted where the shapes of their inputs are known; with True anything else is an error.
+        `frontend` and example inputs say how a module becomes graphs.
         """
         request = _RowRequest(
-            name, row, extra or {}, tolerance or {}, better or {}, frontend, example_inputs, example_kwargs
+            name, row, extra or {}, tolerance or {}, better or {}, costs, frontend, example_inputs, example_kwargs
         )
-        return TableExpectation(self._item, request)
+        return TableExpectation(self._item, self._attempt, request)

@@ -1,29 +1,23 @@
-"""The numbers that a table keeps of a subject, and how two of them are compared."""
+"""The numbers that a table keeps of a subject: what is counted in its graphs, what they cost, what a test measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
+from fxcore.passes.analysis.values import example_arguments
 from pytest_fxgraph.compare.ops import operator_counts
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.errors import ChoiceError, GateError
+from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
 from pytest_fxgraph.frontends.capture import Capture
-from pytest_fxgraph.table.rows import Values, number_text
-
-# By column: what one of them is called. Of all, fewer are better.
-COUNTED: Mapping[str, str] = {
-    "graphs": "graph",
-    "breaks": "graph break",
-    "recompiles": "recompile",
-    "skipped": "function left to Python",
-    "fallbacks": "function compiled too often",
-    "operators": "operator",
-    "nodes": "node",
-}
+from pytest_fxgraph.subjects.costs import costs_on
+from pytest_fxgraph.subjects.shapes import arguments_in_order
+from pytest_fxgraph.table.columns import COSTS, COUNTED
+from pytest_fxgraph.table.rows import KEYS, Values
 
 
 def numbers_of(subject: Any) -> dict[str, int | float]:
@@ -31,13 +25,12 @@ def numbers_of(subject: Any) -> dict[str, int | float]:
 
     Raises CaptureError for a capture without any graph, and where torch does not tell of breaks.
     """
-    graphs = [subject]
     numbers = dict.fromkeys(COUNTED, 0)
     if isinstance(subject, Capture):
         subject.refuse_empty()
-        graphs = subject.graphs
         numbers["breaks"], numbers["recompiles"] = len(subject.breaks), len(subject.recompiles)
         numbers["skipped"], numbers["fallbacks"] = len(subject.skipped), len(subject.fallbacks)
+    graphs = _graphs_of(subject)
     documents = [build_document(graph, constants="shape", sources=False) for graph in graphs]
     numbers["graphs"] = len(graphs)
     numbers["operators"] = sum(sum(operator_counts(document).values()) for document in documents)
@@ -45,79 +38,89 @@ def numbers_of(subject: Any) -> dict[str, int | float]:
     return dict(numbers)
 
 
+def _graphs_of(subject: Any) -> list[Any]:
+    return subject.graphs if isinstance(subject, Capture) else [subject]
+
+
 def _nodes_in(document: GraphDocument) -> int:
     inner = sum(_nodes_in(module.graph) for module in document.modules if module.graph is not None)
     return len(document.nodes) + inner
 
 
-def checked_numbers(values: Mapping[str, Any], row: str) -> dict[str, int | float]:
-    """Return what a test measured itself; raises GateError for what is no finite number, as NaN would match nothing."""
-    for column, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise GateError(
-                f"column {column!r} of row {row!r} is {value!r}: a table holds finite numbers; find out why it is none"
+def costs_of(
+    subject: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None, *, is_asked: bool
+) -> dict[str, int | float]:
+    """Count what the graphs of a subject cost, all together; of the peaks of memory the highest.
+
+    Nothing for a graph whose shapes nobody knows, unless costs are asked for: then that raises CaptureError, as does a
+    graph that cannot be counted.
+    """
+    if isinstance(subject, Capture):  # whose graphs know their values, and do not all take what the model takes
+        example_inputs, example_kwargs = None, None
+    blocks = [_costs_of(graph, example_inputs, example_kwargs) for graph in _graphs_of(subject)]
+    counted = [block for block in blocks if block is not None]
+    if len(counted) < len(blocks):
+        if is_asked or counted:
+            raise CaptureError(
+                "cannot count what the graphs cost: the shapes of their inputs are not known; give example_inputs=, "
+                "or leave the columns of costs out with fx_table(costs=False)"
             )
-    return dict(values)
+        return {}
+    numbers = {column: sum(block.metric(column) for block in counted) for column in ("flops", "bytes")}
+    numbers["params"] = counted[0].total.params if len(counted) == 1 else _elements(subject)
+    numbers["peak_activation"] = max(block.peak_activation for block in counted)
+    numbers["uncounted"] = len({name for block in counted for name in block.uncounted})
+    return {column: numbers[column] for column in COSTS}
 
 
-@dataclass(frozen=True)
-class ColumnRule:
-    """By how much a column may differ, and which way is better."""
-
-    tolerance: float = 0.0
-    is_relative: bool = False
-    better: str | None = None  # "lower", "higher"
-
-    def accepts(self, expected: float, obtained: float) -> bool:
-        """Tell whether a number is near enough to the expected one."""
-        allowed = self.tolerance * abs(expected) if self.is_relative else self.tolerance
-        return abs(obtained - expected) <= allowed
-
-
-def rule_of(column: str, tolerance: Mapping[str, Any], better: Mapping[str, str]) -> ColumnRule:
-    """Read the rule of a column from what a test asks for; raises ChoiceError for a word or number that is none."""
-    direction = better.get(column, "lower" if column in COUNTED else None)
-    if direction not in (None, "lower", "higher"):
-        raise ChoiceError(f"better={{{column!r}: {direction!r}}} is neither 'lower' nor 'higher'")
-    given = tolerance.get(column, 0)
-    is_relative = isinstance(given, str) and given.endswith("%")
+def _costs_of(graph_module: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None) -> CostBlock | None:
+    if example_inputs is None and not example_kwargs:
+        arguments = example_arguments(graph_module.graph)
+    else:
+        arguments = arguments_in_order(graph_module, example_inputs, example_kwargs or {})
+    if arguments is None:
+        return None
     try:
-        number = float(given.removesuffix("%")) / 100 if is_relative else float(given)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ChoiceError(f"tolerance={{{column!r}: {given!r}}}: expected a number such as 2, or a part such as '5%'")
-    return ColumnRule(number, is_relative, direction)
+        return costs_on(graph_module, arguments)
+    except CaptureError as error:
+        raise CaptureError(f"{error}; leave the columns of costs out with fx_table(costs=False)") from error
 
 
-def differences(
-    expected: Values, obtained: Values, tolerance: Mapping[str, Any], better: Mapping[str, str]
-) -> Iterator[str]:
-    """Describe each column that differs by more than it may; one that improves differs, too."""
-    unknown = [column for column in (*tolerance, *better) if column not in {*expected, *obtained}]
-    if unknown:
-        raise ChoiceError(f"there is no column {unknown[0]!r}; there are {', '.join(sorted({*expected, *obtained}))}")
-    for column in sorted({*expected, *obtained}):
-        if column not in obtained:
-            yield f"{column} was {number_text(expected[column])}, and was not measured"
-        elif column not in expected:
-            yield f"{column} is {number_text(obtained[column])}, and the row does not have it"
-        else:
-            rule = rule_of(column, tolerance, better)
-            if not rule.accepts(expected[column], obtained[column]):
-                yield _change(column, expected[column], obtained[column], rule)
+def _elements(subject: Any) -> int:
+    """Count the elements of all parameters that graphs read, each once."""
+    tensors = {id(each): each for graph in _graphs_of(subject) for each in graph.parameters()}
+    return sum(tensor.numel() for tensor in tensors.values())
 
 
-def _change(column: str, expected: float, obtained: float, rule: ColumnRule) -> str:
-    words = f"{column} {number_text(expected)} -> {number_text(obtained)}"
-    if rule.better is None:
-        return words
-    is_better = (obtained < expected) == (rule.better == "lower")
-    noun, count = COUNTED.get(column), abs(obtained - expected)
-    amount = f" ({_amount(count, noun)} {'fewer' if obtained < expected else 'more'})" if noun else ""
-    return f"{words}{amount}{', which is better: accept it' if is_better else ', which is worse'}"
+def measured_numbers(values: Mapping[str, Any], row: str) -> dict[str, int | float]:
+    """Return what a test measured itself, as Python's numbers.
+
+    Raises GateError for what is no finite number, as NaN would match nothing, and ChoiceError for a name that a column
+    of the table has already.
+    """
+    numbers: dict[str, int | float] = {}
+    for column, value in values.items():
+        if not isinstance(column, str) or column in (*COUNTED, *COSTS, *KEYS):
+            taken = ", ".join((*KEYS, *COUNTED, *COSTS))
+            raise ChoiceError(f"extra={{{column!r}: ...}}: a table has {taken} itself; give the column another name")
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            shown = repr(value) if isinstance(value, Real) else f"an object of type {type(value).__name__}"
+            raise GateError(
+                f"column {column!r} of row {row!r} is {shown}: a table holds finite numbers; find out why it is none"
+            )
+        numbers[column] = int(value) if isinstance(value, Integral) else float(value)
+    return numbers
 
 
-def _amount(count: float, noun: str) -> str:
-    plural = noun.replace("function ", "functions ") if noun.startswith("function") else f"{noun}s"
-    return f"one {noun}" if count == 1 else f"{number_text(count)} {plural}"
+def row_values(
+    subject: Any,
+    extra: Values,
+    *,
+    costs: bool | None,
+    example_inputs: object = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> dict[str, int | float]:
+    """Return all numbers of a row. `costs` says whether costs are among them; None: where shapes are known."""
+    counted = numbers_of(subject)
+    cost = {} if costs is False else costs_of(subject, example_inputs, example_kwargs, is_asked=costs is True)
+    return {**counted, **cost, **extra}

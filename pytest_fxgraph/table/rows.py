@@ -10,9 +10,10 @@ from pytest_fxgraph.document.yaml_reader import Items, Record, YamlDataError, re
 from pytest_fxgraph.errors import GoldenFormatError
 
 Values = Mapping[str, int | float]
+KEYS = ("row", "test")  # of a line, which no column may be called
 
 _FORMAT = 1
-_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
+_REMEDY = "restore it from version control, or remove it and write it anew with pytest --fx-update-golden"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,9 @@ def decode_table(text: str, origin: str) -> dict[str, Row]:
     Raises GoldenFormatError with the line and the reason if it is no table, was cut off, or has a row twice.
     """
     if any(line.startswith(("<<<<<<< ", ">>>>>>> ")) for line in text.splitlines()):
-        raise GoldenFormatError(f"cannot read the table {origin}: it holds a merge conflict; keep both sides' rows")
+        raise GoldenFormatError(
+            f"cannot read the table {origin}: it holds a merge conflict; keep the rows of both sides"
+        )
     try:
         return _rows(read_yaml(text))
     except YamlDataError as error:
@@ -88,6 +91,30 @@ def _number(row: str, column: str, value: object, line: int) -> int | float:
     if not math.isfinite(number):
         raise YamlDataError(f"column {column!r} of row {row!r} is {value!r}; a table holds finite numbers", line)
     return number
+
+
+def rows_if_table(content: bytes, origin: str) -> dict[str, Row] | None:
+    """Read the content of a file if it is a table; None for anything else.
+
+    Raises GoldenFormatError for a table that is damaged.
+    """
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    return decode_table(text, origin) if is_table(text) else None
+
+
+def table_lines(rows: Mapping[str, Row]) -> list[str]:
+    """Return a table as people read it: the columns one below the other."""
+    columns = sorted({column for row in rows.values() for column in row.values})
+    head = ["row", *columns]
+    body = [
+        [name, *(number_text(row.values[column]) if column in row.values else "-" for column in columns)]
+        for name, row in sorted(rows.items())
+    ]
+    widths = [max(map(len, cells)) for cells in zip(head, *body, strict=True)]
+    return [
+        "  ".join([cells[0].ljust(widths[0]), *(map(str.rjust, cells[1:], widths[1:]))]).rstrip()
+        for cells in (head, *body)
+    ]
 
 
 def number_text(value: float, *, quoted: bool = False) -> str:

@@ -2,25 +2,77 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_fxgraph.golden.activation import is_worker
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD
-from pytest_fxgraph.golden.location import golden_path
-from pytest_fxgraph.golden.paths import golden_root, shown, within_folder
+from pytest_fxgraph.golden.files import base_path, is_received
+from pytest_fxgraph.golden.paths import golden_layout, golden_root, shown, within_folder
+from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import UNUSED_GOLDENS, value_of_config
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.table.file import TableFile
+    from pytest_fxgraph.table.rows import Row
 
 _NAME = "fxgraph-tables"
 _ATTRIBUTE = "fxgraph_table_rows"  # of a report
-ROWS = pytest.StashKey[list[dict[str, Any]]]()  # of an item: what its attempt measured
-_LONGEST_WAIT = 60.0  # seconds for another run that writes the same table
+_BROKEN_OFF = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """What a test measured, and what the run is to do with it; plain data, which pytest-xdist carries."""
+
+    table: str  # the file that it was compared with, as shown
+    row: str
+    test: str
+    nodeid: str
+    values: Mapping[str, int | float]
+    written_to: str = ""  # the file that gets it, if the test passes
+    is_received: bool = False  # kept beside the table, if the test fails
+
+
+@dataclass
+class TableAttempt:
+    """What one attempt of a test did with tables."""
+
+    rows: list[MeasuredRow] = field(default_factory=list)
+    compared: bool = False
+
+
+_ATTEMPT = pytest.StashKey[TableAttempt]()
+
+
+def start_table_attempt(item: pytest.Item) -> TableAttempt:
+    """Begin an attempt of a test that asks for fx_table, which from now on has to compare something."""
+    item.stash[_ATTEMPT] = TableAttempt()
+    return item.stash[_ATTEMPT]
+
+
+def close_table_attempt(item: pytest.Item) -> None:
+    """End the call of a test. Raises AssertionError if it asked for fx_table and compared nothing with it."""
+    __tracebackhide__ = True
+    attempt = item.stash.get(_ATTEMPT, None)
+    if attempt is not None and not attempt.compared:
+        raise AssertionError(
+            "the test asked for fx_table and compared nothing with it; "
+            "write `assert subject == fx_table`, or leave the fixture out"
+        )
+
+
+def attach_rows(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Put what a test measured on the report of its teardown."""
+    attempt = item.stash.get(_ATTEMPT, None)
+    if report.when == "teardown" and attempt is not None:
+        setattr(report, _ATTRIBUTE, [asdict(row) for row in attempt.rows])
+        del item.stash[_ATTEMPT]
 
 
 def enable_table_session(config: pytest.Config) -> None:
@@ -29,22 +81,15 @@ def enable_table_session(config: pytest.Config) -> None:
         config.pluginmanager.register(TableSession(config), _NAME)
 
 
-def attach_rows(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Put what a test measured on the report of its teardown, as plain data, which pytest-xdist carries."""
-    rows = item.stash.get(ROWS, [])
-    if report.when == "teardown" and rows:
-        setattr(report, _ATTRIBUTE, list(rows))
-        rows.clear()
-
-
 class TableSession:
     """Follows the rows of a run, in the process that writes: under pytest-xdist the controller."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._passing: dict[tuple[str, str], bool] = {}
-        self._asked: dict[str, dict[str, str]] = {}  # by table and row: the test
-        self._to_write: dict[str, dict[str, dict[str, Any]]] = {}
+        self._asked: dict[PurePosixPath, dict[str, str]] = {}  # by table without variants, and row: the test
+        self._to_write: dict[str, dict[str, MeasuredRow]] = {}
+        self._received: dict[str, dict[str, MeasuredRow | None]] = {}  # None where the row matched
         self._errors: list[str] = []
         self._told: list[str] = []
 
@@ -57,120 +102,134 @@ class TableSession:
             return
         has_passed = self._passing.pop(key, False)
         for row in getattr(report, _ATTRIBUTE, []):
-            self._take(row, has_passed=has_passed)
+            self._take(MeasuredRow(**row), has_passed=has_passed)
 
-    def _take(self, row: dict[str, Any], *, has_passed: bool) -> None:
-        asked = self._asked.setdefault(row["table"], {})
-        other = asked.setdefault(row["row"], row["nodeid"])
-        if other != row["nodeid"]:
+    def _take(self, row: MeasuredRow, *, has_passed: bool) -> None:
+        asked = self._asked.setdefault(base_path(within_folder(row.table, self._config)), {})
+        other = asked.setdefault(row.row, row.nodeid)
+        if other != row.nodeid:
             self._errors.append(
-                f"two tests have the row {row['row']!r} of {row['table']}: {other} and {row['nodeid']}; "
+                f"two tests have the row {row.row!r} of {row.table}: {other} and {row.nodeid}; "
                 "give one of them a name of its own with fx_table(row=...)"
             )
-            self._to_write.get(row["table"], {}).pop(row["row"], None)
-        elif has_passed and row["write"]:
-            self._to_write.setdefault(row["table"], {})[row["row"]] = row
+            self._to_write.get(row.written_to, {}).pop(row.row, None)
+            self._received.get(row.table, {}).pop(row.row, None)
+        elif has_passed and row.written_to:
+            self._to_write.setdefault(row.written_to, {})[row.row] = row
+        elif row.is_received or has_passed:
+            self._received.setdefault(row.table, {})[row.row] = row if row.is_received else None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write rows, and tell which rows no test asks for."""
         for table, rows in self._to_write.items():
             self._write(table, rows)
+        if self._config.getoption("fx_received"):
+            for table, received in self._received.items():
+                self._receive(table, received)
         if value_of_config(UNUSED_GOLDENS, self._config) != "ignore" or self._config.getoption("fx_prune_golden"):
-            self._judge_unused()
+            self._judge_unused(exitstatus)
         if self._errors and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _write(self, table: str, measured: dict[str, dict[str, Any]], remove: tuple[str, ...] = ()) -> None:
-        from pytest_fxgraph.errors import GateError
-        from pytest_fxgraph.golden.store import GoldenStore
-        from pytest_fxgraph.table.rows import Row, decode_table, encode_table
+    def _file(self, table: str) -> TableFile:
+        from pytest_fxgraph.golden.store import GoldenStore  # here: a run without tables reads none
+        from pytest_fxgraph.table.file import TableFile
 
-        store, place = GoldenStore(golden_root(self._config)), within_folder(table, self._config)
+        return TableFile(GoldenStore(golden_root(self._config)), within_folder(table, self._config), table)
+
+    def _write(self, table: str, rows: Mapping[str, MeasuredRow]) -> None:
+        from pytest_fxgraph.errors import GateError
+
+        if not rows:
+            return
         try:
-            with _locked(store.path(place)):
-                # Read again: another run may have written its own rows since.
-                rows = decode_table(store.read(place), table) if store.exists(place) else {}
-                for row in measured.values():
-                    rows[row["row"]] = Row(row["row"], row["test"], row["values"])
-                for name in remove:
-                    rows.pop(name, None)
-                if rows:
-                    store.write(place, encode_table(rows.values()))
-                else:
-                    store.remove(place)
+            self._file(table).merge(map(_row, rows.values()))
+            self._told.append(f"wrote {_count(rows, 'row')} of {table}")
+        except (GateError, OSError) as error:
+            self._errors.append(str(error))
+
+    def _receive(self, table: str, rows: Mapping[str, MeasuredRow | None]) -> None:
+        from pytest_fxgraph.errors import GateError
+
+        try:
+            received = self._file(table).receive({name: _row(row) if row else None for name, row in rows.items()})
         except (GateError, OSError) as error:
             self._errors.append(str(error))
             return
-        did = f"wrote {len(measured)} row{'' if len(measured) == 1 else 's'} of"
-        self._told.append(f"{f'removed {len(remove)} unused of' if remove else did} {table}")
+        if received is not None:
+            self._told.append(f"wrote {shown(received, self._config)}; accept its rows with `fxgraph accept {table}`")
 
-    def _judge_unused(self) -> None:
-        """Find rows of tests that are gone, in files of which all tests ran to their end."""
-        record = self._config.stash.get(COLLECTION_RECORD, None)
-        if record is None:
+    def _judge_unused(self, exitstatus: int) -> None:
+        """Find rows of tests that are gone: in files of which all tests ran to their end, and in files that are gone.
+
+        The latter are judged in a run of everything alone.
+        """
+        config = self._config
+        record = config.stash.get(COLLECTION_RECORD, None)
+        if record is None or exitstatus in _BROKEN_OFF or config.getoption("collectonly", False):
             return
-        for file, found in sorted(record.found.items()):
-            if not found <= record.ended.get(file, set()) or record.failed.get(file):
+        layout = golden_layout(config)
+        is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+        ran = {
+            file
+            for file, found in record.found.items()
+            if found <= record.ended.get(file, set()) and not record.failed.get(file)
+        }
+        for path in sorted(layout.goldens(None if is_whole else record.found)):
+            if path.name.split("@")[0].split(".")[0] != "table" or is_received(path):
                 continue
-            for table in self._tables_of(file):
-                self._judge_table(table)
+            file = layout.file_tested_by(path)
+            is_gone = is_whole and file is not None and not (config.rootpath / file).exists()
+            if file in ran or (is_gone and layout.root.resolve().is_relative_to(config.rootpath.resolve())):
+                self._judge_table(path)
 
-    def _judge_table(self, table: str) -> None:
+    def _judge_table(self, path: PurePosixPath) -> None:
         from pytest_fxgraph.errors import GateError
         from pytest_fxgraph.golden.store import GoldenStore
         from pytest_fxgraph.table.rows import decode_table, is_table
 
+        table = shown(path, self._config)
         try:
-            text = GoldenStore(golden_root(self._config)).read(within_folder(table, self._config))
+            text = GoldenStore(golden_root(self._config)).read(path)
             rows = decode_table(text, table) if is_table(text) else {}
-        except GateError as error:
+            # A row of a variant is in use while any test asks for the row, whatever runs it.
+            stale = tuple(name for name in rows if name not in self._asked.get(base_path(path), {}))
+            if stale and self._config.getoption("fx_prune_golden"):
+                self._file(table).merge((), stale)
+                self._told.append(f"removed {_count(stale, 'row')} of {table} that no test asks for: {_listed(stale)}")
+                return
+        except (GateError, OSError) as error:
             self._errors.append(str(error))
             return
-        stale = tuple(name for name in rows if name not in self._asked.get(table, {}))
-        if not stale:
-            return
-        if self._config.getoption("fx_prune_golden"):
-            self._write(table, {}, stale)
-            return
-        names = ", ".join(stale[:10]) + (f" and {len(stale) - 10} more" if len(stale) > 10 else "")
-        told = f"no test asks for {len(stale)} of the rows of {table}: {names} (--fx-prune-golden removes them)"
-        is_error = value_of_config(UNUSED_GOLDENS, self._config) == "fail"
-        (self._errors if is_error else self._told).append(told)
-
-    def _tables_of(self, file: str) -> Iterator[str]:
-        from pytest_fxgraph.golden.paths import golden_layout
-
-        base = golden_path(file, [], "table", is_beside=golden_layout(self._config).is_beside)
-        folder = golden_root(self._config) / base.parent
-        for path in sorted(folder.glob("table*.yaml")):
-            if path.name.split("@")[0].split(".")[0] == "table":
-                yield shown(PurePosixPath(base.parent, path.name), self._config)
+        if stale:
+            told = (
+                f"no test asks for {len(stale)} of the rows of {table}: {_listed(stale)} "
+                "(--fx-prune-golden removes them)"
+            )
+            is_error = value_of_config(UNUSED_GOLDENS, self._config) == "fail"
+            (self._errors if is_error else self._told).append(told)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Tell what was written, and what is wrong."""
-        for line in (*self._told, *(f"error: {error}" for error in self._errors)):
-            terminalreporter.write_line(f"fx table: {line}")
+        for line in self._lines():
+            terminalreporter.write_line(printable_line(line))
+
+    def _lines(self) -> Iterator[str]:
+        yield from (f"fx table: {line}" for line in self._told)
+        yield from (f"fx table: error: {error}" for error in self._errors)
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file beside a table, so that of two runs side by side none loses the other's rows."""
-    lock = path.with_name(f".{path.name}.lock.fxgraph-tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + _LONGEST_WAIT
-    while True:
-        try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except FileExistsError:
-            if time.monotonic() > deadline:
-                raise OSError(
-                    f"cannot write {path}: another run holds {lock} for a minute; remove it if that run is gone"
-                ) from None
-            time.sleep(0.02)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            lock.unlink()
+def _row(measured: MeasuredRow) -> Row:
+    from pytest_fxgraph.table.rows import Row
+
+    return Row(measured.row, measured.test, measured.values)
+
+
+def _count(things: Any, noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(names[:_MOST_SHOWN]) + more

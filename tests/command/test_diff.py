@@ -8,6 +8,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.table.rows import Row, encode_table
 
 TEXT = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
 
@@ -82,3 +83,25 @@ def test_what_git_says_is_new_or_gone_is_told(capsys, sides):
 
     assert status == 1
     assert line == f"only in {Path('before/a.yaml')}: there is nothing in {os.devnull} to compare it with"
+
+
+def test_tables_are_compared_row_by_row(tmp_path, capsys):
+    before, after = tmp_path / "tables", tmp_path / "other_tables"
+    for folder, rows in ((before, [("a", 1), ("b", 2)]), (after, [("a", 1), ("b", 3), ("c", 4)])):
+        folder.mkdir()
+        text = encode_table(Row(name, name, {"nodes": number}) for name, number in rows)
+        folder.joinpath("table.yaml").write_text(text, encoding="utf-8")
+
+    assert main(["diff", str(before), str(after)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [
+        f"{after / 'table.yaml'} does not match: 2 differences",
+        "  ~ b: nodes 2 -> 3 (one node more), which is worse",
+        "  + c: nodes 4",
+    ]
+    assert main(["diff", str(before), str(before)]) == 0
+    assert main(["diff", str(before), str(after), "-o", str(tmp_path / "page.html")]) == 1
+    assert "table.yaml + c: nodes 4" in tmp_path.joinpath("page.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["show", str(after / "table.yaml")]) == 0
+    assert capsys.readouterr().out.splitlines() == ["row  nodes", "a        1", "b        3", "c        4"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 import fxcore
+from fixtures import models_that_break as models
+from pytest_fxgraph import capture
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError, GoldenFormatError
 from pytest_fxgraph.frontends.capture import Break, Capture
 from pytest_fxgraph.frontends.places import Place
-from pytest_fxgraph.table.numbers import checked_numbers, differences, numbers_of
+from pytest_fxgraph.table.columns import differences
+from pytest_fxgraph.table.numbers import measured_numbers, numbers_of, row_values
 from pytest_fxgraph.table.rows import Row, decode_table, encode_table
 
 TESTS = """
@@ -33,6 +38,8 @@ def test_model(model, fx_table):
     assert Model(NUMBERS[model]) == fx_table(extra={"seconds": 1.5})
 """
 TABLE = "golden/test_models/table.yaml"
+# Hypothesis would be imported anew by each run, which takes two seconds.
+_WITHOUT = [part for name in ("randomly", "logging", "hypothesispytest") for part in ("-p", f"no:{name}")]
 
 
 @pytest.fixture
@@ -43,7 +50,7 @@ def project(pytester):
 
 
 def run(project, *options):
-    return project.runpytest_inprocess("-p", "no:randomly", "-p", "no:logging", *options)
+    return project.runpytest_inprocess(*_WITHOUT, *options)
 
 
 def rows(project):
@@ -96,7 +103,9 @@ def test_rows_that_no_test_asks_for_are_told_and_pruned(project):
     run(project).stdout.fnmatch_lines([f"fx table: {told}*"])
     assert run(project, "--fx-unused", "fail").ret == 1
     run(project, "-k", "small").stdout.no_fnmatch_line("fx table: no test*")
-    run(project, "--fx-prune-golden").stdout.fnmatch_lines(["fx table: removed 1 unused of golden/test_models/*"])
+    run(project, "--fx-prune-golden").stdout.fnmatch_lines(
+        ["fx table: removed 1 row of golden/test_models/table.yaml that no test asks for: *"]
+    )
     assert [*rows(project)] == ["test_model[medium]", "test_model[small]"]
 
 
@@ -172,11 +181,63 @@ def test_columns_that_came_or_went_differ():
 
 def test_what_is_no_number_or_no_column_is_refused():
     with pytest.raises(GateError, match="column 'loss' of row 'a' is nan: a table holds finite numbers"):
-        checked_numbers({"loss": float("nan")}, "a")
+        measured_numbers({"loss": float("nan")}, "a")
     with pytest.raises(ChoiceError, match="there is no column 'node'; there are nodes"):
         [*differences({"nodes": 1}, {"nodes": 1}, {"node": 1}, {})]
     with pytest.raises(ChoiceError, match="expected a number such as 2, or a part such as '5%'"):
         [*differences({"nodes": 1}, {"nodes": 1}, {"nodes": "many"}, {})]
+
+
+@pytest.mark.parametrize(
+    ("extra", "error", "words"),
+    [
+        ({"nodes": 3}, ChoiceError, "a table has row, test, graphs, .* itself; give the column another name"),
+        ({"test": 3}, ChoiceError, "give the column another name"),
+        ({"loss": torch.ones(())}, GateError, "column 'loss' of row 'a' is an object of type Tensor"),
+        ({"loss": True}, GateError, "is True: a table holds finite numbers"),
+    ],
+)
+def test_what_is_no_column_of_a_test_is_refused(extra, error, words):
+    with pytest.raises(error, match=words):
+        measured_numbers(extra, "a")
+
+
+def test_numbers_of_numpy_are_kept_as_those_of_python():
+    numbers = measured_numbers({"loss": np.float64(0.1), "steps": np.int64(3)}, "a")
+
+    table = encode_table([Row("a", "a", numbers)])
+    assert decode_table(table, "x")["a"].values == {"loss": 0.1, "steps": 3}
+
+
+def test_what_graphs_cost_is_counted_where_their_shapes_are_known():
+    linear, inputs = torch.nn.Linear(4, 3), (torch.ones(2, 4),)
+    expected = {"flops": 48, "params": 15, "peak_activation": 56, "uncounted": 0}
+
+    for subject in (capture(linear, inputs), capture(linear, inputs, frontend="export")):
+        assert expected.items() <= row_values(subject, {}, costs=None).items()
+    traced = fxcore.symbolic_trace(linear)
+    assert expected.items() <= row_values(traced, {}, costs=True, example_inputs=inputs).items()
+    assert "flops" not in row_values(traced, {}, costs=None)
+    assert "flops" not in row_values(capture(linear, inputs), {}, costs=False)
+    with pytest.raises(CaptureError, match=r"not known; give example_inputs=, or .* with fx_table\(costs=False\)"):
+        row_values(traced, {}, costs=True)
+
+
+def test_graphs_around_a_break_cost_what_they_cost_together():
+    class Breaks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.whole = models.Whole()
+
+        def forward(self, x):
+            x = self.whole(x)
+            print()
+            return self.whole(x)
+
+    whole = row_values(capture(models.Whole(), (torch.ones(2, 4),)), {}, costs=True)
+    twice = row_values(capture(Breaks(), (torch.ones(2, 4),)), {}, costs=True)
+
+    assert (twice["graphs"], twice["flops"], twice["params"]) == (2, 2 * whole["flops"], whole["params"])
 
 
 def test_a_model_that_captured_nothing_has_no_row():

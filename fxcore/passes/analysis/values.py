@@ -133,13 +133,15 @@ def propagate(
 
 
 def example_arguments(graph: Graph) -> tuple[torch.Tensor | Any, ...] | None:
-    """Make arguments on the meta device from the metadata of placeholders ("val", "tensor_meta"); None if one has none.
+    """Make arguments on the meta device from the metadata of placeholders; None if one has none.
 
-    A size that is unknown gets the size of the example that the graph was captured with.
+    It is "val", "example_value" of Dynamo, or "tensor_meta". A size that is unknown gets the size of the example that
+    the graph was captured with.
     """
     found = []
     for node in graph.find_nodes(op="placeholder"):
-        noted = node.meta.get("val", node.meta.get("tensor_meta"))
+        kinds = (node.meta.get(kind) for kind in ("val", "example_value", "tensor_meta"))
+        noted = next((each for each in kinds if each is not None), None)
         if noted is None:
             return None
         found.append(_example(noted))
