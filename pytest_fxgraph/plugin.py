@@ -79,6 +79,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_fxgraph.golden.workers import Controller, Worker
 
         register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
+    if config.getoption("fx_update_golden"):
+        from pytest_fxgraph.golden.inline_call import SOURCE_DIGESTS, SourceDigests
+
+        config.stash[SOURCE_DIGESTS] = SourceDigests()
+        register(config.stash[SOURCE_DIGESTS], "fxgraph-source-digests")
     if is_worker(config):
         return
     if record is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
@@ -125,11 +125,11 @@ def _outermost_document(data: Record, version: int) -> GraphDocument:
     names = data.pop("names", None)
     if names not in (None, "traced"):
         _refuse(data, f"'names' is {_shown(names)}, not 'traced'")
-    cost = _cost(data)
+    cost = read_cost(data)
     return replace(_document(data), keeps_traced_names=names is not None, cost=cost)
 
 
-def _cost(data: Record) -> CostBlock | None:
+def read_cost(data: Record) -> CostBlock | None:
     """Take the block of level `cost` out of the data; its first line tells of the whole graph."""
     if "cost" not in data:
         return None
@@ -164,12 +164,12 @@ def _check_end(data: Record) -> None:
 
 def _document(data: Record) -> GraphDocument:
     _check_keys(data, "a graph", {"nodes"}, _DOCUMENT_KEYS)
-    nodes = _records(data, "nodes", _node)
-    _check_references(data["nodes"], nodes)
+    nodes = _records(data, "nodes", read_node)
+    check_references(data["nodes"], nodes)
     return GraphDocument(
         nodes=nodes,
-        modules=_records(data, "modules", _module),
-        state=_records(data, "state", _state),
+        modules=_records(data, "modules", read_module),
+        state=_records(data, "state", read_state),
         code=_code(data),
         notes=_texts(data, "notes"),
         facts=_facts(data),
@@ -184,7 +184,8 @@ def _facts(data: Record) -> tuple[str, ...]:
     return facts
 
 
-def _node(data: Record) -> NodeRecord:
+def read_node(data: Record) -> NodeRecord:
+    """Read one node of a golden. Raises YamlDataError, as the other readers of records do."""
     allowed = {"name", "op", "target", "args", "kwargs", "value", "effects", "scope", "meta", "name_from"}
     _check_keys(data, "a node", {"name", "op", "target"}, allowed)
     return NodeRecord(
@@ -201,7 +202,8 @@ def _node(data: Record) -> NodeRecord:
     )
 
 
-def _module(data: Record) -> ModuleRecord:
+def read_module(data: Record) -> ModuleRecord:
+    """Read one module of a golden, with the graph inside it."""
     allowed = {"path", "kind", "config", "training", "same_as", "graph", "name_from"}
     _check_keys(data, "a module", {"path", "kind"}, allowed)
     graph = data.get("graph")
@@ -218,7 +220,8 @@ def _module(data: Record) -> ModuleRecord:
     )
 
 
-def _state(data: Record) -> StateRecord:
+def read_state(data: Record) -> StateRecord:
+    """Read one parameter, buffer or constant of a golden."""
     allowed = {"path", "kind", "value", "requires_grad", "persistent", "same_as", "content", "storage", "name_from"}
     _check_keys(data, "a parameter, buffer or constant", {"path", "kind", "value"}, allowed)
     return StateRecord(
@@ -248,7 +251,7 @@ def _check_keys(data: Record, what: str, required: set[str], allowed: set[str], 
         _refuse(data, f"{what} has {_listed(unknown)}, which format {version} does not know")
 
 
-def _check_references(data: Items, nodes: tuple[NodeRecord, ...]) -> None:
+def check_references(data: Sequence[Record], nodes: tuple[NodeRecord, ...]) -> None:
     """Refuse a graph in which two nodes have one name, or one reads what no node before it makes."""
     known: set[str] = set()
     for record, node in zip(data, nodes, strict=True):

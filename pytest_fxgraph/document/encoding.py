@@ -54,23 +54,23 @@ def encode_graph(document: GraphDocument) -> str:
 
 def _document_lines(document: GraphDocument) -> list[str]:
     lines = ["nodes:" if document.nodes else "nodes: []"]
-    lines += [_node_line(node) for node in document.nodes]
+    lines += [node_line(node) for node in document.nodes]
     if document.modules:
         lines.append("modules:")
         for module in document.modules:
-            lines += _module_lines(module)
+            lines += module_lines(module)
     if document.state:
         lines.append("state:")
-        lines += [_state_line(state) for state in document.state]
+        lines += [state_line(state) for state in document.state]
     if document.notes:
         lines.append("notes:")
-        lines += [f"- {_quoted(note)}" for note in document.notes]
+        lines += [f"- {quoted(note)}" for note in document.notes]
     if document.facts:
         lines.append(f"facts: {_sequence(document.facts)}")
     if document.symbols:
         lines.append(f"symbols: {_sequence(document.symbols)}")
     if document.cost is not None:
-        lines += cost_lines(document.cost, _quoted)
+        lines += cost_lines(document.cost, quoted)
     if len(lines) > MOST_RECORDS:
         raise DocumentError(
             f"cannot write down a graph of {len(lines):,} nodes, modules and tensors: a golden holds {MOST_RECORDS:,} "
@@ -79,8 +79,9 @@ def _document_lines(document: GraphDocument) -> list[str]:
     return lines + _code_lines(document.code)
 
 
-def _node_line(node: NodeRecord) -> str:
-    quote = _quoted
+def node_line(node: NodeRecord) -> str:
+    """Write a node as the line of a golden."""
+    quote = quoted
     line = f"- {{name: {quote(node.name)}, op: {quote(node.op)}, target: {quote(node.target)}"
     if node.args:
         line += f", args: {_sequence(node.args)}"
@@ -99,16 +100,17 @@ def _node_line(node: NodeRecord) -> str:
     return line + "}"
 
 
-def _module_lines(module: ModuleRecord) -> list[str]:
-    fields = [f"path: {_quoted(module.path)}", f"kind: {_quoted(module.kind)}"]
+def module_lines(module: ModuleRecord) -> list[str]:
+    """Write a module as the lines of a golden: one, if no graph is in it."""
+    fields = [f"path: {quoted(module.path)}", f"kind: {quoted(module.kind)}"]
     if module.config:
         fields.append(f"config: {_mapping(module.config)}")
     if module.training is not None:
         fields.append("training: true" if module.training else "training: false")
     if module.same_as is not None:
-        fields.append(f"same_as: {_quoted(module.same_as)}")
+        fields.append(f"same_as: {quoted(module.same_as)}")
     if module.name_from is not None:
-        fields.append(f"name_from: {_quoted(module.name_from)}")
+        fields.append(f"name_from: {quoted(module.name_from)}")
     if module.graph is None:
         return [f"- {{{', '.join(fields)}}}"]
     # A graph does not fit on a line: the record becomes a block.
@@ -116,7 +118,8 @@ def _module_lines(module: ModuleRecord) -> list[str]:
     return [f"- {fields[0]}", *(f"  {field}" for field in fields[1:]), "  graph:", *inner]
 
 
-def _state_line(state: StateRecord) -> str:
+def state_line(state: StateRecord) -> str:
+    """Write a parameter, buffer or constant as the line of a golden."""
     rest = _state_fields(
         state.kind,
         state.value,
@@ -127,7 +130,7 @@ def _state_line(state: StateRecord) -> str:
         state.storage,
         state.name_from,
     )
-    return f"- {{path: {_quoted(state.path)}, {rest}}}"
+    return f"- {{path: {quoted(state.path)}, {rest}}}"
 
 
 @functools.lru_cache(maxsize=4096)  # the tensors of a model are of few sorts: two thirds of the time
@@ -141,23 +144,24 @@ def _state_fields(
     storage: str | None,
     name_from: str | None,
 ) -> str:
-    fields = [f"kind: {_quoted(kind)}", f"value: {_quoted(value)}"]
+    fields = [f"kind: {quoted(kind)}", f"value: {quoted(value)}"]
     fields += ["requires_grad: true"] * requires_grad + ["persistent: false"] * (not persistent)
     texts = {"same_as": same_as, "content": content, "storage": storage, "name_from": name_from}
-    fields += [f"{name}: {_quoted(text)}" for name, text in texts.items() if text is not None]
+    fields += [f"{name}: {quoted(text)}" for name, text in texts.items() if text is not None]
     return ", ".join(fields)
 
 
 def _code_lines(code: str) -> list[str]:
     if not code:
         return []
-    if _fits_in_a_block(code):
+    if fits_in_a_block(code):
         return ["code: |-", *[f"  {line}" if line else "" for line in code.split("\n")]]
     # What a literal block would lose or hide is kept line by line.
-    return ["code:", *(f"- {_quoted(line)}" for line in code.split("\n"))]
+    return ["code:", *(f"- {quoted(line)}" for line in code.split("\n"))]
 
 
-def _fits_in_a_block(code: str) -> bool:
+def fits_in_a_block(code: str) -> bool:
+    """Tell whether code can stand below `code:` as it is: no editor or hook would change it, and all of it is seen."""
     if code.isascii():  # the ordinary case: the same question, asked at the speed of C
         is_seen = code.replace("\n", "").isprintable()
         return is_seen and " \n" not in code and code[0] not in " \n" and code[-1] not in " \n"
@@ -165,21 +169,21 @@ def _fits_in_a_block(code: str) -> bool:
 
 
 def _sequence(texts: Sequence[str]) -> str:
-    return f"[{_quoted(texts[0]) if len(texts) == 1 else ', '.join(map(_quoted, texts))}]"
+    return f"[{quoted(texts[0]) if len(texts) == 1 else ', '.join(map(quoted, texts))}]"
 
 
 @functools.lru_cache(maxsize=_MOST_REMEMBERED)
 def _mapping(pairs: tuple[tuple[str, str], ...]) -> str:
-    return "{" + ", ".join([f"{_key(name)}: {_quoted(value)}" for name, value in pairs]) + "}"
+    return "{" + ", ".join([f"{_key(name)}: {quoted(value)}" for name, value in pairs]) + "}"
 
 
 def _key(name: str) -> str:
-    quoted = _quoted(name)
-    return quoted if len(quoted) <= _LONGEST_SIMPLE_KEY else f"? {quoted}"
+    key = quoted(name)
+    return key if len(key) <= _LONGEST_SIMPLE_KEY else f"? {key}"
 
 
 @functools.lru_cache(maxsize=_MOST_REMEMBERED)
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Quote a text where YAML would not read it as this text."""
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text

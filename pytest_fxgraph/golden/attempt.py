@@ -11,6 +11,7 @@ import pytest
 from pytest_fxgraph.errors import GoldenMissingError
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.golden.inline_call import InlineCall
     from pytest_fxgraph.report.numeric_failure import NumericFailure
     from pytest_fxgraph.report.outcome import Outcome
 
@@ -35,11 +36,26 @@ class GoldenAttempt:
         self.outcomes: list[Outcome] = []
         self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
         self.traced_texts: dict[str, str] = {}  # by golden: what it gets if compared at `exact`
+        self.inline_texts: dict[
+            InlineCall, str
+        ] = {}  # where texts are written: what the test has found right, or wants
+        self.uncompared: dict[str, None] = {}  # inline goldens that were made and not compared yet
+        self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
         self.sections: list[tuple[str, str]] = []  # for the next report
         self.numeric_failures: list[str] = []  # headlines
         self.failed_checks: list[str] = []
         self.first_failed_check: types.TracebackType | None = None
         self.check_error: AssertionError | None = None  # what was raised for failed checks
+
+    def show_inline(self, place: str, call: InlineCall) -> str:
+        """Return the name of an inline golden that the test has made: its place, of a second one in a line the column.
+
+        The test has to compare it.
+        """
+        if self._inline_calls.setdefault(place, call).end != call.end and call.end is not None:
+            place = f"{place}:{call.end[1]}"
+        self.uncompared[place] = None
+        return place
 
     def fail_later(self, message: str, caller: types.FrameType) -> None:
         """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
@@ -51,10 +67,15 @@ class GoldenAttempt:
         """End the call of a test; raise AssertionError for what `check` found, or if nothing was compared."""
         __tracebackhide__ = True
         self.raise_failed_checks()
-        if self.asked and not self.compared:
+        if self.asked and not self.compared and not self.uncompared:
             raise AssertionError(
                 "the test asked for fx_golden and compared nothing with it; "
                 "write `assert subject == fx_golden`, or leave the fixture out"
+            )
+        if self.uncompared:
+            raise AssertionError(
+                f"the inline golden {next(iter(self.uncompared))} was made and compared with nothing; "
+                "write `assert subject == fx_golden.inline(...)`"
             )
 
     def raise_failed_checks(self) -> None:

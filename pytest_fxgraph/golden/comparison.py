@@ -29,6 +29,7 @@ from pytest_fxgraph.golden.collection import has_case_collision
 from pytest_fxgraph.golden.elsewhere import goldens_elsewhere
 from pytest_fxgraph.golden.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
 from pytest_fxgraph.golden.location import golden_path
+from pytest_fxgraph.golden.mismatch import difference_at, is_drawn, is_expected_to_fail, keep_failure, keep_mismatch
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
 from pytest_fxgraph.golden.paths import (
     accepting_command,
@@ -95,7 +96,7 @@ class GoldenComparison:
             return self._on_missing(outcome, obtained)
         except GoldenError as error:
             return self._on_error(outcome, error, obtained)
-        difference = self._difference(expected, obtained.document, outcome.level, request)
+        difference = difference_at(outcome.level, expected, obtained.document, request, self._item)
         if difference.is_empty:
             self._attempt.outcomes.append(outcome)
             return None
@@ -109,7 +110,7 @@ class GoldenComparison:
         document = obtained.with_sources()
         if document is None:
             return self._on_mismatch(outcome, difference, expected, obtained.document, obtained)
-        difference = self._difference(expected, document, outcome.level, request)
+        difference = difference_at(outcome.level, expected, document, request, self._item)
         return self._on_mismatch(outcome, difference, expected, document, obtained)
 
     def _compare_programs(self, programs: Mapping[str, Any], request: GoldenRequest) -> Exception | None:
@@ -133,7 +134,7 @@ class GoldenComparison:
             f"if that is right, remove its golden: {command}",
         )
         outcome = Outcome(str(self._item.nodeid), golden, level, "mismatch", command=command)
-        self._keep_failure(outcome, lines[0], lines)
+        keep_failure(self._attempt, outcome, lines[0], lines)
         return AssertionError("\n".join(lines))
 
     # Which golden.
@@ -174,21 +175,6 @@ class GoldenComparison:
 
     # What follows imports where it first needs to: a run in which every golden matches never parses YAML.
 
-    def _difference(
-        self, expected: GraphDocument, obtained: GraphDocument, level: str, request: GoldenRequest
-    ) -> Difference:
-        from pytest_fxgraph.compare.levels import compare_documents
-
-        return compare_documents(
-            expected,
-            obtained,
-            level=level,
-            commutative=settings.value_of(settings.COMMUTATIVE, self._item, request.commutative),
-            normalize=settings.value_of(settings.NORMALIZE, self._item, request.normalize),
-            constants=settings.value_of(settings.CONSTANT_FORM, self._item, request.constants),
-            budget=settings.value_of(settings.BUDGET, self._item, request.budget),
-        )
-
     def _on_missing(self, outcome: Outcome, obtained: ObtainedGraph) -> Exception | None:
         outcome = replace(
             outcome,
@@ -207,9 +193,9 @@ class GoldenComparison:
             f"look at the graph below, then write it: {command}",
         )
         outcome = replace(outcome, status="missing", received=self._received(outcome.golden, obtained))
-        if self._is_drawn():
+        if is_drawn(self._item.config):
             outcome = replace(outcome, graphs=(obtained.new_text,))
-        self._keep_failure(replace(outcome, command=command), lines[0], lines, section)
+        keep_failure(self._attempt, replace(outcome, command=command), lines[0], lines, section)
         return GoldenMissingError("\n".join(lines))
 
     def _on_error(self, outcome: Outcome, error: GoldenError, obtained: ObtainedGraph) -> Exception | None:
@@ -223,9 +209,8 @@ class GoldenComparison:
                 digest = self._store.digest(within_folder(outcome.golden, self._item.config))
                 outcome = replace(outcome, expected_digest=digest)
         command = accepting_command(self._item) if is_damaged else ""
-        self._keep_failure(
-            replace(outcome, status="error", received=received, command=command), str(error), (str(error),)
-        )
+        outcome = replace(outcome, status="error", received=received, command=command)
+        keep_failure(self._attempt, outcome, str(error), (str(error),))
         return error
 
     def _on_mismatch(
@@ -236,25 +221,11 @@ class GoldenComparison:
         obtained: GraphDocument,
         graph: ObtainedGraph,
     ) -> Exception:
-        from pytest_fxgraph.report.change_data import change_data
-        from pytest_fxgraph.report.clusters import cluster_key
-        from pytest_fxgraph.report.text import full_section, headline, short_lines
-
-        cluster = cluster_key(difference, outcome.golden)
-        outcome = replace(outcome, cluster=cluster, changes=change_data(difference, cluster))
-        command = accepting_command(self._item)
-        lines = tuple(short_lines(difference, golden=outcome.golden, command=command))
-        section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)
-        if self._is_drawn():
+        if is_drawn(self._item.config):
             sources = tuple(node.source or "" for node in obtained.nodes)
             outcome = replace(outcome, graphs=(encode(expected), graph.text_after(expected)), sources=sources)
-        outcome = replace(outcome, status="mismatch", command=command)
-        self._keep_failure(outcome, headline(difference), lines, section)
-        return AssertionError("\n".join(lines))
-
-    def _is_drawn(self) -> bool:
-        """Tell whether a report of this run shows pictures of graphs."""
-        return any(path.endswith((".html", ".md")) for path in self._item.config.getoption("fx_report"))
+        command = accepting_command(self._item)
+        return keep_mismatch(self._attempt, outcome, difference, expected, obtained, command=command)
 
     def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
         """Fail a golden that holds this graph, and was written where names and code do not count."""
@@ -265,13 +236,8 @@ class GoldenComparison:
             "  compared at level exact; the graph is the same, so this is enough",
             f"    {command}",
         )
-        self._keep_failure(replace(outcome, status="mismatch", command=command), words, lines)
+        keep_failure(self._attempt, replace(outcome, status="mismatch", command=command), words, lines)
         return AssertionError("\n".join(lines))
-
-    def _keep_failure(self, outcome: Outcome, headline: str, lines: tuple[str, ...], section: str = "") -> None:
-        if section:
-            self._attempt.sections.append((outcome.section_name, section))
-        self._attempt.outcomes.append(replace(outcome, headline=headline, lines=lines, section=section))
 
     # What is to be written.
 
@@ -332,17 +298,3 @@ def _decoded(text: str, origin: str) -> GraphDocument:
     from pytest_fxgraph.document.decoding import decode
 
     return decode(text, origin)
-
-
-def is_expected_to_fail(item: pytest.Item) -> bool:
-    """Tell whether an xfail marker holds for the test.
-
-    Such a test is no place to update goldens from, and letting its mismatch pass would turn it into an unexpected pass.
-    pytest keeps what it found out about the markers to itself, hence the import of a private function; where it is
-    missing, a marker counts whatever its condition.
-    """
-    try:
-        from _pytest.skipping import evaluate_xfail_marks
-    except ImportError:
-        return item.get_closest_marker("xfail") is not None
-    return evaluate_xfail_marks(item) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
@@ -14,6 +14,10 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.golden.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.golden.comparison import GoldenComparison
 from pytest_fxgraph.golden.obtained import GoldenRequest
+
+
+class _Comparison(Protocol):
+    def compare(self, subject: object, request: GoldenRequest) -> Exception | None: ...
 
 
 class GoldenExpectation:
@@ -26,7 +30,7 @@ class GoldenExpectation:
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # comparing has an effect here, which a set or dict would hide
 
-    def __init__(self, comparison: GoldenComparison, request: GoldenRequest) -> None:
+    def __init__(self, comparison: _Comparison, request: GoldenRequest) -> None:
         self._comparison = comparison
         self._request = request
 
@@ -55,11 +59,31 @@ class GoldenExpectation:
         return "fx_golden"
 
 
+class InlineExpectation(GoldenExpectation):
+    """The golden that stands in the test: `assert subject == fx_golden.inline(text)`."""
+
+    def __init__(self, comparison: _Comparison, request: GoldenRequest, attempt: GoldenAttempt) -> None:
+        super().__init__(comparison, request)
+        self._attempt = attempt
+
+    def check(self, subject: object) -> bool:
+        """Compare as `==` does, but go on after a mismatch; return whether the subject matched."""
+        __tracebackhide__ = True
+        error = self._comparison.compare(subject, self._request)
+        if error is not None:
+            self._attempt.fail_later(str(error), sys._getframe(1))
+        return error is None
+
+    def __repr__(self) -> str:
+        return "fx_golden.inline(...)"
+
+
 class FxGolden(GoldenExpectation):
     """The golden file of the test: `assert subject == fx_golden`."""
 
-    def __init__(self, comparison: GoldenComparison, attempt: GoldenAttempt) -> None:
-        super().__init__(comparison, GoldenRequest())
+    def __init__(self, item: pytest.Item, attempt: GoldenAttempt) -> None:
+        super().__init__(GoldenComparison(item, attempt), GoldenRequest())
+        self._item = item
         self._attempt = attempt
 
     @classmethod
@@ -67,7 +91,7 @@ class FxGolden(GoldenExpectation):
         """Make the fixture of one test, which from now on has to compare something."""
         attempt = attempt_of(item)
         attempt.asked = True
-        return cls(GoldenComparison(item, attempt), attempt)
+        return cls(item, attempt)
 
     def __call__(
         self,
@@ -110,6 +134,50 @@ class FxGolden(GoldenExpectation):
             frontend=frontend,
         )
         return GoldenExpectation(self._comparison, request)
+
+    def inline(
+        self,
+        text: str | None = None,
+        /,
+        *,
+        level: Level | None = None,
+        example_inputs: object = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+        constants: ConstantForm | None = None,
+        commutative: bool | None = None,
+        normalize: bool | None = None,
+        meta: Sequence[str] = (),
+        budget: Budget | None = None,
+        frontend: Frontend | None = None,
+    ) -> InlineExpectation:
+        """Return a golden that stands in the test itself: `assert subject == fx_golden.inline(\"\"\" ... \"\"\")`.
+
+        Begin with `fx_golden.inline()`; --fx-update-golden writes the text into the source when the run has ended. The
+        options are those of `fx_golden(...)`. Its `check(subject)` goes on after a mismatch. Raises GateError for what
+        is no text, and fails the test if nothing is compared with it.
+        """
+        __tracebackhide__ = True
+        if text is not None and not isinstance(text, str):
+            raise GateError(
+                f"fx_golden.inline takes the text of a golden in quotes, got {type(text).__name__}; write "
+                "`fx_golden.inline()`, and have the text written by pytest --fx-update-golden"
+            )
+        from pytest_fxgraph.golden.inline_call import call_at
+        from pytest_fxgraph.golden.inline_comparison import InlineComparison
+
+        comparison = InlineComparison(self._item, self._attempt, call_at(sys._getframe(1), text))
+        request = GoldenRequest(
+            level=level,
+            example_inputs=example_inputs,
+            example_kwargs=example_kwargs,
+            constants=constants,
+            commutative=commutative,
+            normalize=normalize,
+            meta=meta,
+            budget=budget,
+            frontend=frontend,
+        )
+        return InlineExpectation(comparison, request, self._attempt)
 
     def check(
         self,

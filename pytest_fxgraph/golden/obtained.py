@@ -113,6 +113,17 @@ class ObtainedGraph:
 
         return encode(document_after(golden, self._complete, self._graphs, self._level))
 
+    @property
+    def inline_document(self) -> GraphDocument:
+        """The document as an inline golden holds it: the code is there where the level compares it."""
+        return self._with_code if self._is_exact else without_code(self.document)
+
+    def inline_document_after(self, golden: GraphDocument) -> GraphDocument:
+        """Return the document that replaces an inline golden, with its names, unless the level compares them."""
+        from pytest_fxgraph.golden.kept_names import document_after
+
+        return document_after(golden, self.inline_document, self._graphs, self._level)
+
     @functools.cached_property
     def _with_code(self) -> GraphDocument:
         # Normalized, it has code, which may be the hook's.

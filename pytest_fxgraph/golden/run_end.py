@@ -45,6 +45,7 @@ class RunEnd:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Judge, prune and report; a run that could not do what it was asked to do fails."""
+        self._goldens.write_inline()
         self._sections = self._sections_of_hooks()
         if self._collected is not None:
             lacking = self._goldens.lacking()
@@ -70,7 +71,7 @@ class RunEnd:
         lines += [f"fx: {line}" for line in self._reports]
         _tell(lines, self._errors, terminalreporter)
         goldens = self._goldens
-        lines = [f"fx: wrote {path}" for path in [*goldens.written, *goldens.written_received]]
+        lines = [f"fx: wrote {path}" for path in [*goldens.written, *goldens.written_inline, *goldens.written_received]]
         lines += [f"fx: {line}" for line in [*self._renamed, *self._cluster_lines()]]
         if goldens.written_received:
             lines.append("fx: read them with `fxgraph diff`, accept them with `fxgraph accept`")

@@ -19,6 +19,7 @@ from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.summary import counted_goldens
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.golden.inline_writes import InlineWrites
     from pytest_fxgraph.report.numeric_failure import NumericFailure
 
 
@@ -31,6 +32,7 @@ class GoldenSession:
         self.outcomes: list[Outcome] = []  # of last attempts
         self.written: list[str] = []
         self.written_received: list[str] = []
+        self.written_inline: list[str] = []  # "2 inline goldens of tests/test_fuse.py"
         self.errors: list[str] = []
         self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
         self.failures: list[NumericFailure] = []  # of last attempts
@@ -44,19 +46,22 @@ class GoldenSession:
         self._missed: set[str] = set()
         self._broken: set[str] = set()
         self._writers: dict[str, Outcome] = {}  # by golden: the first outcome that had a text written to it
+        self._inline: InlineWrites | None = None  # once there is an inline golden
+        self._inline_goldens: set[str] = set()
         self._received: set[str] = set()  # goldens for which this run wrote what was received
 
     def asked(self) -> set[str]:
-        """Return the goldens that tests asked for, whatever became of them."""
-        return {golden for _, golden in self.results}
+        """Return the golden files that tests asked for, whatever became of them."""
+        return {golden for _, golden in self.results} - self._inline_goldens
 
     def lacking(self) -> set[str]:
         """Return the tests that failed for nothing but goldens that are missing."""
         return self._missed - self._broken
 
     def new(self) -> list[Outcome]:
-        """Return the outcomes for which a golden is missing, or was written because it was."""
-        return [outcome for outcome in self.outcomes if outcome.status == "missing" or outcome.update == "new"]
+        """Return the outcomes for which a golden file is missing, or was written because it was."""
+        files = (outcome for outcome in self.outcomes if outcome.inline is None)
+        return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
 
     def summary(self) -> str:
         """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
@@ -91,6 +96,9 @@ class GoldenSession:
 
     def _take(self, outcome: Outcome, report: pytest.TestReport, *, passed: bool, failed: bool) -> None:
         """Write what one outcome of a finished test asks for, and keep its result."""
+        if outcome.inline is not None:
+            self._take_inline(outcome, passed=passed)
+            return
         # What was written in this run is newer than any copy.
         is_written = outcome.golden in self._writers
         error = None if is_written else check_remote_golden(outcome, report, self.config)
@@ -101,14 +109,46 @@ class GoldenSession:
             may_write = passed and error is None
             result = "written" if may_write and self._write(outcome, outcome.new_text) else "refused"
         status = "refused" if result == "refused" else outcome.status
+        self._keep(replace(outcome, status=status), result)
+        if self.config.getoption("fx_received") and outcome.golden not in self._received:
+            self._update_received(outcome, passed=passed, failed=failed)
+
+    def _keep(self, outcome: Outcome, result: str) -> None:
         # Without the texts, of which a run may see a million lines.
-        self.outcomes.append(replace(outcome, status=status, new_text=None, received=None))
+        self.outcomes.append(replace(outcome, new_text=None, received=None))
         # One golden may be compared twice; what happened to it goes before "it matched the other time".
         key = (outcome.nodeid, outcome.golden)
         if result != "matched" or key not in self.results:
             self.results[key] = result
-        if self.config.getoption("fx_received") and outcome.golden not in self._received:
-            self._update_received(outcome, passed=passed, failed=failed)
+
+    def _take_inline(self, outcome: Outcome, *, passed: bool) -> None:
+        """Keep what becomes of an inline golden; it is written at the end of the run."""
+        if self._inline is None:
+            from pytest_fxgraph.golden.inline_writes import InlineWrites
+
+            self._inline = InlineWrites(self.config.rootpath)
+        self._inline_goldens.add(outcome.golden)
+        is_update = outcome.new_text is not None
+        if passed or not is_update:
+            self._inline.take(outcome)
+        status = "refused" if is_update and not passed else outcome.status
+        self._keep(replace(outcome, status=status), "written" if status == "updated" else status)
+
+    def write_inline(self) -> None:
+        """Write the texts of inline goldens, at the end of the run; what cannot be written is kept as an error."""
+        if self._inline is None:
+            return
+        self._inline.write()
+        self.errors += self._inline.errors
+        self.written_inline = self._inline.written
+        refused = {(outcome.nodeid, outcome.golden) for outcome in self._inline.refused}
+        self.results.update(dict.fromkeys(refused, "refused"))
+        self.outcomes = [
+            replace(outcome, status="refused")
+            if outcome.status == "updated" and (outcome.nodeid, outcome.golden) in refused
+            else outcome
+            for outcome in self.outcomes
+        ]
 
     def _write(self, outcome: Outcome, text: str) -> bool:
         """Write a golden unless another test has written another text to it; tell whether the golden holds the text."""

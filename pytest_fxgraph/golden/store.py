@@ -87,7 +87,7 @@ class GoldenStore:
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
             # A link is kept, and what it leads to is replaced.
-            _replace(Path(os.path.realpath(path)), content)
+            replace_whole(Path(os.path.realpath(path)), content)
         return True
 
     def copy(self, source: PurePosixPath | str, target: PurePosixPath | str) -> bool:
@@ -100,7 +100,7 @@ class GoldenStore:
             if _holds(path, content):
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(Path(os.path.realpath(path)), content)
+            replace_whole(Path(os.path.realpath(path)), content)
         return True
 
     def digest(self, relative: PurePosixPath | str) -> str | None:
@@ -185,8 +185,11 @@ def _holds(path: Path, content: bytes) -> bool:
         return False
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside a file, then put the new one in its place: a reader sees the old or the new text, whole."""
+def replace_whole(path: Path, content: bytes) -> None:
+    """Write beside a file, then put the new one in its place: a reader sees the old or the new text, whole.
+
+    Raises OSError if that fails; nothing was changed then.
+    """
     if path.is_dir():
         raise IsADirectoryError(21, "it is a folder")
     if path.exists() and not os.access(path, os.W_OK):
@@ -212,7 +215,7 @@ def write_whole(path: Path, text: str, what: str, *, shown_as: str | None = None
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(Path(os.path.realpath(path)), text.encode("utf-8", "backslashreplace"))
+        replace_whole(Path(os.path.realpath(path)), text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ReportError(
             f"cannot write the {what} {shown_as or path}: {_reason(error)}; make room or give permission"

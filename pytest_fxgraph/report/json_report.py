@@ -72,6 +72,6 @@ def read_record(path: Path) -> RunRecord:
 
 def _shown(outcome: Outcome) -> dict[str, Any]:
     data = outcome.to_dict()
-    for text in ("new_text", "received", "graphs", "sources"):
+    for text in ("new_text", "received", "graphs", "sources", "inline"):
         data.pop(text)
     return data

@@ -34,6 +34,8 @@ class Outcome:
     graphs: tuple[str, ...] = ()  # for a report with pictures: texts of the expected and the obtained, or of this alone
     sources: tuple[str, ...] = ()  # with them: the line of the model's source of each obtained node, "" if not known
     command: str = ""  # writes this golden, where a test failed that could write it
+    # Of a golden that stands in its test: the file, its digest and where the call ends, {} where nobody had to know.
+    inline: Mapping[str, Any] | None = None
     variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"
 
     def __post_init__(self) -> None:

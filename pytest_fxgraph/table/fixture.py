@@ -16,9 +16,9 @@ from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.frontends.capture import Capture
 from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
-from pytest_fxgraph.golden.comparison import is_expected_to_fail
 from pytest_fxgraph.golden.files import variant_path, variant_paths
 from pytest_fxgraph.golden.location import golden_path
+from pytest_fxgraph.golden.mismatch import is_expected_to_fail
 from pytest_fxgraph.golden.paths import accepting_command, golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.subjects.subjects import to_graph_module
