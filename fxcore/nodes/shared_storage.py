@@ -82,6 +82,15 @@ class SharedStorage:
         """Return the nodes that may write to memory of the value of `node`, in order."""
         return self._writers.get(self._root(node), [])
 
+    def made_before(self, node: Node) -> list[Node]:
+        """Return the nodes before `node` whose values may share memory with its own, in order."""
+        root = self._root(node)
+        return [each for each, number in self._order.items() if number < self._order[node] and self._root(each) is root]
+
+    def writers_after(self, node: Node) -> list[Node]:
+        """Return the nodes after `node` that may write to memory of its value, in order."""
+        return [writer for writer in self.writers(node) if self._order[writer] > self._order[node]]
+
     def is_returned(self, node: Node) -> bool:
         """Tell whether the graph may return memory of the value of `node`."""
         return self._root(node) in self._returned

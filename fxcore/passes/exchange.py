@@ -16,6 +16,7 @@ from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.node_data.attribute_paths import set_attribute
 from fxcore.node_data.purity import is_impure
+from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.passes.fusion.activations import activation_of
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
@@ -40,19 +41,34 @@ class ExchangeActivations(PassBase):
         made = working_copy(graph_module)
         modified = False
         exchanged: dict[str, nn.Module] = {}
-        for node in list(made.graph.nodes):
-            activation = activation_of(node, made) if node.op.startswith("call_") else None
-            make = self.table.get(type(activation)) if activation is not None else None
-            source = node.args[0] if node.args else None
-            if make is None or not isinstance(source, Node) or (is_impure(node, made) and len(source.users) > 1):
-                continue
-            path = str(node.target) if node.op == "call_module" else free_name(made, f"{node.name}_exchanged")
+        found = self._found(made)
+        staying = {str(node.target) for node in made.graph.find_nodes(op="call_module") if node not in found}
+        for node, (make, source) in found.items():
+            own = node.op == "call_module" and str(node.target) not in staying
+            path = str(node.target) if own else free_name(made, f"{node.name}_exchanged")
             if path not in exchanged:
                 exchanged[path] = make().train(graph_module.training)
                 set_attribute(made, path, exchanged[path])
             node.op, node.target, node.args, node.kwargs = "call_module", path, (source,), {}
             modified = True
         return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+
+    def _found(self, gm: GraphModule) -> dict[Node, tuple[Callable[[], nn.Module], Node]]:
+        """Return the calls to exchange, each with what makes the new activation, and with the value that it reads."""
+        storage = SharedStorage(gm.graph.nodes, gm)
+        found: dict[Node, tuple[Callable[[], nn.Module], Node]] = {}
+        for node in gm.graph.nodes:
+            activation = activation_of(node, gm) if node.op.startswith("call_") else None
+            make = self.table.get(type(activation)) if activation is not None else None
+            source = node.args[0] if node.args else None
+            if make is None or not isinstance(source, Node):
+                continue
+            if is_impure(node, gm) and (storage.made_before(node) != [source] or len(source.users) > 1):
+                continue
+            if is_impure(node, gm) and not source.op.startswith("call_"):  # the caller's, or state
+                continue
+            found[node] = (make, source)
+        return found
 
 
 @dataclass(frozen=True)

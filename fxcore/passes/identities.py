@@ -11,6 +11,7 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.fusion.calls import has_hooks
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
 
@@ -54,7 +55,7 @@ def _is_identity(node: Node, gm: GraphModule) -> bool:
         return False
     if node.op == "call_module":
         module: Any = get_attribute(gm, str(node.target))
-        if any(vars(module).get(name) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")):
+        if has_hooks(module):
             return False
         if type(module) in _DROPOUT_MODULES:
             return not module.training or module.p == 0

@@ -154,6 +154,10 @@ def _is_computed(node: Node) -> bool:
     return node.op.startswith("call_")
 
 
+def _is_watcher(node: Node, gm: GraphModule) -> bool:
+    return node.op == "call_module" and isinstance(get_attribute(gm, str(node.target)), Watcher)
+
+
 @dataclass(frozen=True)
 class Instrument(PassBase):
     """Calls a watcher after the nodes that `where` answers True for; by default after all calls.
@@ -168,7 +172,8 @@ class Instrument(PassBase):
     def call(self, graph_module: GraphModule) -> PassResult:
         """Return a new module."""
         made = working_copy(graph_module)
-        watched = [node for node in made.graph.nodes if node.op != "output" and self.where(node)]
+        nodes = [node for node in made.graph.nodes if node.op != "output" and not _is_watcher(node, made)]
+        watched = [node for node in nodes if self.where(node)]
         inputs = made.graph.find_nodes(op="placeholder")
         root = free_name(made, "watchers")
         for node in watched:
@@ -190,8 +195,7 @@ class RemoveInstruments(PassBase):
     def call(self, graph_module: GraphModule) -> PassResult:
         """Return a new module without watchers, or `graph_module` itself if it has none."""
         made = working_copy(graph_module)
-        calls = made.graph.find_nodes(op="call_module")
-        watchers = [node for node in calls if isinstance(get_attribute(made, str(node.target)), Watcher)]
+        watchers = [node for node in made.graph.nodes if _is_watcher(node, made)]
         for node in watchers:
             made.graph.erase_node(node)
         return PassResult(rebuilt(made), True) if watchers else PassResult(graph_module, False)

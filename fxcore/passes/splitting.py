@@ -26,7 +26,7 @@ def split_by(gm: GraphModule, answer: Callable[[Node], object]) -> GraphModule:
         last = max(numbers.values(), default=-1)
         numbers[node] = last if numbers and now == before else last + 1
         before = now
-    return split_module(gm, gm, numbers.__getitem__, keep_original_order=True)
+    return _split(gm, numbers)
 
 
 def split_by_size(gm: GraphModule, *, nodes: int | None = None, parameters: int | None = None) -> GraphModule:
@@ -46,7 +46,15 @@ def split_by_size(gm: GraphModule, *, nodes: int | None = None, parameters: int 
             number, size = number + 1, 0
         numbers[node] = number
         size += more
-    return split_module(gm, gm, numbers.__getitem__, keep_original_order=True)
+    return _split(gm, numbers)
+
+
+def _split(gm: GraphModule, numbers: dict[Node, int]) -> GraphModule:
+    made = split_module(gm, gm, numbers.__getitem__, keep_original_order=True)
+    # `split_module` makes a graph of flat arguments, as torch.fx does; callers give those that `gm` takes.
+    made.graph.set_codegen(gm.graph._codegen)
+    made.recompile()
+    return made
 
 
 def _calls(gm: GraphModule) -> list[Node]:

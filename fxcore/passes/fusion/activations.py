@@ -15,7 +15,7 @@ from fxcore.errors import EvalModeError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.fusion.calls import place_of
+from fxcore.passes.fusion.calls import has_hooks, is_read_inside, place_of
 from fxcore.passes.fusion.report import Fused, FusionReport, FusionResult, Left
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
@@ -63,7 +63,8 @@ def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
     if node.op == "call_module":
         module = get_attribute(gm, str(node.target))
         kind = type(module)
-        if kind.__module__ != "torch.nn.modules.activation" or any(module.parameters()) or len(node.args) != 1:
+        is_known = kind.__module__ == "torch.nn.modules.activation" and next(module.parameters(), None) is None
+        if not is_known or len(node.args) != 1 or node.kwargs or has_hooks(module):
             return None
         return nn.ReLU() if kind is nn.ReLU else module  # a new one, which does not work in place
     spelling = _SPELLINGS.get(node.target) if node.op in ("call_function", "call_method") else None
@@ -127,6 +128,10 @@ class FuseActivations(PassBase):
             maker = None if activation is None else self.patterns.get((type(layer), type(activation)))
             if activation is None or maker is None:
                 return f"what follows is {place_of(readers[0])}, with which no pattern joins it"
+            if is_read_inside(str(node.target), gm):
+                return "the graph reads its weights itself"
+            if has_hooks(layer):
+                return "it has hooks, which passes after this one would not see"
             activations.append((activation, maker))
         if len({repr(activation) for activation, _ in activations}) > 1:
             return "it is called several times, and different activations follow"

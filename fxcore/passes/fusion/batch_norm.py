@@ -13,7 +13,18 @@ from fxcore.errors import EvalModeError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.fusion.calls import LAYERS, LayerCall, NormCall, argument, layer_call, norm_call, place_of, tensor_of
+from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.passes.fusion.calls import (
+    LAYERS,
+    LayerCall,
+    NormCall,
+    argument,
+    has_hooks,
+    layer_call,
+    norm_call,
+    place_of,
+    tensor_of,
+)
 from fxcore.passes.fusion.report import Fused, FusionReport, FusionResult, Left
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
@@ -40,7 +51,7 @@ class FuseBatchNorm(PassBase):
         Raises EvalModeError (an AssertionError and RuntimeError) if a norm that could be fused is in training mode.
         """
         made = working_copy(graph_module)
-        readers = _readers_of_state(made)
+        readers, written = _readers_of_state(made), _written_state(made)
         nodes = list(made.graph.nodes)
         groups: dict[object, list[tuple[NormCall, LayerCall]]] = {}
         left: dict[Node, str] = {}
@@ -53,7 +64,7 @@ class FuseBatchNorm(PassBase):
                 groups.setdefault(layer.module if layer.module is not None else layer.node, []).append((norm, layer))
         fused: list[Fused] = []
         for pairs in groups.values():
-            reason = _reason_against_group(pairs, made, readers)
+            reason = _reason_against_group(pairs, made, readers, written)
             if reason is not None:
                 left.update((norm.node, reason) for norm, _ in pairs)
                 continue
@@ -88,6 +99,13 @@ def _readers_of_state(gm: GraphModule) -> dict[int, set[str]]:
     return readers
 
 
+def _written_state(gm: GraphModule) -> set[int]:
+    """Return the parameters and buffers, by identity, that the graph may write to."""
+    storage = SharedStorage(gm.graph.nodes, gm)
+    reads = gm.graph.find_nodes(op="get_attr")
+    return {id(get_attribute(gm, str(node.target))) for node in reads if storage.writers(node)}
+
+
 def _why_no_layer(norm: NormCall, gm: GraphModule, layers: tuple[type[nn.Module], ...]) -> str:
     source = norm.source
     if not isinstance(source, Node) or source.op in ("placeholder", "get_attr"):
@@ -114,9 +132,12 @@ def _reason_against(norm: NormCall, layer: LayerCall) -> str | None:
         return "it keeps no statistics, or they or its weights are computed in the graph"
     if norm.mean is not None and norm.mean.numel() != layer.channels:
         return f"it normalises {norm.mean.numel()} channels, and {place} has {layer.channels}"
-    if layer.is_linear and (dimensions := _dimensions(layer.node)) not in (None, 2):
+    dimensions = _dimensions(layer.node)
+    if layer.is_linear and dimensions not in (None, 2):
         return f"the result of {place} has {dimensions} dimensions, of which it normalises the second, not the last"
-    hooked = [each for each in (layer.module, _norm_module(norm)) if each is not None and _has_hooks(each)]
+    if not layer.is_linear and dimensions not in (None, layer.weight.dim()):
+        return f"the result of {place} has no batch, so that it does not normalise channels"
+    hooked = [each for each in (layer.module, _norm_module(norm)) if each is not None and has_hooks(each)]
     if hooked:
         return f"the {type(hooked[0]).__name__} has hooks, which would no longer run or see other values"
     return None
@@ -127,10 +148,6 @@ def _norm_module(norm: NormCall) -> nn.Module | None:
     return get_attribute(owner, str(norm.node.target)) if norm.node.op == "call_module" else None
 
 
-def _has_hooks(module: nn.Module) -> bool:
-    return any(bool(vars(module).get(name)) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"))
-
-
 def _dimensions(node: Node) -> int | None:
     known = node.meta.get("val", node.meta.get("tensor_meta"))
     shape = getattr(known, "shape", None)
@@ -138,13 +155,17 @@ def _dimensions(node: Node) -> int | None:
 
 
 def _reason_against_group(
-    pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule, readers: dict[int, set[str]]
+    pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule, readers: dict[int, set[str]], written: set[int]
 ) -> str | None:
     """Tell why the norms after all calls of one layer cannot be folded into it, if they cannot."""
     layer = pairs[0][1]
     place = place_of(layer.node)
     if len({(id(norm.mean), id(norm.weight), id(norm.bias)) for norm, _ in pairs}) > 1:
         return f"{place} is called several times, and different norms follow"
+    norm = pairs[0][0]
+    state = (layer.weight, layer.bias, norm.mean, norm.variance, norm.weight, norm.bias)
+    if any(id(tensor) in written for tensor in state) and not norm.is_training:
+        return "the graph writes to its statistics or weights"
     own = {layer.node.name}
     if layer.module is not None:
         module = layer.module

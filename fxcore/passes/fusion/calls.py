@@ -15,7 +15,18 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
 
-__all__ = ["LAYERS", "NORMS", "LayerCall", "NormCall", "argument", "layer_call", "norm_call", "place_of"]
+__all__ = [
+    "LAYERS",
+    "NORMS",
+    "LayerCall",
+    "NormCall",
+    "argument",
+    "has_hooks",
+    "is_read_inside",
+    "layer_call",
+    "norm_call",
+    "place_of",
+]
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 LAYERS: tuple[type[nn.Module], ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear, *TRANSPOSED)
@@ -177,6 +188,17 @@ def tensor_of(value: Any, gm: GraphModule) -> torch.Tensor | None:
     )
     turned = tensor_of(value.args[0], gm) if is_turned else None
     return None if turned is None else turned.t()
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Tell whether calling a module does more than its class says: hooks, or a `forward` of its own."""
+    own = vars(module)
+    return "forward" in own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
+
+
+def is_read_inside(path: str, gm: GraphModule) -> bool:
+    """Tell whether the graph reads something of the module at `path` itself, such as its weight."""
+    return any(str(node.target).startswith(f"{path}.") and node.users for node in gm.graph.find_nodes(op="get_attr"))
 
 
 def place_of(node: Node) -> str:

@@ -15,7 +15,7 @@ from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.fusion.report import Left
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
-from fxcore.passes.quantization.layers import Skip
+from fxcore.passes.quantization.layers import Skip, reason_to_stay
 from fxcore.passes.quantization.observers import MakeObserver, weight_observer
 from fxcore.passes.quantization.static import QuantizationReport, QuantizationResult
 
@@ -46,7 +46,7 @@ class QuantizeDynamic(PassBase):
             layer = get_attribute(made, path)
             if type(layer) is not nn.Linear:
                 continue
-            reason = self.skip.reason(path, layer)
+            reason = reason_to_stay(path, made, self.skip)
             if reason is None and layer.weight.dtype is not torch.float32:
                 reason = f"its weight is of {layer.weight.dtype}; only that of torch.float32 is quantized"
             if reason is not None:

@@ -18,6 +18,8 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.passes.fusion.calls import has_hooks, is_read_inside
 from fxcore.passes.fusion.report import Left
 from fxcore.passes.quantization.observers import MakeObserver
 
@@ -71,12 +73,13 @@ def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Le
     """Return the calls of layers that can be quantized and are not skipped, and the others with the reason."""
     found: list[Node] = []
     left: list[Left] = []
+    storage = SharedStorage(gm.graph.nodes, gm)
     for node in gm.graph.find_nodes(op="call_module"):
         module = get_attribute(gm, str(node.target))
         core: Any = core_of(module)
         if type(core) not in REFERENCE:
             continue
-        reason = skip.reason(str(node.target), module) or _reason_against(node, core)
+        reason = reason_to_stay(str(node.target), gm, skip) or _reason_against(node, core, storage)
         if reason is None:
             found.append(node)
         else:
@@ -84,13 +87,32 @@ def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Le
     return found, left
 
 
-def _reason_against(node: Node, core: Any) -> str | None:
+def reason_to_stay(path: str, gm: GraphModule, skip: Skip) -> str | None:
+    """Tell why the layer at `path` stays in floating point, whatever the kind of quantization; None if it does not."""
+    layer: Any = get_attribute(gm, path)
+    reason = skip.reason(path, layer)
+    if reason is not None:
+        return reason
+    if has_hooks(layer) or has_hooks(core_of(layer)):
+        return "it has hooks, which would see other values, or none"
+    if is_read_inside(path, gm):
+        return "the graph reads its weights itself"
+    return None
+
+
+def _reason_against(node: Node, core: Any, storage: SharedStorage) -> str | None:
     if core.weight.dtype is not torch.float32:
         return f"its weight is of {core.weight.dtype}; only that of torch.float32 is quantized"
     if getattr(core, "padding_mode", "zeros") != "zeros":
         return f"it pads by {core.padding_mode!r}, and quantized layers pad by zeros alone"
     if len(node.args) != 1 or not isinstance(node.args[0], Node):
         return "it is not called with one value"
+    value = node.args[0]
+    written = storage.writers_after(value)
+    if any(writer < node for writer in written):
+        return f"what it takes is written to before, by {written[0].name}"
+    if written and (not value.op.startswith("call_") or storage.made_before(value)):
+        return f"what it takes is written to by {written[0].name}, which others may see"
     return None
 
 

@@ -12,6 +12,7 @@ from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.passes.fusion.report import Left
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
@@ -43,13 +44,14 @@ class LowerQuantized(PassBase):
         made = working_copy(graph_module)
         lowered: list[str] = []
         left: list[Left] = []
+        storage = SharedStorage(made.graph.nodes, made)
         for node in list(made.graph.nodes):
             if _is_quantize(node):
-                lowered.extend(_lower_addition(node, made))
+                lowered.extend(_lower_addition(node, made, storage))
         calls = [node for node in made.graph.find_nodes(op="call_module") if _is_reference(node, made)]
         shared = {str(node.target) for node in calls if sum(node.target == other.target for other in calls) > 1}
         for node in calls:
-            reason = "it is called several times" if str(node.target) in shared else _reason_against(node)
+            reason = "it is called several times" if str(node.target) in shared else _reason_against(node, storage)
             if reason is None:
                 _lower_layer(node, made)
                 lowered.append(str(node.target))
@@ -71,17 +73,19 @@ def _is_reference(node: Node, gm: GraphModule) -> bool:
     return type(module) in QUANTIZED and hasattr(core_of(module), "get_quantized_weight")
 
 
-def _quantized_source(value: Any) -> Node | None:
-    """Return the quantized value that `value` was made of by `dequantize`."""
+def _quantized_source(value: Any, reader: Node, storage: SharedStorage) -> Node | None:
+    """Return the quantized value that `value` was made of by `dequantize`, if that is what `reader` sees."""
     if not isinstance(value, Node) or value.op != "call_method" or value.target != "dequantize":
+        return None
+    if any(writer < reader for writer in storage.writers_after(value)):
         return None
     source = value.args[0]
     assert isinstance(source, Node)
     return source
 
 
-def _reason_against(node: Node) -> str | None:
-    if _quantized_source(node.args[0]) is None:
+def _reason_against(node: Node, storage: SharedStorage) -> str | None:
+    if _quantized_source(node.args[0], node, storage) is None:
         return "what it takes is not quantized"
     if [_is_quantize(user) for user in node.users] != [True]:
         return "what it gives is not quantized, or read before it is"
@@ -90,10 +94,10 @@ def _reason_against(node: Node) -> str | None:
 
 def _lower_layer(node: Node, gm: GraphModule) -> None:
     (quantize,) = node.users
-    source = _quantized_source(node.args[0])
     module = get_attribute(gm, str(node.target))
     _, scale, zero_point, _ = quantize.args
-    assert source is not None
+    (restored,) = node.all_input_nodes
+    source = restored.args[0]
     with torch.no_grad():
         made = QUANTIZED[type(module)].from_reference(module, scale, zero_point)
     set_attribute(gm, str(node.target), made.train(module.training))
@@ -102,7 +106,7 @@ def _lower_layer(node: Node, gm: GraphModule) -> None:
     gm.graph.erase_node(quantize)
 
 
-def _lower_addition(quantize: Node, gm: GraphModule) -> list[str]:
+def _lower_addition(quantize: Node, gm: GraphModule, storage: SharedStorage) -> list[str]:
     """Replace what quantizes a sum of two dequantized values, or its relu; return the names of what went."""
     value, scale, zero_point, _ = quantize.args
     steps = []
@@ -112,8 +116,10 @@ def _lower_addition(quantize: Node, gm: GraphModule) -> list[str]:
         value, relu = value.args[0], True
     if not isinstance(value, Node) or value.target not in _ADDITIONS or len(value.users) != 1 or value.kwargs:
         return []
-    sources = [_quantized_source(argument) for argument in value.args]
+    sources = [_quantized_source(argument, value, storage) for argument in value.args]
     if len(sources) != 2 or None in sources:
+        return []
+    if value.target is operator.iadd and len(value.all_input_nodes[0].users) > 1:  # they may see what it writes
         return []
     target = torch.ops.quantized.add_relu if relu else torch.ops.quantized.add
     with gm.graph.inserting_before(quantize):

@@ -12,6 +12,7 @@ from torch import nn
 from fxcore.errors import PassArgumentError, PassError
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter
+from fxcore.model_state import state_kept
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.fusion.activations import FuseActivations
@@ -115,7 +116,7 @@ class _Calibration(Interpreter):
 
 def _calibrate(gm: GraphModule, observers: dict[Node, Any], examples: Iterable[Any]) -> None:
     count = 0
-    with torch.no_grad():
+    with torch.no_grad(), state_kept(gm, ()):
         for example in examples:
             arguments = (example,) if isinstance(example, torch.Tensor) else example
             if not isinstance(arguments, (tuple, list)):

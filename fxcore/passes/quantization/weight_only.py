@@ -17,7 +17,7 @@ from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.fusion.report import Left
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
-from fxcore.passes.quantization.layers import Skip
+from fxcore.passes.quantization.layers import Skip, reason_to_stay
 from fxcore.passes.quantization.static import QuantizationReport, QuantizationResult
 
 __all__ = ["QuantizeWeights", "WeightOnlyLayer"]
@@ -53,7 +53,7 @@ class QuantizeWeights(PassBase):
             layer = get_attribute(made, path)
             if type(layer) not in _LAYERS:
                 continue
-            reason = self.skip.reason(path, layer)
+            reason = reason_to_stay(path, made, self.skip)
             if reason is not None:
                 left.append(Left(path, reason))
                 continue
