@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -124,8 +125,8 @@ class DecomposeOperators(PassBase):
     def call(self, graph_module: GraphModule) -> PassResult:
         """Return a new module, or `graph_module` itself if no rule applies.
 
-        Raises PassError for a node without metadata or with symbolic sizes, and if rules still apply after
-        `most_rounds`.
+        Raises PassError for a node without metadata, if a rule chooses by a symbolic size, and if rules still apply
+        after `most_rounds`.
         """
         made = working_copy(graph_module)
         modified = False
@@ -151,10 +152,13 @@ def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule) -> bool:
     """Put what a rule calls in the place of a node; False if the rule calls just that, or gives NotImplemented."""
     args, kwargs = map_values(node.args, _value_of), map_values(node.kwargs, _value_of)
     inputs = {id(value): each for each in node.all_input_nodes for value in [_value_of(each)]}
-    mode = next((m for each in pytree.tree_leaves((args, kwargs)) if (m := getattr(each, "fake_mode", None))), None)
+    modes = [getattr(each, "fake_mode", None) for each in pytree.tree_leaves((args, kwargs, node.meta.get("val")))]
+    mode = next((each for each in modes if each is not None), None)
     recording = _Recording(node, inputs, gm)
+    guards = len(_guards_of(mode))
     with torch.no_grad(), mode if mode is not None else torch.no_grad(), recording:
         result = rule(*args, **kwargs)
+    recording.check_guards(guards, mode)
     if result is NotImplemented or [each.target for each in recording.made] == [node.target]:
         recording.undo()
         return False
@@ -180,6 +184,22 @@ def _value_of(node: Node) -> Any:
     return node.meta["val"]
 
 
+def _guards_of(mode: Any) -> list[Any]:
+    return getattr(getattr(mode, "shape_env", None), "guards", [])
+
+
+# What sizes are computed by -> how a graph does it.
+_ARITHMETIC: dict[str, Any] = {
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "ToFloat": torch.sym_float,
+}
+
+
 class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs operators on tensors without data and notes each before a node of a graph."""
 
@@ -188,6 +208,8 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._place, self._gm = place, gm
         self._nodes = dict(inputs)
         self._alive: list[Any] = []  # so that no identity is used again
+        self._sizes: dict[Any, Any] = {}
+        self._size_nodes: list[Node] = []
         self.made: list[Node] = []
 
     def __torch_dispatch__(
@@ -196,8 +218,8 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if func.namespace == "prim" or func in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int):
             return result
-        read = pytree.tree_map(self._argument, (args, kwargs or {}))
         with self._gm.graph.inserting_before(self._place):
+            read = pytree.tree_map(self._argument, (args, kwargs or {}))
             node = self._note(self._gm.graph.call_function(func, *read), result)
             if isinstance(result, (tuple, list)):
                 for index, item in enumerate(result):
@@ -216,12 +238,59 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _argument(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return self.node_of(leaf)
-        if isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            raise PassError(
-                f"cannot decompose {self._place.name!r}: its sizes are symbolic; use run_decompositions() of the "
-                "exported program, or export without dynamic shapes"
-            )
-        return leaf
+        if isinstance(leaf, torch.SymBool):
+            raise self._refusal(f"its rule passes on whether {leaf}")
+        return self._size(leaf.node.expr) if isinstance(leaf, (torch.SymInt, torch.SymFloat)) else leaf
+
+    def _size(self, expression: Any) -> Any:
+        """Return a number, or the node that computes a symbolic size from those of tensors that are there."""
+        if expression.is_Integer:
+            return int(expression)
+        if expression.is_Float:
+            return float(expression)
+        if expression not in self._sizes:
+            self._sizes[expression] = self._read_size(expression)
+        return self._sizes[expression]
+
+    def _read_size(self, expression: Any) -> Node:
+        graph = self._gm.graph
+        for node in graph.nodes:
+            if node is self._place:
+                break
+            value = node.meta.get("val")
+            if isinstance(value, torch.SymInt) and value.node.expr == expression:
+                return node
+            if isinstance(value, torch.Tensor):
+                for axis, size in enumerate(value.shape):
+                    if isinstance(size, torch.SymInt) and size.node.expr == expression:
+                        return self._sized(torch.ops.aten.sym_size.int, node, axis)
+        function = _ARITHMETIC.get(type(expression).__name__)
+        if function is None:
+            raise self._refusal(f"its rule computes {expression}, which no tensor has as its size")
+        parts = [self._size(part) for part in expression.args]
+        if len(parts) == 1:
+            return self._sized(function, parts[0])
+        computed: Node = functools.reduce(functools.partial(self._sized, function), parts)
+        return computed
+
+    def _sized(self, function: Any, *args: Any) -> Node:
+        node = self._gm.graph.call_function(function, args)
+        values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
+        node.meta["val"] = function(*values)
+        self._size_nodes.append(node)
+        return node
+
+    def _refusal(self, why: str) -> PassError:
+        return PassError(
+            f"cannot decompose {self._place.name!r}: {why}; use run_decompositions() of the exported program, or "
+            "export without dynamic shapes"
+        )
+
+    def check_guards(self, before: int, mode: Any) -> None:
+        """Raise PassError if the rule chose by a symbolic size: it would give other operators for another size."""
+        chosen = [str(guard.expr) for guard in _guards_of(mode)[before:]]
+        if chosen:
+            raise self._refusal(f"its rule goes on differently unless {', '.join(dict.fromkeys(chosen))}")
 
     def node_of(self, value: torch.Tensor) -> Node:
         """Return the node that gives a value. Raises PassError for a tensor that comes from elsewhere."""
@@ -234,5 +303,5 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def undo(self) -> None:
         """Erase what was noted."""
-        for node in reversed(self.made):
+        for node in (*reversed(self.made), *reversed(self._size_nodes)):
             self._gm.graph.erase_node(node)

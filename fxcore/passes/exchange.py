@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from fxcore.errors import PassArgumentError
 from fxcore.graph_module import GraphModule
@@ -24,6 +25,13 @@ from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
 __all__ = ["ExchangeActivations", "MoveTo"]
 
 _PRECISIONS = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16}
+# What makes tensors of nothing -> whether their dtype is torch's default; else it is only where a number is a float.
+_MAKERS = {
+    **dict.fromkeys((torch.zeros, torch.ones, torch.empty, torch.eye, torch.rand, torch.randn), True),
+    **dict.fromkeys((torch.linspace, torch.logspace, torch.hann_window, torch.hamming_window), True),
+    **dict.fromkeys((torch.full, torch.arange, torch.tensor, torch.scalar_tensor, torch.as_tensor), False),
+    **dict.fromkeys((torch.randint, torch.randperm, torch.tril_indices, torch.triu_indices), False),
+}
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,7 @@ class MoveTo(PassBase):
         for node in made.graph.nodes:
             if node.op.startswith("call_") and not self.keep(node):
                 self._change(node)
+                self._place_new(node)
         made.to(device=self.device, dtype=self.dtype)
         for node in made.graph.nodes:
             node.meta = {key: value for key, value in node.meta.items() if key not in ("val", "tensor_meta")}
@@ -105,6 +114,9 @@ class MoveTo(PassBase):
                 node.target, node.args = "to", (*node.args, self.dtype)
             elif self.device is not None and node.target in ("cpu", "cuda"):
                 node.target, node.args, node.kwargs = "to", (node.args[0], torch.device(self.device)), {}
+        if self.device is not None and (node.target, node.op) == ("to", "call_method"):
+            named = [torch.device(self.device) if isinstance(value, str) else value for value in node.args]
+            node.args = tuple(named)
         node.args = map_aggregate(node.args, self._moved)
         node.kwargs = {
             key: torch.device(self.device)
@@ -112,6 +124,18 @@ class MoveTo(PassBase):
             else map_aggregate(value, self._moved)
             for key, value in node.kwargs.items()
         }
+
+    def _place_new(self, node: Node) -> None:
+        """Say where a new tensor is to be, and of which dtype, where the trace left that to torch's defaults."""
+        if node.op != "call_function" or node.target not in _MAKERS or node.kwargs.get("out") is not None:
+            return
+        if self.device is not None and node.kwargs.get("device") is None:
+            node.update_kwarg("device", torch.device(self.device))
+        numbers = pytree.tree_leaves((node.args, node.kwargs))
+        is_floating = _MAKERS[node.target] or any(isinstance(value, float) for value in numbers)
+        is_default = node.kwargs.get("dtype") is None and self.from_dtype is torch.get_default_dtype()
+        if self.dtype is not None and is_floating and is_default:
+            node.update_kwarg("dtype", self.dtype)
 
     def _moved(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.device) and self.device is not None:

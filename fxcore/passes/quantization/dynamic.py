@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.ao.nn.quantized.dynamic as nnqd
 from torch import nn
+from torch.ao.quantization import QConfig
 
 from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
@@ -21,10 +23,18 @@ from fxcore.passes.quantization.static import QuantizationReport, QuantizationRe
 
 __all__ = ["QuantizeDynamic"]
 
+_RECURRENT: dict[type[nn.Module], Any] = {
+    nn.LSTM: nnqd.LSTM,
+    nn.GRU: nnqd.GRU,
+    nn.LSTMCell: nnqd.LSTMCell,
+    nn.GRUCell: nnqd.GRUCell,
+    nn.RNNCell: nnqd.RNNCell,
+}
+
 
 @dataclass(frozen=True)
 class QuantizeDynamic(PassBase):
-    """Replaces `nn.Linear` by torch's dynamic quantized one, which needs no examples; for inference on the CPU.
+    """Replaces linear and recurrent layers by torch's dynamic quantized ones, which need no examples; for the CPU.
 
     `weight` makes observers of weights; `skip` names layers to leave alone.
     """
@@ -44,15 +54,15 @@ class QuantizeDynamic(PassBase):
         left: list[Left] = []
         for path in dict.fromkeys([str(node.target) for node in made.graph.find_nodes(op="call_module")]):
             layer = get_attribute(made, path)
-            if type(layer) is not nn.Linear:
+            if type(layer) is not nn.Linear and type(layer) not in _RECURRENT:
                 continue
             reason = reason_to_stay(path, made, self.skip)
-            if reason is None and layer.weight.dtype is not torch.float32:
-                reason = f"its weight is of {layer.weight.dtype}; only that of torch.float32 is quantized"
+            reason = reason or _reason_against(layer)
             if reason is not None:
                 left.append(Left(path, reason))
                 continue
-            set_attribute(made, path, _dynamic(layer, self.weight()))
+            make = _recurrent if type(layer) in _RECURRENT else _linear
+            set_attribute(made, path, make(layer, self.weight))
             quantized.append(path)
         report = QuantizationReport(tuple(quantized), tuple(left))
         if not quantized:
@@ -60,8 +70,26 @@ class QuantizeDynamic(PassBase):
         return QuantizationResult(rebuilt(made), True, report, graph_module)
 
 
-def _dynamic(layer: nn.Linear, observer: Any) -> nn.Module:
-    weight = layer.weight.detach()
+def _reason_against(layer: nn.Module) -> str | None:
+    weight = next(layer.parameters())
+    if weight.dtype is not torch.float32:
+        return f"its weight is of {weight.dtype}; only that of torch.float32 is quantized"
+    if type(layer) in _RECURRENT and not layer.bias:
+        return "it has no bias, and torch quantizes recurrent layers with bias alone"
+    if getattr(layer, "proj_size", 0):
+        return "it projects its hidden state, and torch's quantized layers do not"
+    return None
+
+
+def _recurrent(layer: Any, make_observer: MakeObserver) -> nn.Module:
+    with_settings = copy.copy(layer)  # `layer` stays without
+    with_settings.qconfig = QConfig(activation=nn.Identity, weight=make_observer)  # type: ignore[no-untyped-call]
+    made: nn.Module = _RECURRENT[type(layer)].from_float(with_settings)
+    return made.train(layer.training)
+
+
+def _linear(layer: nn.Linear, make_observer: MakeObserver) -> nn.Module:
+    weight, observer = layer.weight.detach(), make_observer()
     observer(weight)
     scale, zero_point = observer.calculate_qparams()
     if observer.qscheme in (torch.per_channel_affine, torch.per_channel_symmetric):

@@ -19,7 +19,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.nodes.shared_storage import SharedStorage
-from fxcore.passes.fusion.calls import has_hooks, is_read_inside
+from fxcore.passes.fusion.calls import TRANSPOSED, has_hooks, is_read_inside
 from fxcore.passes.fusion.report import Left
 from fxcore.passes.quantization.observers import MakeObserver
 
@@ -31,6 +31,9 @@ REFERENCE: Mapping[type[nn.Module], Any] = {
     nn.Conv1d: nnr.Conv1d,
     nn.Conv2d: nnr.Conv2d,
     nn.Conv3d: nnr.Conv3d,
+    nn.ConvTranspose1d: nnr.ConvTranspose1d,
+    nn.ConvTranspose2d: nnr.ConvTranspose2d,
+    nn.ConvTranspose3d: nnr.ConvTranspose3d,
 }
 # Joined with an activation: the layer is the first part.
 _JOINED = (nni.LinearReLU, nni.ConvReLU1d, nni.ConvReLU2d, nni.ConvReLU3d)
@@ -40,6 +43,9 @@ QUANTIZED: Mapping[type[nn.Module], Any] = {
     nnr.Conv1d: nnq.Conv1d,
     nnr.Conv2d: nnq.Conv2d,
     nnr.Conv3d: nnq.Conv3d,
+    nnr.ConvTranspose1d: nnq.ConvTranspose1d,
+    nnr.ConvTranspose2d: nnq.ConvTranspose2d,
+    nnr.ConvTranspose3d: nnq.ConvTranspose3d,
     nni.LinearReLU: nniq.LinearReLU,
     nni.ConvReLU1d: nniq.ConvReLU1d,
     nni.ConvReLU2d: nniq.ConvReLU2d,
@@ -120,6 +126,8 @@ def reference_of(module: nn.Module, make_observer: MakeObserver) -> nn.Module:
     """Return a layer that computes with the weight as quantized; `module` stays, and shares its weight."""
     core: Any = core_of(module)
     observer = make_observer()
+    if isinstance(core, TRANSPOSED) and hasattr(observer, "ch_axis"):
+        observer.ch_axis = 1  # that of the channels that come out
     observer(core.weight)
     scale, zero_point = observer.calculate_qparams()
     parameters = {"qscheme": _affine(observer.qscheme), "dtype": observer.dtype, "scale": scale}

@@ -13,6 +13,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.passes.fusion.calls import TRANSPOSED
 from fxcore.passes.fusion.report import Left
 from fxcore.passes.infra.pass_base import PassBase
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
@@ -51,7 +52,9 @@ class LowerQuantized(PassBase):
         calls = [node for node in made.graph.find_nodes(op="call_module") if _is_reference(node, made)]
         shared = {str(node.target) for node in calls if sum(node.target == other.target for other in calls) > 1}
         for node in calls:
-            reason = "it is called several times" if str(node.target) in shared else _reason_against(node, storage)
+            reason = (
+                "it is called several times" if str(node.target) in shared else _reason_against(node, storage, made)
+            )
             if reason is None:
                 _lower_layer(node, made)
                 lowered.append(str(node.target))
@@ -84,11 +87,20 @@ def _quantized_source(value: Any, reader: Node, storage: SharedStorage) -> Node 
     return source
 
 
-def _reason_against(node: Node, storage: SharedStorage) -> str | None:
+def _reason_against(node: Node, storage: SharedStorage, gm: GraphModule) -> str | None:
     if _quantized_source(node.args[0], node, storage) is None:
         return "what it takes is not quantized"
     if [_is_quantize(user) for user in node.users] != [True]:
         return "what it gives is not quantized, or read before it is"
+    layer: Any = get_attribute(gm, str(node.target))
+    engine = torch.backends.quantized.engine
+    if isinstance(layer, TRANSPOSED) and engine not in ("fbgemm", "qnnpack"):
+        # Of torch 2.13, results are those of another layer where the numbers of channels differ.
+        return (
+            f"the engine {engine!r} is wrong on transposed convolutions; set torch.backends.quantized.engine to another"
+        )
+    if isinstance(layer, TRANSPOSED) and core_of(layer).weight_qscheme != torch.per_tensor_affine:
+        return "no engine has transposed convolutions with a scale for each channel; give weight_observer('per_tensor')"
     return None
 
 

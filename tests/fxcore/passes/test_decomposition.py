@@ -146,16 +146,50 @@ def test_what_torchs_rules_need_is_told():
     torch.testing.assert_close(made(x), F.silu(x))
 
 
-def test_symbolic_sizes_are_refused_in_words():
-    class Calls(nn.Module):
-        def forward(self, x):
-            return aten.native_group_norm.default(x, None, None, x.shape[0], 4, 9, 2, 1e-5)[0]
+class OfAnyBatch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.norm = nn.Linear(4, 6), nn.LayerNorm(6)
 
-    program = torch.export.export(Calls(), (torch.randn(3, 4, 9),), dynamic_shapes=({0: torch.export.Dim("n")},))
+    def forward(self, x):
+        y = self.norm(self.lin(x))
+        first, second = y.chunk(2, -1)
+        wide = F.pad(first, (1, 1)) + y.argmax(-1, keepdim=True)
+        return F.silu(y).reshape(x.shape[0] * 2, 3), wide, F.mse_loss(first, second), y.expand(2, -1, -1)
+
+
+def exported_for_any_batch(model, x):
+    n = torch.export.Dim("n", min=2, max=64)
+    return torch.export.export(model, (x,), dynamic_shapes=({0: n},))
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_symbolic_sizes_are_read_from_tensors_and_computed(decomposed):
+    program = exported_for_any_batch(OfAnyBatch(), torch.randn(3, 4))
+    if decomposed:
+        program = program.run_decompositions()
     gm = interop.from_torch(program)
 
-    with pytest.raises(PassError, match="its sizes are symbolic; use run_decompositions"):
-        DecomposeOperators(torch_rules(aten.native_group_norm))(gm)
+    made = DecomposeOperators(torch_rules())(gm).graph_module
+
+    assert len(made.graph.nodes) > len(gm.graph.nodes)
+    for count in (2, 3, 17):
+        x = torch.randn(count, 4)
+        torch.testing.assert_close(made(x), program.module()(x))
+
+
+def test_a_rule_that_chooses_by_a_symbolic_size_is_refused_in_words():
+    class Calls(nn.Module):
+        def forward(self, x):
+            return aten.silu.default(x)
+
+    gm = interop.from_torch(exported_for_any_batch(Calls(), torch.randn(3, 4)))
+    rules = {aten.silu.default: lambda x: x * x.sigmoid() if x.shape[0] > 9 else x / (1 + x.neg().exp())}
+
+    with pytest.raises(
+        PassError, match=r"cannot decompose 'silu': its rule goes on differently unless s\d+ <= 9; use run_"
+    ):
+        DecomposeOperators(rules)(gm)
 
 
 def test_all_rules_of_torch_can_be_had():

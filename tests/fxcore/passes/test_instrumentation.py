@@ -140,6 +140,24 @@ def test_watchers_survive_dead_code_elimination_copies_and_pickles_and_can_be_ta
     assert not RemoveInstruments()(gm).modified
 
 
+def test_watchers_are_not_watched_and_go_together():
+    gm = fxcore.symbolic_trace(Net())
+    calls = len(gm.graph.find_nodes(op="call_module"))
+
+    once = Instrument(Timing)(gm).graph_module
+    twice = Instrument(ValueGuard)(once).graph_module
+    removed = RemoveInstruments()(twice).graph_module
+
+    assert len(list(once.graph.nodes)) - len(list(gm.graph.nodes)) == 2 * watched(gm)
+    assert len(list(twice.graph.nodes)) - len(list(once.graph.nodes)) == watched(gm)
+    assert len(removed.graph.find_nodes(op="call_module")) == calls
+    assert removed.code == gm.code
+
+
+def watched(gm):
+    return sum(node.op.startswith("call_") for node in gm.graph.nodes)
+
+
 def test_a_graph_without_such_nodes_comes_back_itself():
     gm = traced()
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore import interop
 from fxcore.errors import PassArgumentError
 from fxcore.passes.splitting import split_by, split_by_size
 from pytest_fxgraph import check_transform
@@ -41,6 +42,20 @@ def test_a_part_begins_where_the_answer_changes():
     result = check_transform(lambda gm: split_by(gm, is_layer), model, (x,), idempotent=False)
 
     assert sizes(result.after) == [1, 2, 1, 2, 1, 2, 1, 2, 1, 1]
+
+
+class TakesPairs(nn.Module):
+    def forward(self, pair, *, scale):
+        return {"sum": (pair[0] + pair[1]).relu() * scale}
+
+
+def test_parts_of_an_exported_program_take_and_give_what_the_program_does():
+    pair, scale = (torch.randn(2), torch.randn(2)), torch.tensor(3.0)
+    program = torch.export.export(TakesPairs(), (pair,), {"scale": scale})
+
+    made = split_by_size(interop.from_torch(program.module()), nodes=2)
+
+    assert made(pair, scale=scale)["sum"].equal(TakesPairs()(pair, scale=scale)["sum"])
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,25 @@ def test_what_is_left_alone_is_told_with_the_reason(activate, reason):
     assert str(result.report) == f"fused 0\nleft alone 1\n  layer: {reason}"
 
 
+def test_hooks_and_weights_that_the_graph_reads_keep_a_layer_alone():
+    class Reads(Net):
+        def forward(self, x):
+            return super().forward(x) * self.layer.weight.sum()
+
+    hooked, active = Net(nn.Linear(4, 4), nn.ReLU()).eval(), Net(nn.Linear(4, 4), nn.ReLU()).eval()
+    hooked.layer.register_forward_hook(lambda module, args, result: result + 1)
+    active.activate.register_forward_hook(lambda module, args, result: result + 1)
+
+    def reason(model):
+        result = FuseActivations()(fxcore.symbolic_trace(model))
+        assert not result.modified
+        return result.report.left[0].reason
+
+    assert reason(hooked) == "it has hooks, which passes after this one would not see"
+    assert reason(active) == "what follows is activate, with which no pattern joins it"
+    assert reason(Reads(nn.Linear(4, 4), torch.relu).eval()) == "the graph reads its weights itself"
+
+
 class Shared(nn.Module):
     def __init__(self, slopes):
         super().__init__()

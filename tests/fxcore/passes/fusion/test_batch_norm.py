@@ -171,6 +171,8 @@ class Several(nn.Module):
             return self.first(y) + self.tied(x)
         if self.way == "relu between":
             return self.first(torch.relu(y))
+        if self.way == "statistics are written":
+            self.first.running_mean.mul_(2)
         if self.way == "input":
             return self.first(x) + y
         return self.first(y)
@@ -186,6 +188,7 @@ class Several(nn.Module):
         ("weights are tied", "the weights of conv are read elsewhere, too"),
         ("relu between", "it follows relu, which is no layer with a weight that the module holds"),
         ("input", "it normalises an input"),
+        ("statistics are written", "the graph writes to its statistics or weights"),
         ("hooks", "the Conv2d has hooks, which would no longer run or see other values"),
         ("no statistics", "it keeps no statistics, or they or its weights are computed in the graph"),
         ("subclass", "conv is of class Mine, which may compute something else than Conv2d"),
@@ -195,6 +198,7 @@ def test_what_is_left_alone_is_told_with_the_reason(way, reason):
     model = Several(way).eval()
     # Functions of the module class are traced as one call, as torch's own are.
     tracer = fxcore.Tracer()
+    tracer.proxy_buffer_attributes = True
     tracer.is_leaf_module = lambda module, path: isinstance(module, (nn.Conv2d, nn.BatchNorm2d))
     gm = fxcore.GraphModule(model, tracer.trace(model))
 
@@ -228,6 +232,18 @@ def test_a_linear_layer_on_sequences_is_left_alone_where_its_shape_is_known():
 
     assert not result.modified
     assert "layer has 3 dimensions, of which it normalises the second, not the last" in str(result.report)
+
+
+def test_a_convolution_without_batch_is_left_alone_where_its_shape_is_known():
+    model = Pair(nn.Conv1d(4, 6, 1), nn.BatchNorm1d(6)).eval()
+    x = torch.randn(4, 6)  # six places, which the norm takes for channels
+    gm = fxcore.symbolic_trace(model)
+    fxcore.passes.shape_prop.ShapeProp(gm).propagate(x)
+
+    result = FuseBatchNorm()(gm)
+
+    assert not result.modified
+    assert "the result of layer has no batch" in str(result.report)
 
 
 @pytest.mark.parametrize("form", ["module", "functional"])

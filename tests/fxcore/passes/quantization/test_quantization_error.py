@@ -162,6 +162,50 @@ def test_weights_of_convolutions_are_stored_as_integers(kind, dtype):
     assert importlib.import_module("copy").deepcopy(made)(x).equal(made(x))
 
 
+class Recurrent(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer, self.kind = getattr(nn, kind)(8, 16, **options), kind
+
+    def forward(self, x):
+        result = self.layer(x)
+        return result if self.kind in ("GRUCell", "RNNCell") else result[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *(("LSTM", {}), ("GRU", {}), ("LSTMCell", {}), ("GRUCell", {}), ("RNNCell", {"nonlinearity": "relu"})),
+        *((kind, {"num_layers": 2, "bidirectional": True, "batch_first": True}) for kind in ("LSTM", "GRU")),
+    ],
+    ids=str,
+)
+def test_recurrent_layers_are_quantized_dynamically(kind, options):
+    torch.manual_seed(0)
+    model = Recurrent(kind, **options).eval()
+    x = torch.randn(*((5,) if "Cell" in kind else (3, 5)), 8)
+    settings = dict(vars(model.layer))
+
+    result = QuantizeDynamic()(fxcore.symbolic_trace(model))
+
+    assert str(result.report) == "quantized 1\n  layer\nleft in floating point 0"
+    assert sqnr(model(x), result.graph_module(x)) > 30
+    assert vars(model.layer) == settings, "the layer that is given stays"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"bias": False}, "it has no bias, and torch quantizes recurrent layers with bias alone"),
+        ({"proj_size": 4}, "it projects its hidden state, and torch's quantized layers do not"),
+    ],
+)
+def test_recurrent_layers_that_torch_cannot_quantize_are_told_with_the_reason(options, reason):
+    gm = fxcore.symbolic_trace(Recurrent("LSTM", **options).eval())
+
+    assert [str(each) for each in QuantizeDynamic()(gm).report.left] == [f"layer: {reason}"]
+
+
 def test_layers_are_skipped_and_bad_settings_refused():
     gm = fxcore.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).eval())
 

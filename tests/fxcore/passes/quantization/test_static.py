@@ -11,11 +11,13 @@ from torch import nn
 import fxcore
 from fxcore.errors import EvalModeError, PassArgumentError, PassError
 from fxcore.passes.infra.working_copy import working_copy
+from fxcore.passes.quantization.dynamic import QuantizeDynamic
 from fxcore.passes.quantization.layers import Skip
 from fxcore.passes.quantization.lowering import LowerQuantized
 from fxcore.passes.quantization.observers import activation_observer, weight_observer
 from fxcore.passes.quantization.quantization_error import layer_errors, sqnr
 from fxcore.passes.quantization.static import QuantizeStatic
+from fxcore.passes.quantization.weight_only import QuantizeWeights
 from pytest_fxgraph import check_transform
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:UserWarning", "ignore:.*reduce_range.*:UserWarning")
@@ -125,6 +127,131 @@ def test_layers_that_cannot_be_quantized_are_told_with_the_reason():
         "0: it pads by 'reflect', and quantized layers pad by zeros alone",
         "1: its weight is of torch.float64; only that of torch.float32 is quantized",
     ]
+
+
+class Writes(nn.Module):
+    """Layers whose input is written to, in one of several ways."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.first, self.second, self.way = nn.Linear(8, 8), nn.Linear(8, 8), way
+
+    def forward(self, x):
+        if self.way == "before":
+            y = self.first(x)
+            y.add_(1)
+            return self.second(y)
+        if self.way == "input":
+            return self.first(x) + x.add_(1)
+        if self.way == "through a view":
+            y = x * 2
+            return self.first(y[1:]) + y[1:].add_(1) + y.sum()
+        if self.way == "sum":  # as residual networks do
+            y = self.first(x)
+            y += self.second(x)
+            return self.second(y.relu_())
+        y = self.first(x)
+        z = self.second(y)
+        z += y
+        return self.second(z) + z
+
+
+@pytest.mark.parametrize(
+    ("way", "left"),
+    [
+        ("before", "second: what it takes is written to before, by add_"),
+        ("input", "first: what it takes is written to by add_, which others may see"),
+        ("through a view", "first: what it takes is written to by add_, which others may see"),
+        ("sum", None),
+        ("sum that is read", None),
+    ],
+)
+def test_what_is_written_in_place_is_seen_by_whoever_saw_it(way, left):
+    torch.manual_seed(0)
+    model, x = Writes(way).eval(), torch.randn(4, 8)
+    whole_bytes = activation_observer("minmax", reduce_range=False)
+
+    result = QuantizeStatic([x.clone()], activation=whole_bytes)(fxcore.symbolic_trace(model))
+    lowered = LowerQuantized()(result.graph_module).graph_module
+
+    assert [str(each) for each in result.report.left] == ([] if left is None else [left])
+    for made in (result.graph_module, lowered):
+        given, expected_given = x.clone(), x.clone()
+        assert sqnr(model(expected_given), made(given)) > 25
+        assert given.equal(expected_given)
+
+
+def test_a_layer_with_hooks_or_whose_weight_is_read_stays():
+    class Reads(Net):
+        def forward(self, x):
+            return super().forward(x) * self.head.weight.mean()
+
+    model = Reads().eval()
+    model.last.register_forward_hook(lambda module, args, result: result * 2)
+    gm = fxcore.symbolic_trace(model)
+    x = examples()[0]
+
+    for transform in (QuantizeStatic(examples()), QuantizeDynamic(), QuantizeWeights()):
+        result = transform(gm)
+        reasons = {str(each) for each in result.report.left}
+        assert "head: the graph reads its weights itself" in reasons
+        if not isinstance(transform, QuantizeDynamic):
+            assert "last: it has hooks, which would see other values, or none" in reasons
+        assert sqnr(model(x), result.graph_module(x)) > 20
+
+
+def test_calibration_leaves_buffers_as_they_were():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return self.linear(x) * self.count
+
+    tracer = fxcore.Tracer()
+    tracer.proxy_buffer_attributes = True
+    model = Counts().eval()
+    gm = fxcore.GraphModule(model, tracer.trace(model))
+
+    QuantizeStatic([torch.randn(2, 4)] * 3)(gm)
+
+    assert model.count == 0
+
+
+@pytest.fixture
+def fbgemm():
+    if "fbgemm" not in torch.backends.quantized.supported_engines:
+        pytest.skip("this build of torch has no engine fbgemm")
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm"
+    yield
+    torch.backends.quantized.engine = before
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolutions_are_quantized_and_lowered_where_the_engine_can(size, groups, fbgemm):
+    torch.manual_seed(0)
+    layer = getattr(nn, f"ConvTranspose{size}d")(4, 6, 3, stride=2, groups=groups)
+    model, x = nn.Sequential(layer, nn.ReLU()).eval(), torch.randn(2, 4, *[5] * size)
+    gm = fxcore.symbolic_trace(model)
+
+    per_channel = QuantizeStatic([x])(gm)
+    per_tensor = QuantizeStatic([x], weight=weight_observer("per_tensor"))(gm)
+    lowered = LowerQuantized()(per_tensor.graph_module)
+    left = LowerQuantized()(per_channel.graph_module)
+
+    assert per_channel.graph_module.get_submodule("0").weight_axis == 1
+    assert all(sqnr(model(x), result.graph_module(x)) > 30 for result in (per_channel, per_tensor))
+    assert lowered.report.quantized == ("0",)
+    assert sqnr(model(x), lowered.graph_module(x)) > 30
+    assert "0: no engine has transposed convolutions with a scale for each channel" in str(left.report)
+    torch.backends.quantized.engine = "onednn"
+    again = LowerQuantized()(per_tensor.graph_module)
+    assert "0: the engine 'onednn' is wrong on transposed convolutions" in str(again.report)
 
 
 def test_what_cannot_be_calibrated_is_refused_in_words(model):
