@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import linecache
 import os
 import sys
@@ -50,6 +51,7 @@ from fxcore.serialization.pickling import (
     table_of_plain,
 )
 from fxcore.serialization.to_folder import write_module_folder
+from fxcore.torch_fx_registry import is_graph_module_of_torch
 from fxcore.uninitialized import note_uninitialized_copies
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
@@ -431,7 +433,11 @@ def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
 
 def _readable_source(module: Any, name: str, **options: Any) -> str:
     """Return the source of a class that does what `module` does; `options` are those of `Graph.python_code`."""
-    forward = module.graph.python_code(root_module="self", verbose=True, **options).src.lstrip("\n")
+    known = options
+    if not isinstance(module.graph, Graph):  # one of torch.fx, of which older releases know fewer options
+        parameters = inspect.signature(module.graph.python_code).parameters
+        known = {option: value for option, value in options.items() if option in parameters}
+    forward = module.graph.python_code(root_module="self", verbose=True, **known).src.lstrip("\n")
     guards = getattr(module.graph, "guards", ())
     if isinstance(guards, Guards):
         forward = "".join([f"# {line}\n" for line in guards.lines()]) + forward
@@ -440,7 +446,7 @@ def _readable_source(module: Any, name: str, **options: Any) -> str:
     children = [
         _readable_source(child, child_name, **options)
         for child_name, child in module.named_children()
-        if isinstance(getattr(child, "graph", None), Graph)
+        if isinstance(getattr(child, "graph", None), Graph) or is_graph_module_of_torch(child)
     ]
     return source + _indented("\n".join(["", *children]))
 

@@ -1,21 +1,25 @@
 """Graphs of torch.fx and torch.export as graphs of fxcore, and back. The one file that imports torch.fx.
 
 Nothing is traced again: nodes are copied one by one, with their names, order, types and meta. Modules, parameters,
-buffers and other attributes are shared. There and back is the identity, up to what nothing but a class can hold:
-methods of a user's subclass of GraphModule. Graph modules inside other modules stay as they are; they run all the same.
+buffers and other attributes are shared. There and back is the identity, the class of the graph module included. Graph
+modules inside other modules are shared, too, unless `nested=True` asks for them to be changed as well.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from types import MethodType
 from typing import Any
 
 import torch.fx
 import torch.fx.graph
+import torch.fx.proxy
 from torch import nn
+from torch.export.unflatten import UnflattenedModule
 
 from fxcore.codegen.codegen import CodeGen
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
@@ -24,67 +28,80 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
+from fxcore.proxy import TracerBase
+from fxcore.serialization.pickling import is_importable
 
-# What a graph module keeps about its own graph and code, which the other's constructor makes anew.
-_OF_THE_GRAPH = frozenset({"_graph", "_code", "_lineno_map", "_prologue_start", "_tracer_cls", "_tracer_extras"})
-
+# What a graph module keeps about its own graph and code, which the other's constructor makes anew. Unflattened modules
+# have a graph, and a graph module of it, in their dict.
+_OF_THE_GRAPH = frozenset(
+    {"_graph", "_code", "_lineno_map", "_prologue_start", "_tracer_cls", "_tracer_extras", "graph", "graph_module"}
+)
 _REGISTRIES = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "meta"})
+# Where a graph module notes what it was on the other side, and cannot be on this one: its class, its tracer.
+_NOTES = "_across_interop"
+# Metadata that holds nodes deeper inside than this stays as it is.
+_DEEPEST_META = 6
 
 MapLeaves = Callable[[Any, Callable[[Any], Any]], Any]
 
 
-def from_torch(obj: Any) -> Any:
+def from_torch(obj: Any, *, nested: bool = False) -> Any:
     """Return the fxcore.Graph or GraphModule that is the same as a graph or graph module of torch.fx.
 
-    A torch.export.ExportedProgram becomes the graph module that takes what its model took, with the model's state.
-    Raises InteropError (a TypeError) for anything else.
+    A torch.export.ExportedProgram becomes the graph module that takes what its model took, with the model's state, and
+    so does what torch.export.unflatten makes of one. Graph modules inside (branches, loop bodies, modules of an
+    unflattened one) stay those of torch.fx and are shared; with `nested` they are changed, too, so that passes of
+    fxcore can enter them. Raises InteropError (a TypeError) for anything else.
     """
     if isinstance(obj, torch.fx.Graph):
         return _graph_from_torch(obj)
     if isinstance(obj, torch.fx.GraphModule):
-        made = GraphModule({}, Graph(), type(obj).__name__)
-        _share_state(obj, made)
-        made.graph = _graph_from_torch(obj.graph)
-        return made
+        return _with_nested(obj, torch.fx.GraphModule, _module_from_torch) if nested else _module_from_torch(obj)
     if isinstance(obj, torch.export.ExportedProgram):
-        return from_torch(_unlifted(obj))
+        return from_torch(_unlifted(obj), nested=nested)
+    if isinstance(obj, UnflattenedModule):
+        return _unflattened_from_torch(obj)
     raise InteropError(
         f"cannot take over an object of type {type(obj).__name__}; "
-        "hand over a torch.fx.Graph, a torch.fx.GraphModule or a torch.export.ExportedProgram"
+        "hand over a torch.fx.Graph, a torch.fx.GraphModule, a torch.export.ExportedProgram "
+        "or what torch.export.unflatten makes of one"
     )
 
 
-def to_torch(obj: Any) -> Any:
+def to_torch(obj: Any, *, nested: bool = False) -> Any:
     """Return the torch.fx.Graph or GraphModule that is the same as one of fxcore.
 
-    Raises InteropError (a TypeError) for anything else.
+    Graph modules of fxcore inside are shared and run all the same; torch's passes that enter them, and torch's
+    operators that interpret them, need `nested`. Raises InteropError (a TypeError) for anything else.
     """
     if isinstance(obj, Graph):
         return _graph_to_torch(obj)
     if isinstance(obj, GraphModule):
-        made = torch.fx.GraphModule({}, torch.fx.Graph(), type(obj).__name__)
-        _share_state(obj, made)
-        made.graph = _graph_to_torch(obj.graph)
-        return made
+        return _with_nested(obj, GraphModule, _module_to_torch) if nested else _module_to_torch(obj)
     raise InteropError(
         f"cannot hand over an object of type {type(obj).__name__} to torch.fx; it takes a fxcore.Graph or GraphModule"
     )
 
 
-def on_torch_graphs(transform: Callable[[GraphModule], Any]) -> Callable[[torch.fx.GraphModule], torch.fx.GraphModule]:
+def on_torch_graphs(
+    transform: Callable[[GraphModule], Any], *, nested: bool = False
+) -> Callable[[torch.fx.GraphModule], torch.fx.GraphModule]:
     """Return what does to a graph module of torch.fx what `transform` does to one of fxcore.
 
     `transform` returns a graph module, or a PassResult, of which the module is taken. The module that is given stays
-    as it is if `transform` leaves its own as it is.
+    as it is if `transform` leaves its own as it is. With `nested`, graph modules inside are fxcore's, too.
     """
 
     @functools.wraps(transform, updated=())
     def transform_torch_graph(graph_module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-        result = transform(from_torch(graph_module))
-        made: torch.fx.GraphModule = to_torch(getattr(result, "graph_module", result))
+        result = transform(from_torch(graph_module, nested=nested))
+        made: torch.fx.GraphModule = to_torch(getattr(result, "graph_module", result), nested=nested)
         return made
 
     return transform_torch_graph
+
+
+# Modules.
 
 
 def _unlifted(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
@@ -96,17 +113,113 @@ def _unlifted(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
     return made
 
 
-def _share_state(source: nn.Module, made: nn.Module) -> None:
+def _module_from_torch(source: torch.fx.GraphModule) -> GraphModule:
+    base = _notes_of(source).get("class", GraphModule)
+    made: GraphModule = base.__new__(base)
+    GraphModule.__init__(made, {}, Graph(), type(source).__name__)
+    _share_state(source, made, torch.fx.GraphModule)
+    made.graph = _graph_from_torch(source.graph)
+    _note_tracer(made, source, TracerBase)
+    return made
+
+
+def _module_to_torch(source: GraphModule) -> torch.fx.GraphModule:
+    base = _notes_of(source).get("class", torch.fx.GraphModule)
+    made: torch.fx.GraphModule = base.__new__(base)
+    torch.fx.GraphModule.__init__(made, {}, torch.fx.Graph(), type(source).__name__)
+    _share_state(source, made, GraphModule)
+    made.graph = _graph_to_torch(source.graph)
+    _note_tracer(made, source, torch.fx.proxy.TracerBase)
+    return made
+
+
+def _notes_of(source: nn.Module) -> dict[str, Any]:
+    return vars(source).get(_NOTES) or {}
+
+
+def _note_tracer(made: Any, source: nn.Module, kind: type) -> None:
+    """Note on the module, as its constructor would, by what its graph was traced, unless that is of the other side.
+
+    torch.fx and torch.package trace again with it when they load a module.
+    """
+    tracer = _notes_of(source).get("tracer", made.graph._tracer_cls)
+    if isinstance(tracer, type) and issubclass(tracer, kind) and "<locals>" not in tracer.__qualname__:
+        vars(made).update(_tracer_cls=tracer, _tracer_extras=made.graph._tracer_extras or {})
+
+
+def _unflattened_from_torch(source: UnflattenedModule) -> GraphModule:
+    """Return the graph module that takes what an unflattened module takes; its modules stay as they are."""
+    made = GraphModule({}, Graph(), type(source).__name__)
+    _share_state(source, made, UnflattenedModule)
+    graph = _graph_from_torch(source.graph)
+    signature: Any = source.module_call_graph[0].signature
+    args, kwargs = signature.in_spec.children_specs
+    names = getattr(signature, "forward_arg_names", None) or [
+        *(f"arg_{place}" for place in range(args.num_children)),
+        *kwargs.context,
+    ]
+    graph.set_codegen(PyTreeCodeGen(PyTreeInfo(list(names), signature.in_spec, signature.out_spec)))
+    made.graph = graph
+    return made
+
+
+def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
     """Give the new module every attribute of the old one: the same objects, in registries of its own."""
-    for name, value in source.__dict__.items():
-        if name not in _OF_THE_GRAPH:
-            is_registry = name in _REGISTRIES or "_hooks" in name
-            made.__dict__[name] = copy.copy(value) if is_registry else value
+
+    def rebound(value: Any) -> Any:
+        # A method that was put on the instance, such as the `train` of an exported module, is to work on this one.
+        is_own = isinstance(value, MethodType) and value.__self__ is source
+        return MethodType(value.__func__, made) if is_own else value
+
+    for name, value in vars(source).items():
+        if name in _OF_THE_GRAPH or name == _NOTES:
+            continue
+        if name in _REGISTRIES or "_hooks" in name:
+            value = copy.copy(value)
+            for key in value if isinstance(value, dict) and "_hooks" in name else ():
+                value[key] = rebound(value[key])
+        vars(made)[name] = rebound(value)
+    base, tracer = type(source).__mro__[1], vars(source).get("_tracer_cls")
+    notes = {"class": base} if issubclass(base, plain) and base is not plain and is_importable(base) else {}
+    if tracer is not None and tracer is not getattr(source.graph, "_tracer_cls", None) and is_importable(tracer):
+        notes["tracer"] = tracer
+    if notes:
+        vars(made)[_NOTES] = notes
+
+
+def _with_nested(root: nn.Module, kind: type[nn.Module], convert: Callable[[Any], nn.Module]) -> nn.Module:
+    """Convert a graph module and those in it; modules on the way to them are copied, all others are shared."""
+    converted: dict[int, nn.Module] = {}
+
+    def of(module: nn.Module) -> nn.Module:
+        known = converted.get(id(module))
+        if known is not None:
+            return known
+        if isinstance(module, kind):
+            made = convert(module)
+        elif any(isinstance(inner, kind) for inner in module.modules()):
+            made = copy.copy(module)
+            made._modules = module._modules.copy()
+        else:
+            return module
+        converted[id(module)] = made
+        for name, child in list(made._modules.items()):
+            made._modules[name] = None if child is None else of(child)
+        return made
+
+    return of(root)
+
+
+# Graphs.
 
 
 def _graph_from_torch(graph: torch.fx.Graph) -> Graph:
     made = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
     _copy_nodes(graph, made, torch.fx.Node, map_aggregate)
+    names, known = made._graph_namespace, graph._graph_namespace
+    names._used |= known._used_names
+    names._last_number.update(known._base_count)
+    _share_attributes(graph, made)
     made._co_fields = dict(getattr(graph, "_co_fields", {}))
     made.set_codegen(_codegen_from_torch(graph._codegen))
     return made
@@ -115,9 +228,19 @@ def _graph_from_torch(graph: torch.fx.Graph) -> Graph:
 def _graph_to_torch(graph: Graph) -> torch.fx.Graph:
     made = torch.fx.Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
     _copy_nodes(graph, made, Node, torch.fx.node.map_aggregate)
+    names, known = made._graph_namespace, graph._graph_namespace
+    names._used_names |= known._used
+    names._base_count.update(known._last_number)
+    _share_attributes(graph, made)
     made._co_fields = dict(graph._co_fields)
     made.set_codegen(_codegen_to_torch(graph._codegen))
     return made
+
+
+def _share_attributes(source: Any, made: Any) -> None:
+    """Give the new graph what somebody put on the old one, and the guards, which torch.fx has not."""
+    known = (vars(type(source)()).keys() | vars(made).keys()) - {"guards"}
+    vars(made).update({name: value for name, value in vars(source).items() if name not in known})
 
 
 def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) -> None:
@@ -133,11 +256,58 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
             # A name that was given by hand and that the graph itself would not have chosen.
             made._graph_namespace._rename_object(duplicate, node.name)
             duplicate.name = node.name
-        duplicate.meta = copy.copy(node.meta)
         # Further attributes, such as Dynamo's `_dynamo_source`; torch 2.6 keeps a node's own ones there too.
         known = vars(source._root).keys() | vars(duplicate).keys()
         vars(duplicate).update({name: value for name, value in vars(node).items() if name not in known})
         copies[node] = duplicate
+    for node, duplicate in copies.items():
+        duplicate.meta = {key: _meta_of(value, copies, node_type) for key, value in node.meta.items()}
+        if len(node.users) > 1:  # in the order in which they began to read it, which editing may have changed
+            duplicate.users.clear()
+            duplicate.users.update({copies[user]: None for user in node.users})
+
+
+def _meta_of(value: Any, copies: dict[Any, Any], node_type: type, depth: int = 0) -> Any:
+    """Return metadata that speaks of the new nodes; what holds no node stays the same object."""
+
+    def inside(parts: Iterable[Any]) -> list[Any]:
+        return [_meta_of(part, copies, node_type, depth + 1) for part in parts]
+
+    if isinstance(value, node_type):
+        return copies.get(value, value)
+    if depth > _DEEPEST_META:
+        return value
+    if isinstance(value, dict):
+        keys, values = inside(value), inside(value.values())
+        if _are_same(keys, value) and _are_same(values, value.values()):
+            return value
+        made = copy.copy(value)
+        made.clear()
+        made.update(zip(keys, values, strict=True))
+        return made
+    if isinstance(value, (list, tuple, set)):
+        parts = inside(value)
+        if _are_same(parts, value):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)]
+        before = [getattr(value, name) for name in names]
+        after = inside(before)
+        if _are_same(after, before):
+            return value
+        replaced: Any = copy.copy(value)
+        for name, part in zip(names, after, strict=True):
+            object.__setattr__(replaced, name, part)  # it may be frozen
+        return replaced
+    return value
+
+
+def _are_same(obtained: Iterable[Any], expected: Iterable[Any]) -> bool:
+    return all(one is other for one, other in zip(obtained, expected, strict=True))
+
+
+# Code generators.
 
 
 class _Delegate:

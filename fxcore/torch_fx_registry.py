@@ -49,6 +49,12 @@ def proxy_class() -> type | None:
     return found if isinstance(found, type) else None
 
 
+def is_graph_module_of_torch(module: object) -> bool:
+    """Tell whether an object is a GraphModule of torch.fx, as those inside graphs that came through interop are."""
+    found = getattr(sys.modules.get("torch.fx.graph_module"), "GraphModule", None)
+    return isinstance(found, type) and isinstance(module, found)
+
+
 class _TracingFlag(threading.local):
     """Stands for torch.fx's flag, of which a process has one: true in the threads that trace, false in the others."""
 

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import fxcore
+from fixtures.graph_identity import differences
+from fixtures.higher_order import AOT, DYNAMO, EXPORT, HAND, PROGRAMS
+from fixtures.torch_captures import captured
+from fxcore import interop
+
+# Those that take a second or more to capture, of which one is enough for every day.
+SLOW = {"scan", "flex_attention", "while_loop", "map", "invoke_subgraph", "foreach_map", "leaf_function"}
+SAMPLE = {("hints_wrapper", AOT), ("no_grad_region", EXPORT), ("effects", AOT), ("custom_with_mutation", AOT)}
+# torch's operators that interpret the graph they are given, or ask for its class.
+INTERPRETED = {"autograd_function", "checkpoint", "checkpoint_with_dropout", "run_const_graph", "bypassing_wrapper"}
+
+
+def cases(*ways: str) -> list:
+    """List the programs with their ways of capture; those of every day are Dynamo's quick ones and a few others."""
+    return [
+        pytest.param(
+            *(name, way),
+            id=f"{name}-{way}",
+            marks=[] if (way in (DYNAMO, HAND) and name not in SLOW) or (name, way) in SAMPLE else [pytest.mark.long],
+        )
+        for name, program in PROGRAMS.items()
+        for way in program.operators
+        if way in (ways or (DYNAMO, AOT, EXPORT, HAND))
+    ]
+
+
+@torch.no_grad()
+def run(module, inputs):
+    torch.manual_seed(0)
+    return module(*inputs)
+
+
+@pytest.mark.parametrize(("name", "way"), cases())
+def test_the_program_calls_its_operator(name, way):
+    targets = [
+        str(node.target)
+        for each in captured(name, way)
+        for module in each.module.modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+    ]
+
+    assert any(PROGRAMS[name].operators[way] in target for target in targets)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("name", "way"), cases())
+def test_there_and_back_is_the_identity(name, way, nested):
+    for each in captured(name, way):
+        ours = interop.from_torch(each.module, nested=nested)
+        back = interop.to_torch(ours, nested=nested)
+
+        assert [line for line in differences(each.module, ours) if not line.startswith("class")] == []
+        assert differences(each.module, back) == []
+        assert differences(ours, interop.from_torch(back, nested=nested)) == []
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("name", "way"), cases())
+def test_the_graph_computes_what_the_program_does(name, way, nested):
+    if nested and name in INTERPRETED:
+        pytest.skip("torch's operator takes only graph modules of torch.fx")
+    for each in captured(name, way):
+        expected = run(each.module, each.fresh_inputs())
+        ours = interop.from_torch(each.module, nested=nested)
+
+        for module in (ours, fxcore.Interpreter(ours).run, copy.deepcopy(ours), interop.to_torch(ours, nested=nested)):
+            obtained = run(module, each.fresh_inputs())
+            torch.testing.assert_close(obtained, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ("cond", "associative_scan", "auto_functionalized") if name in PROGRAMS]
+)
+def test_a_pickle_of_the_graph_computes_the_same(name):
+    way = HAND if HAND in PROGRAMS[name].operators else AOT
+    each = captured(name, way)[0]
+    ours = interop.from_torch(each.module, nested=True)
+
+    loaded = pickle.loads(pickle.dumps(ours))
+
+    expected = run(each.module, each.fresh_inputs())
+    torch.testing.assert_close(run(loaded, each.fresh_inputs()), expected, rtol=0, atol=0)
+
+
+def test_a_converted_module_is_compiled():
+    each = captured("cond", DYNAMO)[0]
+    compiled = torch.compile(interop.from_torch(each.module), backend="eager", fullgraph=True)
+
+    expected = run(each.module, each.fresh_inputs())
+    torch.testing.assert_close(run(compiled, each.fresh_inputs()), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["autograd_function", "checkpoint"])
+def test_gradients_are_those_of_the_program(name):
+    each = captured(name, DYNAMO)[0]
+
+    expected, obtained = (
+        torch.autograd.grad(module(*inputs)[0].sum(), [value for value in inputs if value.requires_grad])
+        for module in (each.module, interop.from_torch(each.module))
+        for inputs in (each.fresh_inputs(),)
+    )
+
+    torch.testing.assert_close(obtained, expected, rtol=0, atol=0)
