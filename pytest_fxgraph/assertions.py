@@ -25,7 +25,7 @@ from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
-from pytest_fxgraph.frontends.choice import captured_by
+from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
 from pytest_fxgraph.frontends.fixture import FxCapture
 from pytest_fxgraph.golden.files import variant_paths
 from pytest_fxgraph.golden.kept_names import document_after
@@ -214,13 +214,14 @@ class _GoldenCheck:
         captured = captured_by(self.frontend, subject, inputs, kwargs)
         if captured is not None:  # what a frontend captured knows its values
             subject, inputs, kwargs = captured, None, None
-        module = to_graph_module(subject, example_inputs=inputs, example_kwargs=kwargs)
+        with other_frontends_named():
+            module = to_graph_module(subject, example_inputs=inputs, example_kwargs=kwargs)
         with shapes_recorded(module, inputs, kwargs):
             document = build_document_of_graph(
                 module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs
             )
         if self.level == "cost":
-            document = with_costs(document, module, module.graph, self.example_inputs, self.example_kwargs)
+            document = with_costs(document, module, module.graph, inputs, kwargs)
         if program is not None:
             document = replace(document, notes=(*document.notes, PROGRAM_NOTE + program))
         store = GoldenStore(place.parent)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.table.fixture import FxTable
     from pytest_fxgraph.transform.fixture import FxTransform
 
+CURRENT_ITEM = pytest.StashKey[pytest.Item]()  # in the stash of the config, for fixtures that outlive a test
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
 
 
@@ -89,8 +90,18 @@ def fx_ops(request: pytest.FixtureRequest) -> FxOps:
     from pytest_fxgraph.operator_queries import FxOps
 
     hook = request.config.hook.pytest_fxgraph_adapt
-    frontend = settings.value_of_config(settings.FRONTEND, request.config)
-    return FxOps(lambda obj: hook(obj=obj), _own_names(request.config.hook), frontend)
+    config = request.config
+
+    def frontend() -> str:
+        """Return the frontend of the test that runs: the fixture is made once, and the marker is a test's."""
+        item = config.stash.get(CURRENT_ITEM, None)
+        return str(
+            settings.value_of_config(settings.FRONTEND, config)
+            if item is None
+            else settings.value_of(settings.FRONTEND, item)
+        )
+
+    return FxOps(lambda obj: hook(obj=obj), _own_names(config.hook), frontend)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pytest_fxgraph.choices import Frontend
@@ -26,9 +26,12 @@ class FxOps:
     """Asks for the operators that a graph calls: the fixture `fx_ops`."""
 
     def __init__(
-        self, adapt: Adapter | None = None, own_name: OwnName | None = None, frontend: str = "symbolic"
+        self,
+        adapt: Adapter | None = None,
+        own_name: OwnName | None = None,
+        frontend: Callable[[], str] = lambda: "symbolic",
     ) -> None:
-        """Take the user's hooks, what makes a subject a graph and what names functions, and the frontend of the run."""
+        """Take the user's hooks, what makes a subject a graph and what names functions, and the test's frontend."""
         self._adapt, self._own_name, self._frontend = adapt, own_name, frontend
 
     def __call__(
@@ -45,7 +48,7 @@ class FxOps:
         A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx".
         Raises SubjectError (a TypeError) for what is no subject, and CaptureError if tracing it fails.
         """
-        captured = captured_by(frontend or self._frontend, subject, example_inputs, example_kwargs, self._adapt)
+        captured = captured_by(frontend or self._frontend(), subject, example_inputs, example_kwargs, self._adapt)
         with other_frontends_named():
             graph = to_graph_with_operators(subject if captured is None else captured.operators_of, self._adapt)
         return OpsQuery(graph, recursive=recursive, own_name=self._own_name)

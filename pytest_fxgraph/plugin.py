@@ -15,6 +15,7 @@ import pytest
 
 from pytest_fxgraph import hookspecs, settings
 from pytest_fxgraph.fixtures import (
+    CURRENT_ITEM,
     fx_capture,
     fx_equivalence,
     fx_golden,
@@ -141,6 +142,7 @@ def _attempts() -> Any:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin an attempt; a rerun begins another."""
+    item.config.stash[CURRENT_ITEM] = item
     attempts = _attempts()
     if attempts is not None:
         attempts.start_attempt(item)

@@ -30,6 +30,13 @@ def capture_notes(module: Any) -> tuple[str, ...]:
     return tuple(meta.get(NOTES, ())) if isinstance(meta, dict) else ()
 
 
+def graphs_of_capture(module: Any) -> dict[str, Any]:
+    """Return the graphs of a graph module that was made of a capture of several, by name; none for any other."""
+    if not any(note.startswith(f"{FRONTEND}: ") for note in capture_notes(module)):
+        return {}
+    return dict(module.named_children())
+
+
 def is_capture_note(note: str) -> bool:
     """Tell whether a note is one that a capture left."""
     return note.startswith(_STARTS)

@@ -24,7 +24,7 @@ from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
-from pytest_fxgraph.frontends.choice import captured_by, checked_frontend, other_frontends_named
+from pytest_fxgraph.frontends.choice import checked_frontend, other_frontends_named, runnable_by
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.subjects.subjects import (
@@ -188,8 +188,8 @@ class FxEquivalence(CheckDefaults):
         (decibels) and `cosine` are what whole tensors have to reach instead; `checks` names what is compared, of
         pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results depend on and the graph's
         do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried in each mode,
-        within `search_seconds` (60) in all; it needs hypothesis. `frontend` is "symbolic" or "export". Model, inputs
-        and random generators are restored.
+        within `search_seconds` (60) in all; it needs hypothesis. `frontend` is "symbolic", "export", "make_fx" or, for
+        a model that is one graph, "dynamo". Model, inputs and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if nothing could fail.
@@ -201,7 +201,7 @@ class FxEquivalence(CheckDefaults):
             rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs, *searched
         )
         check = self.new_check(arguments_of(inputs, kwargs), options)
-        chosen = checked_frontend(frontend or self._frontend)
+        chosen = frontend or self._frontend
         self.searches = ()
         model, given = self._subjects(model_of(model, self._adapt), graph, check.arguments)
         checked: list[fxcore.GraphModule] = []
@@ -209,6 +209,7 @@ class FxEquivalence(CheckDefaults):
         with generators_kept(), global_state_kept():
             try:
                 if given is None:
+                    checked_frontend(chosen)
                     model = initialized(model, check.arguments, check.seed)
                 # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
                 for mode in wanted:
@@ -237,9 +238,9 @@ class FxEquivalence(CheckDefaults):
         """
         if is_torch_graph_module(model):
             return to_graph_module(model)
-        captured = captured_by(frontend, model, arguments.args, arguments.kwargs, self._adapt)
+        captured = runnable_by(frontend, model, arguments.args, arguments.kwargs, self._adapt)
         if captured is not None:
-            return captured.graphs[0]
+            return captured
         if self._trace is not trace_model:
             return self._trace(model)
         with other_frontends_named():

@@ -6,13 +6,15 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pytest_fxgraph.choices import FRONTENDS
 from pytest_fxgraph.errors import CaptureError, ChoiceError
 from pytest_fxgraph.subjects.subjects import Adapter, is_model
 
 if TYPE_CHECKING:
+    import fxcore
     from pytest_fxgraph.frontends.capture import Capture
 
-RUNNABLE = ("symbolic", "export")
+RUNNABLE = ("symbolic", "export", "make_fx", "dynamo")
 _HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
 
 
@@ -25,24 +27,41 @@ def captured_by(
     """
     if frontend == "symbolic" or not is_model(subject, adapt):
         return None
+    # Here: every test of a golden comes by, and few ask for a frontend.
+    from pytest_fxgraph.frontends.fixture import captured
+    from pytest_fxgraph.frontends.request import CaptureRequest
+
+    request = CaptureRequest.of(subject, inputs, kwargs, frontend)
     if inputs is None and not kwargs:
         raise CaptureError(
             f"frontend={frontend!r} runs the model once, so it needs inputs: give example_inputs=, "
             "or example_kwargs= for those that are given by name"
         )
-    # Here: every test of a golden comes by, and few ask for a frontend.
-    from pytest_fxgraph.frontends.fixture import captured
-    from pytest_fxgraph.frontends.request import CaptureRequest
+    return captured(request)
 
-    return captured(CaptureRequest.of(subject, inputs, kwargs, frontend))
+
+def runnable_by(
+    frontend: str, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], adapt: Adapter | None = None
+) -> fxcore.GraphModule | None:
+    """Capture a model as one graph that is called as the model is; return None for a graph, and for "symbolic".
+
+    Raises CaptureError if the frontend fails, or what it made cannot be run in place of the model.
+    """
+    if frontend == "symbolic" or not is_model(model, adapt):
+        return None
+    from pytest_fxgraph.frontends.request import CaptureRequest
+    from pytest_fxgraph.frontends.runnable import runnable_graph
+
+    return runnable_graph(CaptureRequest.of(model, args, kwargs, frontend))
 
 
 def checked_frontend(frontend: str) -> str:
     """Return a frontend whose graph can be run in place of the model; raises ChoiceError for any other."""
     if frontend not in RUNNABLE:
+        known = "" if frontend in FRONTENDS else ", and there is none of this name"
         raise ChoiceError(
-            f"frontend={frontend!r} makes no graph that takes what the model takes; fx_equivalence runs the graphs of "
-            f"{', '.join(map(repr, RUNNABLE))}. Look at the others with fx_capture"
+            f"frontend={frontend!r} makes no graph that takes what the model takes{known}; fx_equivalence runs the "
+            f"graphs of {', '.join(map(repr, RUNNABLE))}. Look at the others with fx_capture"
         )
     return frontend
 

@@ -61,8 +61,12 @@ class DynamoRecording:
         self._skipped: list[SkippedFrame] | Unavailable = []
         self._fallbacks: list[SkippedFrame] | Unavailable = []
 
-    def run(self, lower: Lower, *, is_backward_run: bool = False) -> None:
-        """Make all calls, each graph lowered by `lower`; Dynamo is reset before and after."""
+    def run(self, lower: Lower, *, is_backward_run: bool = False) -> list[tuple[Call, Any]]:
+        """Make all calls, each graph lowered by `lower`, and return what each was given and returned.
+
+        Dynamo is reset before and after.
+        """
+        made: list[tuple[Call, Any]] = []
         with dynamo_reset():
             log = DynamoLog()
             is_dynamic = self.request.dynamic_shapes if isinstance(self.request.dynamic_shapes, bool) else None
@@ -76,9 +80,11 @@ class DynamoRecording:
                         run_backward(outputs)
                 except Exception as error:
                     raise self.request.failure(error, number) from error
+                made.append((copied, outputs))
                 arguments = self.request.arguments(call)
                 self._recompiles += recompiles_of(log.failures[before:], number, arguments, self._place_of_code)
             self._read(log)
+        return made
 
     def capture(self, graphs: Sequence[fxcore.GraphModule], **further: Any) -> Capture:
         """Return the capture with these graphs."""

@@ -14,7 +14,8 @@ from fxcore.errors import InterpreterError
 from fxcore.passes.analysis.costs import Cost, GraphCosts, graph_costs, module_path
 from fxcore.passes.analysis.memory import activation_memory
 from fxcore.passes.analysis.values import Propagation, example_arguments
-from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.capture_notes import graphs_of_capture
+from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError, InputsError
 from pytest_fxgraph.subjects.shapes import arguments_in_order
@@ -32,6 +33,9 @@ def with_costs(
     Raises CaptureError if the graph does not run on the inputs.
     """
     module: Any = root if getattr(root, "graph", None) is graph else fxcore.GraphModule(root, graph)
+    graphs = graphs_of_capture(module)
+    if graphs:
+        return replace(document, cost=_together({name: _cost_of_captured(each) for name, each in graphs.items()}))
     if example_inputs is None and not example_kwargs:
         arguments = example_arguments(graph)
         if arguments is None:
@@ -42,6 +46,30 @@ def with_costs(
     else:
         arguments = arguments_in_order(module, example_inputs, example_kwargs or {})
     return replace(document, cost=costs_on(module, arguments))
+
+
+def _cost_of_captured(graph_module: Any) -> CostBlock:
+    arguments = example_arguments(graph_module.graph)
+    if arguments is None:
+        raise CaptureError(
+            f"cannot count what {type(graph_module).__name__} costs: the shapes of its inputs are not known"
+        )
+    return costs_on(graph_module, arguments)
+
+
+def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:
+    """Return the costs of several graphs that run one after the other; modules are named below their graphs."""
+    name, highest = max(blocks.items(), key=lambda pair: pair[1].peak_activation)
+    totals = [block.total for block in blocks.values()]
+    return CostBlock(
+        CostRecord(*(sum(getattr(total, count) for total in totals) for count in COUNTS)),
+        highest.peak_activation,
+        f"{name}.{highest.peak_at}".rstrip("."),
+        tuple(
+            (f"{graph}.{path}".rstrip("."), record) for graph, block in blocks.items() for path, record in block.modules
+        ),
+        tuple(sorted({operator for block in blocks.values() for operator in block.uncounted})),
+    )
 
 
 def costs_on(graph_module: Any, arguments: tuple[Any, ...]) -> CostBlock:

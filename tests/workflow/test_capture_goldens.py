@@ -42,7 +42,17 @@ def test_make_fx(fx_golden):
     assert nn.Linear(4, 4) == fx_golden(example_inputs=X)
 
 def test_ops(fx_ops):
-    fx_ops(nn.Linear(4, 4), frontend="export", example_inputs=X).count("aten.linear.default") == 1
+    assert fx_ops(nn.Linear(4, 4), frontend="export", example_inputs=X).count("aten.linear.default") == 1
+
+@pytest.mark.fx(frontend="aot")
+def test_ops_of_a_marker(fx_ops):
+    assert fx_ops(nn.Linear(4, 4), example_inputs=X).count("aten.addmm.default") == 1
+
+def test_ops_behind_a_marker(fx_ops):
+    assert fx_ops(nn.Linear(4, 4)).count(torch.nn.functional.linear) == 1
+
+def test_cost(fx_golden):
+    assert nn.Linear(4, 4) == fx_golden(frontend="dynamo", level="cost", example_inputs=X)
 
 def test_equivalence(fx_equivalence):
     fx_equivalence(nn.Linear(4, 4), X, frontend="export")
@@ -51,9 +61,12 @@ def test_exported_program(fx_golden):
     assert torch.export.export(nn.Linear(4, 4), (X,)) == fx_golden
 """
 
+# Hypothesis would be imported anew by each run, which takes two seconds.
+_WITHOUT = [part for name in ("randomly", "logging", "hypothesispytest") for part in ("-p", f"no:{name}")]
+
 
 def run(pytester, *options):
-    return pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:logging", *options)
+    return pytester.runpytest_inprocess(*_WITHOUT, *options)
 
 
 def test_a_golden_of_a_capture_is_walked_through(pytester):
@@ -77,13 +90,17 @@ def test_a_golden_of_a_capture_is_walked_through(pytester):
 def test_other_frontends_have_goldens_of_one_graph(pytester):
     pytester.makepyfile(test_net=EXPORTED)
 
-    run(pytester, "--fx-update-golden").assert_outcomes(passed=5)
+    run(pytester, "--fx-update-golden").assert_outcomes(passed=8)
+    run(pytester, "--fx-frontend", "export", "-k", "test_export").assert_outcomes(passed=2, deselected=6)
 
     exported, program, made = (
         pytester.path.joinpath(f"golden/test_net/test_{name}.yaml").read_text(encoding="utf-8")
         for name in ("export", "exported_program", "make_fx")
     )
     assert exported == program
+    cost = pytester.path.joinpath("golden/test_net/test_cost.yaml").read_text(encoding="utf-8")
+    assert "- {whole: true, flops: 64, " in cost
+    assert "- {module: graph_0, flops: 64, " in cost
     assert "target: aten.addmm.default" in made
 
 
