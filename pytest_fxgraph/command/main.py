@@ -16,6 +16,7 @@ from pytest_fxgraph.command.cost import add_cost
 from pytest_fxgraph.command.diff import add_diff
 from pytest_fxgraph.command.draw import add_draw
 from pytest_fxgraph.command.output import FAILED
+from pytest_fxgraph.command.report import add_report
 from pytest_fxgraph.command.review import add_review
 from pytest_fxgraph.command.show import add_show
 from pytest_fxgraph.command.unused import add_unused
@@ -51,6 +52,8 @@ examples:
       accept, reject or skip it by a key, one cause after the other
   fxgraph unused shard1.json shard2.json
       the goldens that no test asked for in any of these runs
+  fxgraph report shard1.json shard2.json -o fx.md
+      one report of all shards, for a pull request
   fxgraph upgrade golden/
       rewrite goldens of older formats in the one of today
   eval "$(fxgraph completion bash)"
@@ -106,7 +109,8 @@ def _parser() -> argparse.ArgumentParser:
 
 _COMMANDS = (
     *(add_show, add_diff, add_draw, add_cost),
-    *(add_accept, add_review, add_unused, add_upgrade, add_completion),
+    *(add_accept, add_review, add_unused, add_report),
+    *(add_upgrade, add_completion),
 )
 
 

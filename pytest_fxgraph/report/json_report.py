@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.report.outcome import Outcome
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from pytest_fxgraph.report.numeric_failure import NumericFailure
     from pytest_fxgraph.report.stage_strip import StageStrip
 
+_Taken = TypeVar("_Taken")
+
 FORMAT = 1
+_FAILURE = ("nodeid", "headline", "section")
 _REMEDY = "give a file that pytest --fx-report wrote"
 
 
@@ -41,6 +44,7 @@ def json_text(report: RunReport) -> str:
         "outcomes": [_shown(outcome) for outcome in report.outcomes],
         "unused": list(report.unused),
         "sections": list(report.sections),
+        "failures": [{name: getattr(each, name) for name in _FAILURE} for each in report.failures],
         "run": report.record.to_dict(),
     }
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
@@ -48,6 +52,15 @@ def json_text(report: RunReport) -> str:
 
 def read_record(path: Path) -> RunRecord:
     """Read the record of its run from a report. Raises ReportError for anything but a report of this format."""
+    return _read(path, lambda data: RunRecord.from_dict(data["run"]))
+
+
+def read_report(path: Path) -> RunReport:
+    """Read a report, which holds no graphs. Raises ReportError for anything but a report of this format."""
+    return _read(path, _report_of)
+
+
+def _read(path: Path, take: Callable[[dict[str, Any]], _Taken]) -> _Taken:
     try:
         # Reading a FIFO would wait for somebody who writes to it.
         if path.exists() and not path.is_file():
@@ -64,10 +77,37 @@ def read_record(path: Path) -> RunRecord:
         reason = f"its format is {found!r:.40}, and this release reads {FORMAT}"
         raise ReportError(f"cannot read the report {path}: {reason}; {_REMEDY}, of the same release")
     try:
-        return RunRecord.from_dict(data["run"])
-    except (KeyError, TypeError, ValueError) as error:
+        return take(data)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ReportError(f"cannot read the report {path}: {reason}; {_REMEDY}") from None
+
+
+def _report_of(data: Mapping[str, Any]) -> RunReport:
+    from pytest_fxgraph.report.numeric_failure import (
+        NumericFailure,  # here: runs of pytest that write reports read none
+    )
+
+    return RunReport(
+        str(data["summary"]),
+        RunRecord.from_dict(data["run"]),
+        tuple(_outcome(each) for each in data["outcomes"]),
+        tuple(map(str, data["unused"])),
+        tuple(map(str, data["sections"])),
+        # Reports of earlier releases have none.
+        tuple(
+            NumericFailure(str(each["nodeid"]), str(each["headline"]), str(each["section"]))
+            for each in data.get("failures", ())
+        ),
+    )
+
+
+def _outcome(data: Mapping[str, Any]) -> Outcome:
+    texts = {
+        name: str(data[name]) for name in ("nodeid", "golden", "level", "status", "headline", "section", "cluster")
+    }
+    lines = [str(line) for line in data["lines"]]
+    return Outcome.from_dict({**data, **texts, "lines": lines, "command": str(data.get("command", ""))})
 
 
 def _shown(outcome: Outcome) -> dict[str, Any]:

@@ -17,13 +17,10 @@ _LONGEST_SPAN = 300
 
 
 def code_span(text: str) -> str:
-    """Return a text as code within a line or a cell of a table, cut in the middle if it is very long."""
+    """Return a text as code within a line, cut in the middle if it is very long."""
     line = clipped(printable_line(text), _LONGEST_SPAN).strip()
     if not line:
         return ""
-    if "|" in line:
-        # It would end the cell; how backslashes before it are read differs between implementations.
-        return f"<code>{''.join(map(_entity, line))}</code>"
     fence = "`" * (1 + _longest_run(line))
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{space}{line}{space}{fence}"
@@ -41,18 +38,16 @@ def html_code(text: str) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of a table; cells are Markdown without pipes."""
+    """Return the lines of a table; cells are Markdown on one line, in which pipes may stand within code."""
     head = [*head]
     return [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
 
 
 def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    # Cells are told apart before anything else is read, also within code.
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
 
 
 def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
-
-
-def _entity(character: str) -> str:
-    return character if character.isalnum() or character == " " else f"&#{ord(character)};"
