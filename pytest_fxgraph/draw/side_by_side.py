@@ -9,6 +9,7 @@ from html import escape
 
 from pytest_fxgraph.report.printable import printable_line
 
+Pair = tuple[str | None, str | None]
 Row = tuple[str | None, str | None, bool]  # the lines of both sides, None where there is none, and whether they differ
 
 _CONTEXT = 3  # lines around what differs
@@ -16,6 +17,8 @@ _MOST_FOLDED = 400  # lines that are the same, one after the other, and kept for
 MOST_LINES = 20_000  # of a text that is compared line by line
 _MOST_ROWS = 3_000  # that differ, or stand around those
 _MOST_TOKENS = 200  # of a line
+_MOST_COMPARED = 400  # pairs of lines, one of each side
+_LEAST = 0.01
 _WORD = re.compile(r"\w+|\s+|.")
 
 
@@ -27,12 +30,44 @@ def text_rows(expected: str, obtained: str) -> list[Row]:
         return [(one, other, one != other) for one, other in paired]
     rows: list[Row] = []
     for _, start, end, other_start, other_end in difflib.SequenceMatcher(None, before, after).get_opcodes():
-        paired = zip_longest_rows(before[start:end], after[other_start:other_end])
+        paired = _alike(before[start:end], after[other_start:other_end])
         rows += [(one, other, one != other) for one, other in paired]
     return rows
 
 
-def zip_longest_rows(before: Sequence[str], after: Sequence[str]) -> list[tuple[str | None, str | None]]:
+def _alike(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
+    """Pair the lines that are most alike, in their order; others stand alone. Many lines are paired one by one."""
+    if before == after or not before or not after or len(before) * len(after) > _MOST_COMPARED:
+        return zip_longest_rows(before, after)
+    scores = [[_likeness(one, other) for other in after] for one in before]
+    # The best sum of what is left from each place on, as in an alignment of sequences.
+    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    for one in reversed(range(len(before))):
+        for other in reversed(range(len(after))):
+            paired = best[one + 1][other + 1] + scores[one][other]
+            best[one][other] = max(paired, best[one + 1][other], best[one][other + 1])
+    found: list[Pair] = []
+    one = other = 0
+    while one < len(before) and other < len(after):
+        if best[one][other] == best[one + 1][other + 1] + scores[one][other]:
+            found.append((before[one], after[other]))
+            one, other = one + 1, other + 1
+        elif best[one][other] == best[one + 1][other]:
+            found.append((before[one], None))
+            one += 1
+        else:
+            found.append((None, after[other]))
+            other += 1
+    return [*found, *((line, None) for line in before[one:]), *((None, line) for line in after[other:])]
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how much of two lines is the same; lines that have little in common still stand beside each other."""
+    ratio = difflib.SequenceMatcher(None, _WORD.findall(one), _WORD.findall(other), False).ratio()
+    return max(ratio, _LEAST)
+
+
+def zip_longest_rows(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
     """Pair lines in order; what one side has more of stands alone."""
     count = max(len(before), len(after))
     return [

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import re
+
 from fixtures.documents import document
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.draw.run_page import run_page
 from pytest_fxgraph.report.json_report import RunReport
+from pytest_fxgraph.report.numeric_failure import ErrorHistogram, NumericFailure, PathStep, TensorError
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.run_record import RunRecord
+from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
 
 RECORD = RunRecord(had_path_arguments=False, finished=True)
 TEXTS = tuple(encode(document(f"%x = input x\n%a = torch.{name}(%x)\nreturn %a")) for name in ("neg", "exp"))
@@ -60,3 +64,26 @@ def test_a_golden_that_two_tests_compared_is_told_once():
 
 def test_a_run_without_goldens_has_a_page():
     assert "no golden was compared" in run_page(RunReport("", RECORD))
+
+
+def test_a_numeric_failure_is_listed_with_its_way_its_errors_and_its_words():
+    path = (PathStep("first", "relu", "relu_1", "block", "model.py:3", "1", "2", 0.5),)
+    tensors = (TensorError("output", "has other values", ("2 of 3",), ErrorHistogram(-1, (1,), (2,), 0)),)
+    failure = NumericFailure("test_net.py::test_net", "eager and graph differ", "all of it", tensors, path)
+
+    text = page(failures=[failure])
+
+    assert "summary; 1 test computed other results" in text
+    assert '<a href="#graph-1">test_net.py::test_net</a>' in page(outcome("a", "error"), failures=[failure])
+    assert re.findall(r'role="tab".*?>(\w+)</button>', text) == ["Way", "Errors", "Words"]
+
+
+def test_a_lowering_is_listed_with_its_stages():
+    nodes = (StripNode("fc", "aten.linear", "traced"),)
+    strip = StageStrip("test_net.py::test_net", (StripStage("export", nodes), StripStage("mine", nodes)), "in words")
+
+    text = page(strips=[strip])
+
+    assert "summary; 1 lowering was followed" in text
+    assert re.findall(r'role="tab".*?>(\w+)</button>', text) == ["Stages", "Words"]
+    assert "export \N{RIGHTWARDS ARROW} mine" in text

@@ -45,3 +45,12 @@ def test_texts_of_any_length_are_compared_in_bounded_time():
     table = table_html(text_rows(before, after), "")
 
     assert table.count("<tr>") <= 15_001
+
+
+def test_a_changed_line_stands_beside_the_line_that_it_is_most_alike():
+    rows = text_rows("y = x + proj; proj = None", "copy = proj.contiguous()\ny = x + copy; copy = None")
+
+    assert rows == [
+        (None, "copy = proj.contiguous()", True),
+        ("y = x + proj; proj = None", "y = x + copy; copy = None", True),
+    ]

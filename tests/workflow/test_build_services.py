@@ -150,5 +150,5 @@ def test_a_numeric_failure_is_in_every_report(project, monkeypatch):
     assert '<property name="fx_equivalence" value="eager and graph differ' in (project.path / "junit.xml").read_text()
     (command,) = commands_of(result)
     assert command.startswith(
-        "::error file=test_net.py,line=4,title=test_net.py%3A%3Atest_same::eager and graph differ"
+        "::error file=test_net.py,line=5,title=test_net.py%3A%3Atest_same::eager and graph differ"
     )

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
+
+STRIP = StageStrip(
+    "test_net.py::test_net",
+    (
+        StripStage("export", (StripNode("linear", "aten.linear", "traced", module="fc", source="model.py:3"),)),
+        StripStage("decompose", (StripNode("addmm", "aten.addmm", "rewritten", (0,)),), (0,)),
+    ),
+    "in words",
+)
+
+
+def test_a_strip_is_the_same_after_it_was_sent():
+    assert StageStrip.from_dict(STRIP.to_dict()) == STRIP
+
+
+def test_a_strip_is_named_by_its_stages():
+    assert STRIP.title == "export \N{RIGHTWARDS ARROW} decompose"
