@@ -77,6 +77,7 @@ class PictureView {
       canvas.addEventListener("wheel", (event) => this.onWheel(event, canvas), {passive: false});
       canvas.addEventListener("click", (event) => this.onClick(event));
       this.listenForDrags(canvas);
+      canvas.addEventListener("focusin", () => { this.lastPane = canvas; });
       new ResizeObserver(() => this.move()).observe(canvas);
     }
     const move = (event) => this.onMap(event);
@@ -398,9 +399,8 @@ class PictureView {
   focus(child) {
     const elements = this.elements.get(child);
     if (!elements) return;
-    // In the pane in which the focus is, if the node is there.
-    const around = document.activeElement && document.activeElement.closest(".pane");
-    const element = elements.find((each) => around && around.contains(each)) || elements[elements.length - 1];
+    // In the pane in which the focus was last, if the node is there.
+    const element = elements.find((each) => this.lastPane && this.lastPane.contains(each)) || elements[elements.length - 1];
     this.setTabStop("-1");
     this.current = child;
     this.setTabStop("0");
