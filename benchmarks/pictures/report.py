@@ -18,7 +18,7 @@ def failing_report(folder: Path) -> Path:
     Raises RuntimeError with pytest's output if no page was written.
     """
     shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     _pytest(folder, "--fx-update-golden")
     output = _pytest(folder, "--fx-report=report.html", changed=True)
     page = folder / "report.html"
