@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -24,6 +24,7 @@ from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.run_record import RunRecord
 
 _MOST_CLUSTERS = 5
+_MOST_WRITTEN = 20  # files that are named one by one; -v names all
 _BROKEN_OFF = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 
@@ -71,15 +72,49 @@ class RunEnd:
         lines += [f"fx: {line}" for line in self._reports]
         _tell(lines, self._errors, terminalreporter)
         goldens = self._goldens
-        lines = [f"fx: wrote {path}" for path in [*goldens.written, *goldens.written_inline, *goldens.written_received]]
-        lines += [f"fx: {line}" for line in [*self._renamed, *self._cluster_lines()]]
-        if goldens.written_received:
-            lines.append("fx: read them with `fxgraph diff`, accept them with `fxgraph accept`")
-        _tell(lines, goldens.errors, terminalreporter)
+        written = [*goldens.written, *goldens.written_inline]
+        lines = [*self._written_lines(written, "golden"), *self._written_lines(goldens.written_received, "")]
+        clusters = self._cluster_lines()
+        lines += [*self._renamed, *clusters, *self._next_lines(has_told_clusters=bool(clusters))]
+        _tell([f"fx: {line}" for line in lines], goldens.errors, terminalreporter)
         if goldens.results:
-            _tell([f"fx: {goldens.summary()}"], [], terminalreporter)
+            _tell([f"fx: {self._summary()}"], [], terminalreporter, **self._colour())
         for command in self._annotations:
             terminalreporter.write_line(command)  # as it is: GitHub obeys it
+
+    def _summary(self) -> str:
+        return self._goldens.summary(0 if self._unused_setting() == "ignore" else len(self._told_unused()))
+
+    def _colour(self) -> dict[str, bool]:
+        """Return how the summary is marked: as what is worst in it."""
+        results = set(self._goldens.results.values())
+        return (
+            {"green": True}
+            if results <= {"matched"}
+            else {"yellow" if results <= {"matched", "written"} else "red": True}
+        )
+
+    def _written_lines(self, paths: Sequence[str], what: str) -> list[str]:
+        """Name the files that were written, or count them if they are many and nobody asked for their names."""
+        if len(paths) <= _MOST_WRITTEN or self._config.get_verbosity() > 0:
+            return [f"wrote {path}" for path in paths]
+        return [f"wrote {len(paths)} {f'{what}s' if what else 'received files'}; -v names them"]
+
+    def _next_lines(self, *, has_told_clusters: bool) -> list[str]:
+        """Say what to do now: one step, the one that most of what is left needs."""
+        goldens = self._goldens
+        if goldens.written_received:
+            return [
+                "read them with `fxgraph diff`, accept them with `fxgraph accept`, or do both with `fxgraph review`"
+            ]
+        failed = [outcome for outcome in goldens.outcomes if outcome.status not in ("matched", "updated")]
+        commands = {outcome.command for outcome in failed if outcome.command}
+        if len(commands) == 1:
+            return [f"next, if the new graph is right: {commands.pop()}"]
+        if commands and {outcome.status for outcome in failed} == {"missing"}:
+            return ["next, write what is missing: pytest --fx-update-golden --fx-update-only new"]
+        is_told = has_told_clusters or not commands
+        return [] if is_told else ["next, look at each and decide: pytest --fx-received, then fxgraph review"]
 
     def _unused_setting(self) -> str:
         return str(settings.value_of_config(settings.UNUSED_GOLDENS, self._config))
@@ -163,7 +198,7 @@ class RunEnd:
 
         goldens, paths = self._goldens, self._config.getoption("fx_report")
         sections = tuple(self._sections)
-        report = RunReport(goldens.summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
+        report = RunReport(self._summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
         report = replace(report, strips=goldens.strips.all())
         for path in paths:
             try:
@@ -196,10 +231,13 @@ class RunEnd:
 
         return run_page(report)
 
+    def _told_unused(self) -> list[str]:
+        # What was received for a test that is gone is in nobody's way: git ignores it, and prune takes it along.
+        return [golden for golden in self._unused if not is_received(PurePosixPath(golden))]
+
     def _unused_lines(self) -> list[str]:
         lines = [f"removed {golden}" for golden in self._removed]
-        # What was received for a test that is gone is in nobody's way: git ignores it, and prune takes it along.
-        unused = [golden for golden in self._unused if not is_received(PurePosixPath(golden))]
+        unused = self._told_unused()
         if unused:
             count = f"{len(unused)} golden{'s' if len(unused) > 1 else ''}"
             lines.append(f"no test asked for {count}; if they are not needed, add --fx-prune-golden to this command")
@@ -207,11 +245,11 @@ class RunEnd:
         return lines
 
 
-def _tell(lines: list[str], errors: list[str], terminalreporter: Any) -> None:
+def _tell(lines: list[str], errors: list[str], terminalreporter: Any, **markup: bool) -> None:
     if lines or errors:
         terminalreporter.ensure_newline()
     for line in lines:
-        terminalreporter.write_line(printable_line(line))
+        terminalreporter.write_line(printable_line(line), **markup)
     for error in errors:
         terminalreporter.write_line(printable_line(f"fx: {error}"), red=True)
 

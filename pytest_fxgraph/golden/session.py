@@ -63,9 +63,9 @@ class GoldenSession:
         files = (outcome for outcome in self.outcomes if outcome.inline is None)
         return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
 
-    def summary(self) -> str:
+    def summary(self, unused: int = 0) -> str:
         """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
-        return counted_goldens(self.results.values())
+        return counted_goldens(self.results.values(), unused)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""

@@ -1,4 +1,4 @@
-"""How our report sections look on the terminal: in colour where pytest uses colour, and always shown.
+"""How our report sections look on the terminal: always shown, coloured as pytest colours, with links where they work.
 
 Reports keep the plain text, which is what other plugins, files and processes get. It is coloured only while pytest
 prints its summary.
@@ -6,12 +6,17 @@ prints its summary.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_fxgraph.golden.activation import outcomes_of_run
+from pytest_fxgraph.settings import LINKS, value_of_config
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.report.hyperlinks import Hyperlinks
 
 OURS = ("fx golden ", "fx equivalence")
 
@@ -22,6 +27,7 @@ class TerminalSections:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._shown: dict[str, str] = {}  # by cluster: the section that tells its cause
+        self._links: Hyperlinks | None = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, object, object]:
@@ -31,6 +37,8 @@ class TerminalSections:
             for outcome in outcomes_of_run(self._config)
             if outcome.cluster
         }
+        if terminalreporter.isatty:
+            self._links = _hyperlinks(self._config)
         changed: list[tuple[Any, list[tuple[str, str]], int]] = []
         for report in _failed(terminalreporter):
             sections = list(report.sections)
@@ -60,12 +68,16 @@ class TerminalSections:
 
     def _coloured(self, name: str, content: str) -> str:
         writer = self._config.get_terminal_writer()
-        if not (name.startswith(OURS) and writer.hasmarkup):
+        if not name.startswith(OURS) or not (writer.hasmarkup or self._links):
             return content
         from pytest_fxgraph.report.colour import coloured_spans  # here: most runs have nothing to colour
 
+        linked = self._links.linked if self._links else str
         return "\n".join(
-            "".join(writer.markup(text, **{style: True}) if style else text for text, style in coloured_spans(line))
+            "".join(
+                writer.markup(linked(text), **{style: True}) if style else linked(text)
+                for text, style in coloured_spans(line)
+            )
             for line in content.split("\n")
         )
 
@@ -78,6 +90,16 @@ class TerminalSections:
         for name, content in hidden:
             report.longrepr.addsection(name, content)
         return len(hidden)
+
+
+def _hyperlinks(config: pytest.Config) -> Hyperlinks | None:
+    """Return what makes links for this terminal, None if it gets none."""
+    from pytest_fxgraph.report.hyperlinks import Hyperlinks, url_format, wants_hyperlinks
+
+    choice = value_of_config(LINKS, config)
+    if not wants_hyperlinks(choice, os.environ):
+        return None
+    return Hyperlinks(config.invocation_params.dir, url_format(choice, os.environ))
 
 
 def _failed(terminalreporter: Any) -> Iterator[Any]:
