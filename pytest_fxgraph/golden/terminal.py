@@ -37,7 +37,7 @@ class TerminalSections:
             for outcome in outcomes_of_run(self._config)
             if outcome.cluster
         }
-        if terminalreporter.isatty:
+        if is_terminal(terminalreporter):
             self._links = _hyperlinks(self._config)
         changed: list[tuple[Any, list[tuple[str, str]], int]] = []
         for report in _failed(terminalreporter):
@@ -90,6 +90,12 @@ class TerminalSections:
         for name, content in hidden:
             report.longrepr.addsection(name, content)
         return len(hidden)
+
+
+def is_terminal(terminalreporter: Any) -> bool:
+    """Tell whether pytest writes to a terminal; a version keeps the answer, or a method that gives it."""
+    isatty = terminalreporter.isatty
+    return bool(isatty() if callable(isatty) else isatty)
 
 
 def _hyperlinks(config: pytest.Config) -> Hyperlinks | None:

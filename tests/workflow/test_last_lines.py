@@ -103,8 +103,13 @@ def test_the_counts_have_the_colour_of_what_is_worst(project, monkeypatch, body,
 
 # What pytest knows of a terminal; a real one takes a process of its own.
 TERMINAL = """
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config):
-    config.pluginmanager.get_plugin("terminalreporter").isatty = True
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reporter.isatty = (lambda: True) if callable(reporter.isatty) else True
 """
 
 
@@ -134,7 +139,9 @@ def test_a_real_terminal_gets_links(project):
     assert "\x1b]8;;" in run_on_a_terminal(project, {"TERM": "xterm-256color", "FORCE_HYPERLINK": "1"})
 
 
-def test_elsewhere_there_are_no_links(project):
+def test_elsewhere_there_are_no_links(project, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     project.update()
     project.model("torch.sigmoid(y)")
 
