@@ -175,6 +175,8 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
         if name in _OF_THE_GRAPH or name == _NOTES:
             continue
         if name in _REGISTRIES or "_hooks" in name:
+            if not value and name not in vars(made):
+                continue  # a kind of hooks that this torch does not know
             value = copy.copy(value)
             for key in value if isinstance(value, dict) and "_hooks" in name else ():
                 value[key] = rebound(value[key])
