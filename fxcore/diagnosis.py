@@ -63,7 +63,7 @@ class Diagnosis:
             lines += str(each).splitlines()
         asked = [guard for guard in self.guards if guard.file]
         if asked:
-            lines.append(f"without example_inputs, {len(asked)} places more would stop it, such as {asked[0].place}")
+            lines.append(f"without example_inputs, {_places(len(asked))} more would stop it, such as {asked[0].place}")
         return "\n".join(lines)
 
 
@@ -113,3 +113,7 @@ class _DiagnosingTracer(LeafTracer):
 
 def _leaf_option(module_path: str) -> str:
     return f"leaf_modules=({module_path!r},)" if module_path else "leaf_modules="
+
+
+def _places(count: int) -> str:
+    return f"{count} place{'s' if count > 1 else ''}"
