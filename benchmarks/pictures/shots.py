@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.pictures.png import write_small
 from fixtures.browser import Page
 
 
@@ -18,18 +19,18 @@ class Shot:
     keys: str = ""  # pressed one by one
     script: str = ""
     is_dark: bool = False
-    size: tuple[int, int] = (1200, 720)
+    size: tuple[int, int] = (1120, 660)
 
 
 SHOTS = {
     "diff": Shot("test_decoder-24"),
     "side-by-side": Shot("test_decoder-24", keys="nb"),
     "dark": Shot("test_decoder-24", keys="n", is_dark=True),
-    "code": Shot("test_decoder-24", "Code", size=(1200, 520)),
-    "numeric": Shot("test_half_precision", "Way", size=(1200, 720)),
-    "histogram": Shot("test_half_precision", "Errors", size=(1200, 420)),
+    "code": Shot("test_decoder-24", "Code", size=(1120, 500)),
+    "numeric": Shot("test_half_precision", "Way", size=(1120, 660)),
+    "histogram": Shot("test_half_precision", "Errors", size=(1120, 400)),
     "stages": Shot("test_lowering", "Stages", script="document.querySelector('[data-node=\"2.9\"]').click()"),
-    "cost": Shot("test_cost", "Cost", size=(1200, 560)),
+    "cost": Shot("test_cost", "Cost", size=(1120, 520)),
 }
 
 
@@ -55,3 +56,4 @@ def take(page: Page, report: Path, name: str, file: Path) -> None:
         page.ask(shot.script)
     page.settle()
     page.screenshot(file)
+    write_small(page, file)

@@ -77,8 +77,8 @@ def measure(page: Page, folder: Path, layers: int) -> list[str]:
     page.ask(
         "(v => { let seen = 0; const waiting = [v.root]; while (waiting.length && seen < 2000) { "
         "const c = waiting.shift(); v.opened.add(c); for (const child of v.cluster(c).children) { "
-        "seen += 1; if (!v.isNode(child)) waiting.push(child); } } v.draw(); "
-        "v.view.scale = 0.7; v.centre(v.seen(v.changes[0])); })"
+        "seen += 1; if (!v.isNode(child)) waiting.push(child); } } "
+        "v.draw(); v.view.scale = 0.7; v.centre(v.seen(v.changes[0])); })"
         "(document.querySelector('.stage').view)"
     )
     page.settle()
