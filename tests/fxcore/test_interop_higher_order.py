@@ -8,7 +8,7 @@ import torch
 
 import fxcore
 from fixtures.graph_identity import differences
-from fixtures.higher_order import AOT, DYNAMO, EXPORT, HAND, PROGRAMS
+from fixtures.higher_order import AOT, DYNAMO, EXPORT, HAND, NAMES, PROGRAMS
 from fixtures.torch_captures import captured
 from fxcore import interop
 
@@ -37,6 +37,10 @@ def run(module, inputs, *, grad=False):
     torch.manual_seed(0)
     with torch.set_grad_enabled(grad):  # torch makes graphs of gradients at each call
         return module(*inputs)
+
+
+def test_this_torch_has_every_program():
+    assert list(PROGRAMS) == NAMES
 
 
 @pytest.mark.parametrize(("name", "way"), cases())
