@@ -16,7 +16,7 @@ from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.capture import Break, Capture, Guard, Recompile, SkippedFrame
 from pytest_fxgraph.frontends.guards import guards_of, recompiles_of
-from pytest_fxgraph.frontends.places import Place, UserCode
+from pytest_fxgraph.frontends.places import Place, UserCode, is_of_torch
 from pytest_fxgraph.frontends.reasons import first_line, read_reason
 from pytest_fxgraph.frontends.request import Call, CaptureRequest, copied_call, run_backward
 from pytest_fxgraph.frontends.state_names import names_of_state, state_of_inputs, with_named_state
@@ -26,10 +26,14 @@ from pytest_fxgraph.frontends.torch_internals import (
     FailedFrame,
     Unavailable,
     dynamo_reset,
-    mark_dynamic,
+    mark_size,
     shape_facts,
 )
 
+_OTHER_STRUCTURE = (
+    "dynamic_shapes= has another structure than the inputs; give a dict of sizes for each tensor, and None for "
+    "anything else"
+)
 # Makes what runs of a graph of Dynamo's; gets the names of the state among its inputs, by position.
 Lower = Callable[[Any, Sequence[Any], Mapping[int, str]], Callable[..., Any]]
 
@@ -148,15 +152,24 @@ class DynamoRecording:
             self._breaks = reasons
             return
         breaks = [self._break(each.reason, each.user_stack) for each in reasons]
-        breaks += [_break_at(each.reason, (frame.place,)) for each, frame in zip(given_up, frames, strict=True)]
+        told = {(found.place.file, found.place.line) for found in breaks}
+        for each, frame in zip(given_up, frames, strict=True):
+            # The line may be one of a function that this one calls, whose break has been told.
+            if (frame.place.file, frame.place.line) not in told:
+                breaks.append(_break_at(each.reason, (frame.place,)))
         self._breaks = list(dict.fromkeys(breaks))
 
     def _break(self, reason: str, stack: Sequence[Any]) -> Break:
-        return _break_at(reason, tuple([self._code.place(each.filename, each.lineno, each.name) for each in stack]))
+        frames = tuple([self._code.place(each.filename, each.lineno, each.name) for each in stack])
+        # torch's own frames are of no use to a reader, and change with every release.
+        own = tuple([frame for frame in frames if not is_of_torch(frame.file)])
+        return _break_at(reason, own or (self._code.forward,))
 
     def _skipped_frame(self, failed: FailedFrame) -> SkippedFrame:
         line = failed.line or failed.first_line or 0
         place = self._code.place(str(failed.file), line, str(failed.function))
+        if is_of_torch(place.file) and not place.module:  # what torch puts around the model
+            place = self._code.forward
         return SkippedFrame(place, read_reason(failed.reason, place.source).kind, first_line(failed.reason))
 
     def _empty_frame(self, failed: FailedFrame) -> SkippedFrame | None:
@@ -178,12 +191,18 @@ class DynamoRecording:
         shapes = self.request.dynamic_shapes
         if shapes is None or isinstance(shapes, bool):
             return call
-        by_name = self.request.arguments(call) if isinstance(shapes, Mapping) else None
-        pairs = (
-            [(by_name.get(name), each) for name, each in shapes.items()]
-            if by_name is not None
-            else list(zip(call[0], shapes, strict=False))
-        )
+        if isinstance(shapes, Mapping):
+            by_name = {**call[1], **self.request.arguments(call)}
+            unknown = [name for name in shapes if name not in by_name]
+            if unknown:
+                known = ", ".join(repr(name) for name, value in by_name.items() if value is not self.request.model)
+                raise CaptureError(
+                    f"dynamic_shapes= names {unknown[0]!r}, and {self.request.name} takes {known}; "
+                    "write dynamic_shapes={name: {dimension: size}}"
+                )
+            pairs = [(by_name[name], each) for name, each in shapes.items()]
+        else:
+            pairs = list(zip(call[0], shapes, strict=False))
         for value, spec in pairs:
             _mark(value, spec)
         return call
@@ -203,25 +222,23 @@ def _mark(value: Any, spec: Any) -> None:
     if isinstance(value, torch.Tensor):
         dimensions = dict(spec) if isinstance(spec, Mapping) else dict(enumerate(spec or ()))
         for dimension, size in dimensions.items():
+            if isinstance(size, (Mapping, list, tuple)) or not isinstance(dimension, int):
+                raise CaptureError(_OTHER_STRUCTURE)
             if size is not None:
-                lower, upper = getattr(size, "min", None), getattr(size, "max", None)
-                mark_dynamic(value, dimension, lower=_bound(lower), upper=_bound(upper))
+                mark_size(value, dimension, size)
     elif spec is not None:
         leaves = pytree.tree_leaves(value)
         specs = pytree.tree_leaves(spec, is_leaf=lambda each: isinstance(each, Mapping) and _is_of_dimensions(each))
-        if len(leaves) != len(specs):
-            raise CaptureError("dynamic_shapes= has another structure than the inputs; give a dict of sizes a tensor")
+        is_one = len(leaves) == 1 and leaves[0] is value  # neither a tensor nor a structure of them
+        if len(leaves) != len(specs) or (is_one and any(each is not None for each in specs)):
+            raise CaptureError(_OTHER_STRUCTURE)
         for leaf, each in zip(leaves, specs, strict=True):
-            _mark(leaf, each)
+            if not is_one:
+                _mark(leaf, each)
 
 
 def _is_of_dimensions(spec: Mapping[Any, Any]) -> bool:
     return all(isinstance(key, int) for key in spec)
-
-
-def _bound(value: Any) -> int | None:
-    # Export's dimensions without bounds have those of a machine integer, which is none to Dynamo.
-    return value if isinstance(value, int) and 0 < value < 2**60 else None
 
 
 def _break_at(reason: str, frames: tuple[Place, ...]) -> Break:

@@ -13,6 +13,7 @@ from pytest_fxgraph.frontends.export import capture_by_export
 from pytest_fxgraph.frontends.make_fx import capture_by_make_fx
 from pytest_fxgraph.frontends.request import CaptureRequest, left_as_it_was
 from pytest_fxgraph.frontends.symbolic import capture_symbolically
+from pytest_fxgraph.frontends.torch_internals import torch_logs_quiet
 
 _WAYS: dict[str, Callable[[CaptureRequest], Capture]] = {
     "symbolic": capture_symbolically,
@@ -63,5 +64,5 @@ class FxCapture:
 
 def captured(request: CaptureRequest) -> Capture:
     """Capture as a request asks, and leave the model and torch as they were."""
-    with left_as_it_was(request):
+    with torch_logs_quiet(), left_as_it_was(request):
         return _WAYS[request.frontend](request)

@@ -17,8 +17,13 @@ _COMPILE_ID = re.compile(r"^\d+/\d+: ")
 _LOCAL = re.compile(r"L\['(\w+)'\]")
 _OF_TENSOR = re.compile(
     r"tensor '(?P<name>.+)' (?P<what>[a-z_ ]+) mismatch(?: at index (?P<index>\d+))?\. "
-    r"expected (?P<expected>.+?), (?:actual|but got) (?P<obtained>.+)"
+    r"expected (?P<expected>.+?)(?:, (?:actual|but got) (?P<obtained>.+))?\Z"
 )
+_REQUIRES_GRAD = {"requires_grad=0": ("False", "True"), "requires_grad=1": ("True", "False")}
+_NONE = re.compile(r"(?P<name>[\w.\[\]']+) is None\Z")
+_OTHER_LENGTH = re.compile(r"(?P<name>len\(.+\)) != (?P<expected>\d+)\Z")
+_KEY = re.compile(r"list\(dict\.keys\((?P<name>[\w.\[\]']+)\)\)\[(?P<place>\d+)\] == (?P<expected>.+)")
+_GLOBAL = re.compile(r"G\['(\w+)'\]")
 _EQUAL = re.compile(r"(?P<name>.+?) == (?P<expected>.+)")
 _EMPTY = re.compile(r"not (?P<name>[\w.\[\]']+)\Z")
 _SAME_OBJECT = re.compile(r"___check_obj_id\((?P<name>.+), (?P<id>\d+)\)")
@@ -48,7 +53,7 @@ def _version(failure: GuardFailure) -> int:
 
 def _recompile(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:
     text = _COMPILE_ID.sub("", failure.text).partition("\nUser stack trace")[0]
-    text = _LOCAL.sub(r"\1", re.split(r"\s{2,}#|\s{3,}", text)[0].strip())
+    text = _GLOBAL.sub(r"global \1", _LOCAL.sub(r"\1", re.split(r"\s{2,}#|\s{3,}", text)[0].strip()))
     # The names in a guard of a function that Dynamo made after a break are not those of the call.
     is_first = function_name(failure.code.co_name) == failure.code.co_name
     kind, guard, expected, obtained = _read(text, arguments if is_first else {})
@@ -59,7 +64,14 @@ def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return the kind of a guard, what it is about, and what was expected and obtained, "" where that is not known."""
     if found := _OF_TENSOR.match(text):
         index = "" if found["index"] is None else f"[{found['index']}]"
-        return found["what"], f"{found['name']} {found['what']}{index}", found["expected"], found["obtained"]
+        values = _REQUIRES_GRAD.get(found["expected"], (found["expected"], found["obtained"] or ""))
+        return found["what"], f"{found['name']} {found['what']}{index}", *values
+    if found := _NONE.match(text):
+        return "value", found["name"], "None", _value(found["name"], arguments)
+    if found := _OTHER_LENGTH.match(text):
+        return "length", found["name"], found["expected"], _value(found["name"], arguments)
+    if found := _KEY.match(text):
+        return "key", f"key {found['place']} of {found['name']}", found["expected"], _key(found, arguments)
     if found := _SAME_OBJECT.match(text):
         known = _CONSTANTS.get(int(found["id"]))
         return (
@@ -83,6 +95,13 @@ def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return "other", text, "", ""
 
 
+def _key(found: re.Match[str], arguments: Mapping[str, Any]) -> str:
+    value = _evaluated(found["name"], arguments)
+    keys = list(value) if isinstance(value, Mapping) else []
+    place = int(found["place"])
+    return repr(keys[place]) if place < len(keys) else ""
+
+
 _UNKNOWN = object()
 
 
@@ -98,8 +117,10 @@ def _evaluated(expression: str, arguments: Mapping[str, Any]) -> Any:
 
 def _value(expression: str, arguments: Mapping[str, Any]) -> str:
     value = _evaluated(expression, arguments)
-    if value is _UNKNOWN or isinstance(value, (torch.Tensor, nn.Module)):
+    if value is _UNKNOWN:
         return ""
+    if isinstance(value, (torch.Tensor, nn.Module)):
+        return type(value).__name__
     text = repr(value)
     return text if len(text) <= _LONGEST and " at 0x" not in text else type(value).__name__
 

@@ -9,12 +9,19 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from fxcore import interop
+from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.capture import Capture
 from pytest_fxgraph.frontends.request import CaptureRequest, copied_call
 from pytest_fxgraph.frontends.state_names import with_named_state
 from pytest_fxgraph.frontends.symbolic import NO_BACKWARD
-from pytest_fxgraph.frontends.torch_internals import Unavailable, core_decompositions, traced_by_make_fx
+from pytest_fxgraph.frontends.torch_internals import (
+    InternalsError,
+    Unavailable,
+    core_decompositions,
+    shape_facts,
+    traced_by_make_fx,
+)
 
 
 def capture_by_make_fx(request: CaptureRequest) -> Capture:
@@ -43,10 +50,16 @@ def capture_by_make_fx(request: CaptureRequest) -> Capture:
     placeholders = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
     named = dict(zip(placeholders, state, strict=False))
     missing = Unavailable(NO_BACKWARD.format("make_fx"))
+    ranges: dict[str, tuple[int | None, int | None]] | Unavailable = {}
+    try:
+        ranges = {str(symbol): bounds_as_numbers(bounds) for symbol, bounds in shape_facts(graph.graph)[0].items()}
+    except InternalsError as error:
+        ranges = Unavailable(str(error))
     return Capture(
         "make_fx",
         request.name,
         [with_named_state(graph, named, model)],
+        ranges=ranges,
         backward_graphs=missing,
         joint_graphs=missing,
     )

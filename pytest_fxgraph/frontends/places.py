@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import torch
 from torch import nn
 
 from pytest_fxgraph.subjects.tracing_failure import short_path
 
 # Dynamo goes on after a break in a function that it makes, and names after the one it left.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+\Z")
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|\Z)|\A\d+(?=\.|\Z)")
 
 
@@ -41,6 +45,7 @@ class UserCode:
     """Finds places in the code of one model."""
 
     def __init__(self, model: Any) -> None:
+        self._model = model
         self._paths: dict[CodeType, list[str]] = {}
         if isinstance(model, nn.Module):
             for path, module in model.named_modules():
@@ -53,6 +58,16 @@ class UserCode:
         source = linecache.getline(file, line).strip()
         return Place(file, line, name, source, self._module(file, line, name))
 
+    @property
+    def forward(self) -> Place:
+        """The place of the model's own function."""
+        function = type(self._model).forward if isinstance(self._model, nn.Module) else self._model
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return Place("", 0, str(getattr(function, "__name__", "forward")), "")
+        return self.place(code.co_filename, code.co_firstlineno, code.co_name)
+
     def has(self, place: Place) -> bool:
         """Tell whether a place is in a function of one of the model's modules."""
         return any(code.co_filename == place.file and code.co_name == place.function for code in self._paths)
@@ -64,6 +79,11 @@ class UserCode:
             if code.co_filename == file and code.co_name == function and code.co_firstlineno <= line
         ]
         return _common_path(max(begun, key=lambda pair: pair[0])[1]) if begun else ""
+
+
+def is_of_torch(file: str) -> bool:
+    """Tell whether a file is one of torch's own."""
+    return os.path.abspath(file).startswith(_TORCH)
 
 
 def function_name(name: str) -> str:

@@ -19,7 +19,7 @@ from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.subjects.shapes import positional_arguments
-from pytest_fxgraph.subjects.tracing_failure import describe_failure, name_of
+from pytest_fxgraph.subjects.tracing_failure import describe_failure, failure_of_model, name_of
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -69,6 +69,11 @@ class CaptureRequest:
             )
         if dynamic_shapes is not None and frontend == "symbolic":
             raise CaptureError("frontend='symbolic' records no sizes, so dynamic_shapes= says nothing; leave it out")
+        if isinstance(dynamic_shapes, bool) and frontend == "export":
+            raise CaptureError(
+                f"dynamic_shapes={dynamic_shapes} is for frontends 'dynamo', 'aot' and 'make_fx'; name the sizes for "
+                "frontend='export': dynamic_shapes={'x': {0: torch.export.Dim('size')}}"
+            )
         return cls(model, ((first, dict(kwargs or {})), *further), frontend, dynamic_shapes, mode, decompositions)
 
     @property
@@ -96,10 +101,18 @@ class CaptureRequest:
     def failure(self, error: Exception, call: int = 1) -> CaptureError:
         """Return the error for a frontend that failed, with the user's line and torch's reason."""
         place = f" in call {call}" if len(self.calls) > 1 else ""
+        own = self._failure_of_model(call)
+        if own is not None:
+            return CaptureError(f"frontend={self.frontend!r}{place}: the model {self.name} itself fails: {own}")
         message = describe_failure(self.model, error).replace("cannot trace ", "cannot capture ", 1)
         user_lines = _lines_of_torch(error)
         cure = _OTHER_FRONTEND.get(self.frontend, "")
         return CaptureError(f"frontend={self.frontend!r}{place}: {message}{user_lines}{cure}")
+
+    def _failure_of_model(self, call: int) -> str | None:
+        """Return what the model itself raises in a call, and where; None if it runs, so that the frontend failed."""
+        args, kwargs = self.calls[call - 1]
+        return failure_of_model(self.model, {"example_inputs": args, "example_kwargs": kwargs})
 
 
 _OTHER_FRONTEND = {

@@ -14,6 +14,7 @@ from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.dynamo import DynamoRecording
 from pytest_fxgraph.frontends.fixture import captured
 from pytest_fxgraph.frontends.request import CaptureRequest, left_as_it_was
+from pytest_fxgraph.frontends.torch_internals import torch_logs_quiet
 
 _REMEDY = "compare it with frontend='export' or 'make_fx', or look at it with fx_capture"
 
@@ -24,7 +25,7 @@ def runnable_graph(request: CaptureRequest) -> fxcore.GraphModule:
     Raises CaptureError if the frontend fails, or what it made cannot be run in place of the model.
     """
     if request.frontend == "dynamo":
-        with left_as_it_was(request):
+        with torch_logs_quiet(), left_as_it_was(request):
             return _by_dynamo(request)
     graph_module = captured(request).graphs[0]
     args, kwargs = request.calls[0]

@@ -10,6 +10,7 @@ import importlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -20,6 +21,11 @@ from pytest_fxgraph.errors import CaptureError
 
 _SAME_OBJECT = re.compile(r"___check_obj_id\(.+, (?:type=)?(\d+)\)")
 _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
+_SHAPES = "dynamic_shapes= of frontend 'dynamo'"
+_LOGGERS = (
+    *("torch._dynamo", "torch._guards", "torch.fx", "torch.__trace", "torch.export", "torch._functorch"),
+    "torch._subclasses",
+)
 _Backend = Callable[[Any, Sequence[Any]], Callable[..., Any]]
 
 
@@ -97,11 +103,12 @@ class DynamoLog:
         """Return the functions that Dynamo gave up since this was made."""
         if isinstance(self._metrics, Unavailable):
             return self._metrics
-        # Without a failure and without a graph, no operator was met, and Dynamo never looks at the function again.
+        # Without a failure and without a graph, no operator was met, and Dynamo never looks at the function again. What
+        # has neither a failure nor a function is a backward graph that was lowered.
         return [
             self._failed_frame(each)
             for each in self._metrics()
-            if each.fail_type is not None or each.graph_op_count is None
+            if each.fail_type is not None or (each.graph_op_count is None and each.co_filename is not None)
         ]
 
     def _failed_frame(self, metrics: Any) -> FailedFrame:
@@ -159,11 +166,37 @@ def _or_unavailable(module: str, name: str, needed_for: str) -> Any:
 
 @contextlib.contextmanager
 def dynamo_reset() -> Iterator[None]:
-    """Forget all that Dynamo compiled, before and after a with block, and keep its log quiet in it."""
+    """Forget all that Dynamo compiled, before and after a with block, and what it counted and recorded in it."""
     reset = part_of_torch("torch._dynamo", "reset", "the capture of frontends 'dynamo' and 'aot'")
-    loggers = [logging.getLogger(name) for name in ("torch._dynamo", "torch._guards", "torch.fx", "torch.__trace")]
-    levels = [logger.level for logger in loggers]
+    counters, metrics = _part_or("torch._dynamo.utils", "counters", {}), _compilation_metrics()
+    reasons = _part_or("torch._dynamo.output_graph", "graph_break_reasons", [])
+    counted, measured, broken = {kind: copy(count) for kind, count in counters.items()}, [*metrics], len(reasons)
     reset()
+    try:
+        yield
+    finally:
+        reset()
+        counters.clear()
+        counters.update(counted)
+        metrics.clear()
+        metrics.extend(measured)
+        del reasons[broken:]
+
+
+def _compilation_metrics() -> Any:
+    return _part_or("torch._dynamo.utils", "_compilation_metrics", [])
+
+
+def _part_or(module: str, name: str, default: Any) -> Any:
+    found = _or_unavailable(module, name, "nothing")
+    return default if isinstance(found, Unavailable) else found
+
+
+@contextlib.contextmanager
+def torch_logs_quiet() -> Iterator[None]:
+    """Keep torch from logging, in a with block, what a capture tells or raises in its own words."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
@@ -171,13 +204,26 @@ def dynamo_reset() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-        reset()
 
 
-def mark_dynamic(tensor: torch.Tensor, dimension: int, *, lower: int | None, upper: int | None) -> None:
-    """Tell Dynamo that a dimension is symbolic, within a range."""
-    mark = part_of_torch("torch._dynamo", "mark_dynamic", "dynamic_shapes= of frontend 'dynamo'")
-    mark(tensor, dimension, min=lower, max=upper)
+def mark_size(tensor: torch.Tensor, dimension: int, size: Any) -> None:
+    """Tell Dynamo of a size of an input what torch.export is told: a number, a named dimension with bounds, or a word.
+
+    Raises InternalsError if this torch cannot be told so.
+    """
+    hint = getattr(getattr(size, "type", size), "name", None)  # torch.export.Dim.AUTO, a word since torch 2.6
+    lower, upper = _bound(getattr(size, "min", None)), _bound(getattr(size, "max", None))
+    if isinstance(size, int) or hint == "STATIC":
+        part_of_torch("torch._dynamo", "mark_static", _SHAPES)(tensor, dimension)
+    elif hint == "AUTO":
+        part_of_torch("torch._dynamo", "maybe_mark_dynamic", _SHAPES)(tensor, dimension)
+    else:
+        part_of_torch("torch._dynamo", "mark_dynamic", _SHAPES)(tensor, dimension, min=lower, max=upper)
+
+
+def _bound(value: Any) -> int | None:
+    # Export's dimensions without bounds have those of a machine integer, which is none to Dynamo.
+    return value if isinstance(value, int) and 0 < value < 2**60 else None
 
 
 def compile_with_aot(

@@ -30,7 +30,7 @@ def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any
 
     With an example, all other places that stand in the way are told, too.
     """
-    failure = _failure_of_model(model, example) if example else None
+    failure = failure_of_model(model, example) if example else None
     if failure is not None:
         return f"cannot trace {name_of(model)}: the model itself does not run on the example inputs: {failure}"
     lines = [f"cannot trace {name_of(model)}: {_reason(error)}"]
@@ -42,17 +42,26 @@ def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any
     return "\n".join(lines)
 
 
-def _failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
-    """Return what the model itself raises on an example, which no other way to trace it would mend."""
+def failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
+    """Return what the model itself raises on an example, and where; no other way to trace it would mend that.
+
+    None if it runs, and for arguments that it does not take.
+    """
     args, kwargs = copied_example((example["example_inputs"], dict(example["example_kwargs"] or {})))
     try:
         with generators_kept(), state_kept(model if isinstance(model, nn.Module) else nn.Module(), ()):
             model(*args, **kwargs)
     except TypeError as error:
-        return None if "argument" in str(error) else _reason(error)
+        return None if "argument" in str(error) else _reason_and_line(model, error)
     except Exception as error:
-        return _reason(error)
+        return _reason_and_line(model, error)
     return None
+
+
+def _reason_and_line(model: Any, error: BaseException) -> str:
+    line = _users_line(model, error)
+    place = f"\n  {short_path(line.filename)}:{line.lineno}, in {line.name}: {line.line}" if line is not None else ""
+    return f"{_reason(error)}{place}"
 
 
 def _all_obstacles(model: Any, example: Mapping[str, Any]) -> list[str]:

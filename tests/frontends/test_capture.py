@@ -150,6 +150,46 @@ def test_a_size_that_differs_is_named_with_its_dimension():
     assert [*found.range_constraints.values()] == [(2, None)]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        ((X,), (X, 3), "more: expected None, obtained 3"),
+        ((X, {"key": 1}), (X, {"key": 1, "other": 2}), "len(more): expected 1, obtained 2"),
+        ((X, {"key": X}), (X, {"other": X}), "key 0 of more: expected 'key', obtained 'other'"),
+        ((X,), (X.clone().requires_grad_(),), "x requires_grad: expected False, obtained True"),
+        ((X,), (X[0],), "x rank: expected 2, obtained 1"),
+        ((X, 2), (X, 3), "more: expected 2, obtained 3"),
+    ],
+    ids=["None", "length", "key", "requires_grad", "rank", "number"],
+)
+def test_what_a_call_had_otherwise_is_told_with_both_values(first, second, text):
+    found = capture(models.TakesAnything(), first, calls=[(second, {})])
+
+    assert [each.text for each in found.recompiles] == [f"call 2 of forward: {text}"]
+
+
+def test_a_global_variable_that_changed_is_named():
+    models.calls = 0
+
+    found = capture(models.CountsCalls(), X, calls=[((X,), {})])
+
+    assert [each.text for each in found.recompiles] == ["call 2 of forward: global calls: expected 0"]
+
+
+def test_a_break_in_a_generator_is_told_once_where_it_is():
+    found = capture(models.BreaksInGenerator(), X)
+
+    assert [each.text for each in found.breaks] == ['builtin (print) in prints_between: print("between")']
+    assert [each.text for each in found.skipped] == ["forward: builtin"]
+
+
+def test_a_break_in_code_of_torch_is_told_at_the_line_of_the_user():
+    (found,) = capture(models.Disabled(), X).breaks
+
+    assert (found.kind, found.place.function) == ("disabled function", "forward")
+    assert found.place.file.endswith("models_that_break.py")
+
+
 def test_a_dtype_that_differs_is_named():
     found = capture(models.Prints(), X, calls=[((X.double(),), {})])
 
@@ -175,6 +215,24 @@ def test_symbolic_sizes_have_ranges_and_what_a_branch_on_them_assumed():
     assert any("Mod(" in guard.text for guard in even.guards)
 
 
+@pytest.mark.parametrize(
+    ("size", "ranges"),
+    [(8, []), (torch.export.Dim.STATIC, []), (torch.export.Dim.AUTO, [(2, None)]), (None, [])],
+    ids=["number", "static", "auto", "none"],
+)
+def test_sizes_are_named_for_dynamo_as_for_export(size, ranges):
+    found = capture(models.Prints(), X.repeat(4, 1), dynamic_shapes=({0: size},))
+
+    assert [*found.range_constraints.values()] == ranges
+
+
+def test_make_fx_tells_the_ranges_of_symbolic_sizes():
+    found = capture(models.Prints(), X, frontend="make_fx", dynamic_shapes=True)
+
+    assert {*found.range_constraints.values()} == {(2, None)}
+    assert capture(models.Prints(), X, frontend="make_fx").range_constraints == {}
+
+
 def test_aot_gives_forward_backward_and_joint_graphs_with_operators():
     found = capture(models.Whole(), X, frontend="aot", mode="train")
 
@@ -183,6 +241,13 @@ def test_aot_gives_forward_backward_and_joint_graphs_with_operators():
     assert ops(backward).count("aten.threshold_backward*") == 2
     assert ops(joint).count("aten.threshold_backward*") == 2
     assert {node.target for node in backward.graph.nodes if node.op == "get_attr"} <= set(models.Whole().state_dict())
+
+
+def test_a_training_step_that_is_one_graph_is_whole():
+    found = capture(models.Whole(), X, frontend="aot", mode="train")
+
+    assert found.fallbacks == []
+    found.assert_whole()
 
 
 def test_aot_in_eval_mode_has_no_backward_graph():
@@ -237,6 +302,9 @@ def test_decompositions_are_applied():
         ({"decompositions": "core"}, CaptureError, "frontend='dynamo' knows no decompositions"),
         ({"frontend": "make_fx", "dynamic_shapes": {"x": {0: 3}}}, CaptureError, "give dynamic_shapes=True"),
         ({"frontend": "symbolic", "dynamic_shapes": True}, CaptureError, "records no sizes"),
+        ({"frontend": "export", "dynamic_shapes": True}, CaptureError, "dynamic_shapes=True is for frontends 'dynamo'"),
+        ({"dynamic_shapes": {"y": {0: 3}}}, CaptureError, "names 'y', and Whole takes 'x'; write dynamic_shapes="),
+        ({"dynamic_shapes": {"x": [{0: 3}, {0: 3}]}}, CaptureError, "has another structure than the inputs"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(options, error, words):
@@ -244,9 +312,24 @@ def test_what_cannot_be_asked_for_is_refused(options, error, words):
         capture(models.Whole(), X, **options)
 
 
-def test_a_model_that_fails_is_told_with_its_line():
-    with pytest.raises(CaptureError, match="frontend='dynamo': cannot capture Whole"):
-        capture(models.Whole(), torch.ones(2, 5))
+@pytest.mark.parametrize("frontend", ["export", "dynamo", "aot", "make_fx"])
+def test_a_model_that_fails_is_told_as_its_own_failure_with_its_line(frontend):
+    with pytest.raises(CaptureError) as error:
+        capture(models.Whole(), torch.ones(2, 5), frontend=frontend)
+
+    first, second = str(error.value).splitlines()
+    assert first.startswith(f"frontend='{frontend}': the model Whole itself fails: RuntimeError: mat1 and mat2")
+    assert second.endswith("in forward: return self.linear(x).relu()")
+
+
+def test_what_torch_refuses_though_the_model_runs_is_a_failure_of_the_frontend():
+    with pytest.raises(CaptureError, match=r"(?s)cannot capture .*<lambda>: .*no fake impl registered"):
+        capture(lambda x: torch.ops.fxgraph_test.no_shape_known(x) + 1, X)
+
+
+@torch.library.custom_op("fxgraph_test::no_shape_known", mutates_args=())
+def no_shape_known(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
 
 
 def test_model_inputs_generators_and_dynamo_are_left_as_they_were():
@@ -267,6 +350,19 @@ def test_model_inputs_generators_and_dynamo_are_left_as_they_were():
     assert torch.equal(generator, torch.get_rng_state())
     assert not hasattr(x, "_dynamo_dynamic_indices")
     assert vars(model).keys() == vars(nn.Sequential()).keys()
+
+
+def test_what_dynamo_counts_is_left_as_it_was():
+    from torch._dynamo import output_graph, utils
+
+    utils.counters["of the user"]["calls"] = 3
+    before = dict(utils.counters), len(utils.get_compilation_metrics()), len(output_graph.graph_break_reasons)
+
+    capture(models.Prints(), X)
+
+    after = dict(utils.counters), len(utils.get_compilation_metrics()), len(output_graph.graph_break_reasons)
+    assert after == before
+    del utils.counters["of the user"]
 
 
 def test_two_captures_in_one_process_do_not_know_of_each_other():
