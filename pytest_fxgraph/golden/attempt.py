@@ -39,7 +39,8 @@ class GoldenAttempt:
         self.inline_texts: dict[
             InlineCall, str
         ] = {}  # where texts are written: what the test has found right, or wants
-        self.uncompared: dict[str, None] = {}  # inline goldens that were made and not compared yet
+        # Inline goldens that were made and not compared yet, with the line of their test.
+        self.uncompared: dict[str, types.TracebackType] = {}
         self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
         self.sections: list[tuple[str, str]] = []  # for the next report
         self.numeric_failures: list[str] = []  # headlines
@@ -47,21 +48,21 @@ class GoldenAttempt:
         self.first_failed_check: types.TracebackType | None = None
         self.check_error: AssertionError | None = None  # what was raised for failed checks
 
-    def show_inline(self, place: str, call: InlineCall) -> str:
+    def show_inline(self, place: str, call: InlineCall, caller: types.FrameType) -> str:
         """Return the name of an inline golden that the test has made: its place, of a second one in a line the column.
 
         The test has to compare it.
         """
         if self._inline_calls.setdefault(place, call).end != call.end and call.end is not None:
             place = f"{place}:{call.end[1]}"
-        self.uncompared[place] = None
+        self.uncompared[place] = _line_of(caller)
         return place
 
     def fail_later(self, message: str, caller: types.FrameType) -> None:
         """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
         self.failed_checks.append(message)
         if self.first_failed_check is None:
-            self.first_failed_check = types.TracebackType(None, caller, caller.f_lasti, caller.f_lineno)
+            self.first_failed_check = _line_of(caller)
 
     def close(self) -> None:
         """End the call of a test; raise AssertionError for what `check` found, or if nothing was compared."""
@@ -72,11 +73,11 @@ class GoldenAttempt:
                 "the test asked for fx_golden and compared nothing with it; "
                 "write `assert subject == fx_golden`, or leave the fixture out"
             )
-        if self.uncompared:
+        for place, line in self.uncompared.items():
             raise AssertionError(
-                f"the inline golden {next(iter(self.uncompared))} was made and compared with nothing; "
+                f"the inline golden {place} was made and compared with nothing; "
                 "write `assert subject == fx_golden.inline(...)`"
-            )
+            ).with_traceback(line)
 
     def raise_failed_checks(self) -> None:
         """Raise AssertionError for what `check` found since this was last called."""
@@ -85,6 +86,10 @@ class GoldenAttempt:
         if failed:
             self.check_error = AssertionError(_failure_message(failed))
             raise self.check_error.with_traceback(self.first_failed_check)
+
+
+def _line_of(caller: types.FrameType) -> types.TracebackType:
+    return types.TracebackType(None, caller, caller.f_lasti, caller.f_lineno)
 
 
 _ATTEMPT = pytest.StashKey[GoldenAttempt]()

@@ -162,10 +162,9 @@ class FxGolden(GoldenExpectation):
                 f"fx_golden.inline takes the text of a golden in quotes, got {type(text).__name__}; write "
                 "`fx_golden.inline()`, and have the text written by pytest --fx-update-golden"
             )
-        from pytest_fxgraph.golden.inline_call import call_at
         from pytest_fxgraph.golden.inline_comparison import InlineComparison
 
-        comparison = InlineComparison(self._item, self._attempt, call_at(sys._getframe(1), text))
+        comparison = InlineComparison(self._item, self._attempt, sys._getframe(1), text)
         request = GoldenRequest(
             level=level,
             example_inputs=example_inputs,

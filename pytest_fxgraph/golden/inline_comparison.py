@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 
@@ -13,7 +14,7 @@ from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenFormatError, GoldenMissingError, GoldenWriteError, SubjectError
 from pytest_fxgraph.golden.attempt import GoldenAttempt
-from pytest_fxgraph.golden.inline_call import InlineCall, first_line_of, place_of
+from pytest_fxgraph.golden.inline_call import call_at, first_line_of, place_of
 from pytest_fxgraph.golden.inline_text import dedented, read_inline, write_inline
 from pytest_fxgraph.golden.mismatch import difference_at, is_drawn, is_expected_to_fail, keep_failure, keep_mismatch
 from pytest_fxgraph.golden.obtained import GoldenRequest, ObtainedGraph
@@ -29,12 +30,12 @@ _MOST_LINES = 100  # of a text that nobody has seen yet
 class InlineComparison:
     """Compares subjects with the text of one call of `fx_golden.inline`."""
 
-    def __init__(self, item: pytest.Item, attempt: GoldenAttempt, call: InlineCall) -> None:
+    def __init__(self, item: pytest.Item, attempt: GoldenAttempt, caller: types.FrameType, text: str | None) -> None:
         self._item = item
         self._attempt = attempt
-        self._call = call
-        self._shown = attempt.show_inline(call.shown_in(item.config.rootpath), call)
-        self._text = dedented(call.text or "")
+        self._call = call = call_at(caller, text)
+        self._shown = attempt.show_inline(call.shown_in(item.config.rootpath), call, caller)
+        self._text = dedented(text or "")
 
     def compare(self, subject: object, request: GoldenRequest) -> Exception | None:
         """Compare and keep the outcome; return the error to raise, or None where the test may go on.
@@ -56,7 +57,7 @@ class InlineComparison:
             try:
                 return self._compare(outcome, obtained, request)
             except GoldenWriteError as error:
-                return self._on_error(outcome, error)
+                return self._on_error(replace(outcome, status="refused"), error)
             finally:
                 obtained.free()
 
@@ -72,7 +73,7 @@ class InlineComparison:
         except GoldenFormatError as error:
             if self._schedule(outcome, obtained.inline_document, "changed"):
                 return None
-            return self._on_error(outcome, error)
+            return self._on_error(replace(outcome, status="error"), error)
         difference = difference_at(outcome.level, expected, obtained.document, request, self._item)
         if difference.is_empty:
             self._keep_match(outcome, text)
@@ -117,7 +118,7 @@ class InlineComparison:
         return GoldenMissingError("\n".join(lines))
 
     def _on_error(self, outcome: Outcome, error: GoldenError) -> Exception:
-        keep_failure(self._attempt, replace(outcome, status="error"), str(error), (str(error),))
+        keep_failure(self._attempt, outcome, str(error), (str(error),))
         return error
 
     def _on_mismatch(

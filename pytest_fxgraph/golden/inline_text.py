@@ -107,7 +107,8 @@ def _document_lines(document: GraphDocument, facts: tuple[str, ...]) -> Iterator
     for record in document.state:
         yield _exact(record, _state_text(record), _read_state, state_line)
     for note in document.notes:
-        yield f"note {note if _is_plain(note) else string_text(note)}"
+        is_plain = _is_plain(note) and not note.startswith('"')
+        yield f"note {note if is_plain else string_text(note)}"
     if document.symbols:
         yield f"symbols {', '.join(map(_word, document.symbols))}"
     if facts:
@@ -124,7 +125,7 @@ def _document_lines(document: GraphDocument, facts: tuple[str, ...]) -> Iterator
 def _exact(record: _T, text: str, read: Callable[[str, int], _T | None], as_in_a_file: Callable[[_T], str]) -> str:
     """Return a record's text if it is read back as the record, to the letter; else the line of a golden file."""
     try:
-        is_same = text.isprintable() and text == text.strip() and read(text, 1) == record
+        is_same = _is_plain(text) and read(text, 1) == record
     except YamlDataError:
         is_same = False
     return text if is_same else as_in_a_file(record)
@@ -172,12 +173,13 @@ def _state_text(state: StateRecord) -> str:
     return "; ".join([f"{state.kind} {state.path} : {state.value}{content}", *options])
 
 
-def _is_plain(note: str) -> bool:
-    return note.isprintable() and note == note.strip() and bool(note) and note[0] != '"'
+def _is_plain(text: str) -> bool:
+    """Tell whether a text can stand on a line: all of it is seen, in every version of Python, and nothing is lost."""
+    return bool(text) and fits_in_a_block(text) and "\n" not in text and text == text.strip()
 
 
 def _word(text: str) -> str:
-    return text if re.fullmatch(r"\w+", text) else string_text(text)
+    return text if _is_plain(text) and re.fullmatch(r"\w+", text) else string_text(text)
 
 
 # Reading.
@@ -457,7 +459,7 @@ def _read_state(line: str, number: int) -> StateRecord:
         raise YamlDataError("a tensor is written as `parameter PATH : float32[2, 4]`, or buffer, or constant", number)
     told = _options(options, ("requires_grad", "not persistent", "same_as", "storage", "name_from"), number)
     value, equals, content = head[found.end() :].partition(" = ")
-    if not value.strip():
+    if not value.strip() or value.startswith("="):
         raise YamlDataError("it does not say what the tensor is, as in `: float32[2, 4]`", number)
     return StateRecord(
         found[2],

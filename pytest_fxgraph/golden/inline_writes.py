@@ -88,6 +88,8 @@ class InlineWrites:
             new = source.rewritten({end: text.wanted[0].new_text or "" for end, text in texts.items()})
             if new != content:
                 _replace_source(path, new)
+        except GateError:  # which may be an OSError, too
+            raise
         except OSError as error:
             raise GoldenWriteError(
                 f"cannot write the inline goldens of {file}: {(error.strerror or str(error)).lower()}; nothing was "

@@ -76,6 +76,8 @@ class RunEnd:
         lines = [*self._written_lines(written, "golden"), *self._written_lines(goldens.written_received, "")]
         clusters = self._cluster_lines()
         lines += [*self._renamed, *clusters, *self._next_lines(has_told_clusters=bool(clusters))]
+        if self._config.getoption("fx_received") and goldens.has_inline_failures():
+            lines.append("nothing is received for inline goldens; write their texts with pytest --fx-update-golden")
         _tell([f"fx: {line}" for line in lines], goldens.errors, terminalreporter)
         if goldens.results:
             _tell([f"fx: {self._summary()}"], [], terminalreporter, **self._colour())
@@ -188,9 +190,10 @@ class RunEnd:
             lines.append(f"{len(outcomes)} goldens differ in the same way (cluster {key}): {first.headline}")
         if len(shared) > _MOST_CLUSTERS:
             lines.append(f"and {len(shared) - _MOST_CLUSTERS} more clusters")
-        if shared:
+        in_files = [key for key, outcomes in shared if any(each.inline is None for each in outcomes.values())]
+        if in_files:
             first_step = "" if self._goldens.written_received else "pytest --fx-received, then "
-            lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {shared[0][0]}")
+            lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {in_files[0]}")
         return lines
 
     def _write_reports(self, record: RunRecord) -> None:

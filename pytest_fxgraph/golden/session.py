@@ -134,6 +134,10 @@ class GoldenSession:
         status = "refused" if is_update and not passed else outcome.status
         self._keep(replace(outcome, status=status), "written" if status == "updated" else status)
 
+    def has_inline_failures(self) -> bool:
+        """Tell whether an inline golden was missing, or another than what a test obtained."""
+        return any(each.inline is not None and each.status in ("missing", "mismatch") for each in self.outcomes)
+
     def write_inline(self) -> None:
         """Write the texts of inline goldens, at the end of the run; what cannot be written is kept as an error."""
         if self._inline is None:
