@@ -322,7 +322,7 @@ def test_the_controller_alone_writes_what_workers_found(project):
     alone = (project.path / "test_net.py").read_bytes()
     project.test(MANY)
 
-    result = project.update("-n2")
+    result = project.update("-n1")
 
     result.assert_outcomes(passed=9)
     result.stdout.fnmatch_lines(["fx: wrote 8 inline goldens of test_net.py"])

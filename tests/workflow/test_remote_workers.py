@@ -116,3 +116,15 @@ def test_a_worker_that_compared_with_another_golden_is_not_believed(project, rem
     told = f"fx: cannot trust what gw0 says of golden/tests/test_net/test_net.yaml: {words}"
     result.stdout.fnmatch_lines([f"{told}; bring both machines to one revision"])
     assert golden.read_bytes() == before
+
+
+@pytest.mark.long
+def test_an_inline_golden_is_written_by_the_controller_into_its_own_copy(project, remote):
+    text = TESTS.format(function="neg").replace("== fx_golden", "== fx_golden.inline()")
+    project.test(text, "tests/test_net.py")
+
+    result = remote("--fx-update-golden")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["fx: wrote 1 inline golden of tests/test_net.py"])
+    assert "%neg = torch.neg(%x)" in (project.path / "tests/test_net.py").read_text()
