@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import hashlib
 import html
+import inspect
 import json
 import posixpath
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,10 @@ from typing import Any
 DOCS = Path(__file__).parent
 REPOSITORY = "https://github.com/pytest-fxgraph/pytest-fxgraph/blob/main/"
 # Code first, so that nothing in it is taken for a comment or a link.
-_CODE = r"^(?P<indent> *)(?P<fence>`{3,})[^\n]*\n.*?^(?P=indent)(?P=fence)$|(?P<tick>`+)(?!`)[^\n]*?(?P=tick)"
+_CODE = (
+    r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=indent)(?P=fence)$"
+    r"|(?P<tick>`+)(?!`)[^\n]*?(?P=tick)"
+)
 _ITEM = re.compile(rf"{_CODE}|<!--(?P<comment>.*?)-->\n?|(?P<link>(?<=\]\()\.\./[^)\s]+)", re.MULTILINE | re.DOTALL)
 
 
@@ -33,9 +40,17 @@ def rewritten(markdown: str, place: str) -> str:
         if found["link"]:
             target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(place), found["link"]))
             return found["link"] if target.startswith("docs/") else REPOSITORY + target
+        if found["info"] == "mermaid":
+            return _picture_of(found["code"], place) or found[0]
         return found[0]
 
     return _ITEM.sub(replace, markdown)
+
+
+def _picture_of(diagram: str, place: str) -> str:
+    """Link the picture of a mermaid diagram, as mermaid itself would have to be fetched; "" if there is none."""
+    name = f"images/mermaid-{hashlib.sha256(diagram.encode()).hexdigest()[:12]}.svg"
+    return f"![diagram]({posixpath.relpath(name, posixpath.dirname(place))})" if (DOCS / name).exists() else ""
 
 
 def options_table() -> str:
@@ -78,7 +93,7 @@ def command_sections() -> str:
         usage = " ".join(command.format_usage().removeprefix("usage: ").split())
         sections.append(f"```text\n{usage}\n```\n")
         sections.append("\n".join(["| argument | meaning |", "|---|---|", *_arguments_of(command)]) + "\n")
-        if command.epilog:
+        if command.epilog:  # its examples
             sections.append(f"```text\n{command.epilog.strip()}\n```\n")
     return "\n".join(sections)
 
@@ -111,6 +126,93 @@ def report_sections() -> str:
     return "\n".join(sections)
 
 
+def hook_sections() -> str:
+    """Show each hook with its manual, and with its example as code."""
+    from pytest_fxgraph import hookspecs
+
+    sections = []
+    for name, hook in vars(hookspecs).items():
+        if not name.startswith("pytest_fxgraph_"):
+            continue
+        text, _, example = inspect.cleandoc(hook.__doc__ or "").partition("\n\nExample")
+        title, _, code = example.partition("::\n\n")
+        signature = str(inspect.signature(hook)).replace("'", "")
+        description, *fields = re.split(r"\n:(?=param|returns)", text)
+        sections.append(f"## `{name}`\n\n```python\ndef {name}{signature}\n```\n\n{description}\n")
+        for field in fields:
+            key, _, meaning = field.partition(": ")
+            heading = f"`{key.removeprefix('param ')}`" if key.startswith("param") else "Returns"
+            sections.append(f"- {heading}: {' '.join(meaning.split())}")
+        sections.append(f"\nExample{title}:\n\n```python\n{textwrap.dedent(code)}\n```\n")
+    return "\n".join(sections)
+
+
+def error_table(file: str) -> str:
+    """List the errors of a file, and what builtin class each is; the file is read and not imported."""
+    classes = [node for node in ast.parse(_source(file)).body if isinstance(node, ast.ClassDef)]
+    own = {each.name for each in classes} | {"Exception"}
+    rows = ["| error | is also | raised because |", "|---|---|---|"]
+    for each in classes:
+        bases = [ast.unparse(base) for base in each.bases]
+        above = [base for base in bases if base in own - {"Exception"}]
+        builtin = [base for base in bases if base not in own]
+        names = ", ".join(map(_code, [*above, *builtin]))
+        meaning = (ast.get_docstring(each) or "").partition("\n\n")[0]
+        rows.append(_row(_code(each.name), names, _cell(meaning)))
+    return "\n".join(rows) + "\n"
+
+
+def format_sections() -> str:
+    """List the fields of a golden's records, with the comments that stand beside them in the source."""
+    file = "pytest_fxgraph/document/model.py"
+    lines = _source(file).splitlines()
+    sections = []
+    for record in ast.parse("\n".join(lines)).body:
+        if not isinstance(record, ast.ClassDef):
+            continue
+        rows = ["| field | type | meaning |", "|---|---|---|"]
+        for field in record.body:
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                meaning = _comment_of(field.lineno - 1, lines)
+                rows.append(_row(_code(field.target.id), _code(ast.unparse(field.annotation)), _cell(meaning)))
+        description = (ast.get_docstring(record) or "").partition("\n\n")[0]
+        sections.append(f"## `{record.name}`\n\n{description}\n\n" + "\n".join(rows) + "\n")
+    return "\n".join(sections)
+
+
+def _comment_of(number: int, lines: list[str]) -> str:
+    """Return the comment at the end of a line, or the lines of comment above it."""
+    _, _, beside = lines[number].partition("  # ")
+    if beside:
+        return beside
+    above: list[str] = []
+    while lines[number - 1].lstrip().startswith("# "):
+        number -= 1
+        above.insert(0, lines[number].strip()[2:])
+    return " ".join(above)
+
+
+def choices_table() -> str:
+    """List the words that options and arguments take."""
+    from pytest_fxgraph import choices
+
+    words = {
+        "level": choices.LEVELS,
+        "constants": choices.CONSTANT_FORMS,
+        "code": choices.CODE_FORMS,
+        "frontend": choices.FRONTENDS,
+        "checks": choices.CHECKS,
+        "modes": choices.MODES,
+        "trace": choices.TRACES,
+    }
+    rows = [_row(_code(name), ", ".join(map(_code, allowed))) for name, allowed in words.items()]
+    return "\n".join(["| argument | words |", "|---|---|", *rows]) + "\n"
+
+
+def _source(file: str) -> str:
+    return (DOCS.parent / file).read_text(encoding="utf-8")
+
+
 def _type_of(value: dict[str, Any]) -> str:
     if "$ref" in value:
         return _code(value["$ref"].rpartition("/")[2])
@@ -138,8 +240,9 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Escape what HTML, a table or Markdown would take for its own."""
+    """Escape what HTML, a table or Markdown would take for its own; words in backticks stay code."""
     escaped = html.escape(" ".join(text.split()), quote=False)
+    escaped = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
     return re.sub(r"[|*_]", lambda found: f"&#{ord(found[0])};", escaped)
 
 
@@ -148,4 +251,9 @@ GENERATED = {
     "marker": marker_text,
     "command": command_sections,
     "report": report_sections,
+    "hooks": hook_sections,
+    "format": format_sections,
+    "choices": choices_table,
+    "errors of pytest_fxgraph": lambda: error_table("pytest_fxgraph/errors.py"),
+    "errors of fxcore": lambda: error_table("fxcore/errors.py"),
 }

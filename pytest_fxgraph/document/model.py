@@ -76,7 +76,7 @@ class NodeRecord:
 class ModuleRecord:
     """A module that the graph calls as one node, or one inside such a module."""
 
-    path: str
+    path: str  # in the model: "encoder.layers.0"
     kind: str  # qualified class name: "torch.nn.Conv2d"
     config: tuple[tuple[str, str], ...] = ()  # constructor parameters by name, as literals
     training: bool | None = None  # only where it changes what the module computes
@@ -108,11 +108,11 @@ class ModuleRecord:
 class StateRecord:
     """A parameter, buffer or constant tensor that the graph reads, itself or through a module it calls."""
 
-    path: str
+    path: str  # in the model: "encoder.weight"
     kind: str  # "parameter", "buffer", "constant"
     value: str  # "float32[5, 4]"
-    requires_grad: bool = False
-    persistent: bool = True
+    requires_grad: bool = False  # of a parameter
+    persistent: bool = True  # whether a buffer is part of the state dict
     same_as: str | None = None  # path of the first tensor that is this very object
     content: str | None = None  # of constants: exact values, or digest and statistics
     storage: str | None = None  # where it overlaps another tensor: "decoder.weight from byte 64"
@@ -146,9 +146,9 @@ class StateRecord:
 class GraphDocument:
     """Everything that a golden file holds about one graph."""
 
-    nodes: tuple[NodeRecord, ...]
-    modules: tuple[ModuleRecord, ...] = ()
-    state: tuple[StateRecord, ...] = ()
+    nodes: tuple[NodeRecord, ...]  # in the order of execution
+    modules: tuple[ModuleRecord, ...] = ()  # those that nodes call
+    state: tuple[StateRecord, ...] = ()  # what nodes and modules read
     code: str = ""  # as generated; "" where the golden does not hold it
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
