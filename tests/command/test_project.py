@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.documents import document
 from pytest_fxgraph import settings
 from pytest_fxgraph.command import project
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.command.project import golden_layout_here
+from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import GateError
 
 INI = "[pytest]\nfx_golden_dir = {}\n"
@@ -115,3 +117,35 @@ def test_paths_as_pytest_prints_them_are_read_from_any_folder_below(deep, capsys
     assert main(["unused"]) == 1
 
     assert capsys.readouterr().out == "x\n../../golden/test_a/test_x.yaml\n"
+
+
+GOLDEN = "golden/test_a/test_x.yaml"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", GOLDEN),
+        ("show", "golden"),
+        ("diff", GOLDEN, GOLDEN),
+        ("diff", "golden", "golden"),
+        ("draw", GOLDEN, "-o", "here.svg"),
+        ("upgrade", "--check", GOLDEN),
+        ("upgrade",),
+        ("accept",),
+        ("review",),
+        ("unused",),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("folder", [".", "a/b", "golden/test_a"])
+def test_every_command_works_in_every_folder_below_rootdir(deep, folder, arguments, monkeypatch, capsys):
+    (deep / "pytest.ini").touch()
+    (deep / "test_a.py").touch()
+    (deep / GOLDEN).parent.mkdir(parents=True)
+    (deep / GOLDEN).write_text(encode(document("%x = input x\n%a = torch.relu(%x)\nreturn %a")), encoding="utf-8")
+    monkeypatch.chdir(deep / folder)
+
+    assert main([*arguments]) == 0, capsys.readouterr()
+    if arguments[0] == "draw":
+        assert (deep / folder / "here.svg").is_file()

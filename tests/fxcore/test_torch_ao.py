@@ -50,7 +50,7 @@ def _one_engine(monkeypatch):
     torch.backends.quantized.engine = engine
 
 
-SAMPLE = ("linears", "functions", "joins", "structures")  # of the models, in every run
+SAMPLE = ("linears", "joins", "structures")  # of the models, in every run
 
 
 def plain(value):
@@ -125,7 +125,9 @@ def test_reference_models(name, convert):
     same_in_both(program)
 
 
-@pytest.mark.parametrize("backend", ["executorch", "onednn", "tensorrt"])
+@pytest.mark.parametrize(
+    "backend", ["executorch", *(pytest.param(name, marks=pytest.mark.long) for name in ("onednn", "tensorrt"))]
+)
 def test_backends(backend):
     def program(load):
         config = getattr(backends, f"get_{backend}_backend_config")()

@@ -19,10 +19,19 @@ from pytest_fxgraph.subjects.tracing import trace
 
 SMALL = {entry.name: entry for entry in small_models()}
 OWN = mutant_models()
+EVERY = 2  # of the small models, one in so many runs every day; -m long has all mutants of all
 PLACES_IN_A_REAL_MODEL = 12
 # What `constants="close"` is for; of modules, floats are nudged by one ulp, too.
 ROUNDING = {"float_nudged_by_one_ulp", "constant_nudged_by_one_ulp"}
 ROUNDING_OF_MODULES = {"hyper_parameter_changed", "number_of_a_users_module_changed"}
+
+
+def sample(every):
+    names = list(SMALL)
+    return [
+        *OWN,
+        *(pytest.param(name, marks=[pytest.mark.long] if names.index(name) % every else []) for name in names),
+    ]
 
 
 def subject(name):
@@ -35,7 +44,7 @@ def check(found):
     assert [(str(each.mutation), each.kinds) for each in found if not each.kinds & {*each.mutation.kinds}] == []
 
 
-@pytest.mark.parametrize("name", [*OWN, *SMALL])
+@pytest.mark.parametrize("name", sample(EVERY))
 def test_a_sample_of_the_mutants_of_a_small_model_is_caught(name):
     found = list(trials(name, subject(name), most_places=2))
 
@@ -72,7 +81,7 @@ def test_loosening_operand_order_and_spelling_loses_no_other_mutant(name):
                 assert not compare_documents(golden, mutant, commutative=True).is_empty, f"{mutation} at {place}"
 
 
-@pytest.mark.parametrize("name", [*OWN, *SMALL])
+@pytest.mark.parametrize("name", sample(2 * EVERY))
 def test_close_constants_let_rounding_pass_and_no_other_mutant(name):
     gm = subject(name)
     golden = build_document(gm)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,6 +75,31 @@ class Project:
         """Return the content of all goldens by their path in the golden folder."""
         root = self.path / folder
         return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*.yaml"))}
+
+
+def run_script(script: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script within this process, which saves the import of torch, and forget what it imports from beside it."""
+    before, path, here, written, status = set(sys.modules), list(sys.path), Path.cwd(), io.StringIO(), 0
+    os.chdir(script.parent)
+    sys.path.insert(0, str(script.parent))
+    try:
+        with contextlib.redirect_stdout(written):
+            runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    finally:
+        sys.path[:] = path
+        os.chdir(here)
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(here)):
+                del sys.modules[name]
+    return subprocess.CompletedProcess([str(script)], status, written.getvalue(), "")
+
+
+@pytest.fixture
+def run_again():
+    """Return a function that runs a script within this process."""
+    return run_script
 
 
 @pytest.fixture

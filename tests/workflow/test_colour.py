@@ -34,7 +34,7 @@ def section_of(result) -> str:
         ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
         (["--color=yes"], {"NO_COLOR": "1"}, True),
         (["--color=yes", "-n1"], {}, True),
-        (["-n1"], {}, False),
+        pytest.param(["-n1"], {}, False, marks=pytest.mark.long),
     ],
     ids=str,
 )

@@ -90,8 +90,8 @@ def test_a_random_order_writes_the_same_goldens(broken, seed):
     before = broken.goldens()
     broken.test(TWO_TESTS.format(first="torch.neg", second="torch.abs"))
 
-    result = broken.pytester.runpytest_subprocess(
-        f"--randomly-seed={seed}", "-p", "no:cacheprovider", "--fx-update-golden"
+    result = broken.pytester.runpytest_inprocess(
+        *(f"--randomly-seed={seed}", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--fx-update-golden")
     )
 
     result.assert_outcomes(passed=2)

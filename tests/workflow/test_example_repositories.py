@@ -50,7 +50,12 @@ def run_tests(repository, *arguments):
     return repository("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *arguments)
 
 
-@pytest.mark.parametrize("repository", PASSED, indirect=True)
+# The wheel's step of CI runs all of them.
+@pytest.mark.parametrize(
+    "repository",
+    [pytest.param(name, marks=[] if name == "model_repository" else [pytest.mark.long]) for name in PASSED],
+    indirect=True,
+)
 def test_an_example_passes_with_the_goldens_it_comes_with(repository):
     before = {path: path.read_bytes() for path in repository.folder.rglob("*.yaml")}
 

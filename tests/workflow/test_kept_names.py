@@ -59,8 +59,8 @@ def test_an_update_changes_six_lines_and_the_golden_then_matches_as_it_is(edited
 
     kept = edited.goldens()[GOLDEN]
     assert changed(before, kept) == KEPT
-    edited.run(workers).assert_outcomes(passed=1)
-    edited.update(workers).assert_outcomes(passed=1)
+    edited.run().assert_outcomes(passed=1)
+    edited.update().assert_outcomes(passed=1)
     assert edited.goldens()[GOLDEN] == kept
 
 

@@ -17,6 +17,10 @@ import torch
 def test_net(fx_golden):
     assert "elsewhere" in pathlib.Path(__file__).parts, "this is no remote worker"
     assert (lambda x: torch.{function}(x)) == fx_golden
+
+
+def test_same(fx_golden):
+    assert (lambda x: torch.neg(x)) == fx_golden
 """
 
 
@@ -39,7 +43,7 @@ def remote(project, tmp_path_factory):
     elsewhere.mkdir()
 
     def run(*options: str):
-        return project.pytester.runpytest_subprocess(
+        return project.pytester.runpytest_inprocess(
             *("-p", "no:randomly", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning", "--dist=load"),
             *(f"--tx=popen//chdir={elsewhere}", f"--rsyncdir={project.path}", str(project.path / "tests")),
             *options,
@@ -54,38 +58,36 @@ def remote(project, tmp_path_factory):
 def test_goldens_beside_their_tests_are_found_by_the_worker_and_written_by_the_controller(project, remote):
     project.pytester.makeini("[pytest]\npythonpath = .\nfx_golden_dir = beside\n")
 
-    remote("--fx-update-golden").assert_outcomes(passed=1)
-
-    assert list(project.goldens("tests/golden")) == ["test_net/test_net.yaml"]
-    assert remote.goldens() == []
     project.write("tests/golden/test_net/test_gone.yaml", "format: 1\nnodes: []\n")
-    result = remote("--fx-prune-golden")
-    result.assert_outcomes(passed=1)
-    assert list(project.goldens("tests/golden")) == ["test_net/test_net.yaml"]
+
+    remote("--fx-update-golden", "--fx-prune-golden").assert_outcomes(passed=2)
+
+    assert list(project.goldens("tests/golden")) == ["test_net/test_net.yaml", "test_net/test_same.yaml"]
+    assert remote.goldens() == ["test_gone.yaml"]  # the copy that it was sent
 
 
 def test_the_walk(project, remote):
     result = remote("--fx-update-golden")
-    result.assert_outcomes(passed=1)
-    assert list(project.goldens()) == ["tests/test_net/test_net.yaml"]
+    result.assert_outcomes(passed=2)
+    assert list(project.goldens()) == ["tests/test_net/test_net.yaml", "tests/test_net/test_same.yaml"]
     assert remote.goldens() == []
-
-    remote().assert_outcomes(passed=1)
 
     project.test(TESTS.format(function="exp"), "tests/test_net.py")
     result = remote("--fx-received", "--fx-report=fx.json")
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
             "E*golden/tests/test_net/test_net.yaml does not match: *torch.neg -> torch.exp",
             "E*    pytest --fx-update-golden tests/test_net.py::test_net",
         ]
     )
-    assert sorted(project.goldens()) == ["tests/test_net/test_net.received.yaml", "tests/test_net/test_net.yaml"]
+    assert sorted(project.goldens()) == [
+        f"tests/test_net/{name}.yaml" for name in ("test_net.received", "test_net", "test_same")
+    ]
     assert (project.path / "fx.json").exists()
 
     project.write("golden/tests/test_net/test_gone.yaml", "format: 1\nnodes: []\n")
-    remote("--fx-update-golden", "--fx-prune-golden").assert_outcomes(passed=1)
+    remote("--fx-update-golden", "--fx-prune-golden").assert_outcomes(passed=2)
     assert "tests/test_net/test_gone.yaml" not in project.goldens()
     assert b"torch.exp" in project.goldens()["tests/test_net/test_net.yaml"]
 
@@ -104,7 +106,7 @@ def test_the_walk(project, remote):
 def test_a_worker_that_compared_with_another_golden_is_not_believed(project, remote, change, words):
     # As the revision here has it: another graph than the test's.
     project.test(TESTS.format(function="abs").replace('    assert "elsewhere"', "    #"), "tests/test_net.py")
-    project.update("tests").assert_outcomes(passed=1)
+    project.update("tests").assert_outcomes(passed=2)
     golden = project.path / "golden/tests/test_net/test_net.yaml"
     project.test(TESTS.format(function="neg"), "tests/test_net.py")
     project.write("conftest.py", OTHER_REVISION.format(change=change))

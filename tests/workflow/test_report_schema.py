@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,11 +50,13 @@ def problems(value, schema, place="$"):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "workers"])
-def test_a_report_is_what_the_schema_says(pytester, arguments):
+def test_a_report_is_what_the_schema_says(pytester, monkeypatch, arguments):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the file is written twice within a second
     pytester.makepyfile(test_net=NET.format(name="relu", new="a"))
-    pytester.runpytest_subprocess("--fx-update-golden", "--fx-report=first.json", *arguments).assert_outcomes(passed=2)
+    run = functools.partial(pytester.runpytest_inprocess, "-p", "no:randomly", "-p", "no:hypothesispytest", *arguments)
+    run("--fx-update-golden", "--fx-report=first.json").assert_outcomes(passed=2)
     pytester.makepyfile(test_net=NET.format(name="sigmoid", new="b"))
-    pytester.runpytest_subprocess("--fx-report=second.json", *arguments).assert_outcomes(failed=2)
+    run("--fx-report=second.json").assert_outcomes(failed=2)
 
     for name in ("first.json", "second.json"):
         report = json.loads(pytester.path.joinpath(name).read_text(encoding="utf-8"))

@@ -43,6 +43,7 @@ def script_of(project, **parts):
 
 
 def ran(script):
+    """Run a script in a process of its own, where nothing of the tests is loaded."""
     command = [sys.executable, script.name]
     return subprocess.run(command, cwd=script.parent, capture_output=True, text=True, check=False, timeout=120)
 
@@ -57,20 +58,20 @@ def test_the_script_shows_the_mismatch_without_the_tests(project):
     assert "import fxcore" not in script.read_text()
 
 
-def test_the_script_ends_well_once_the_graph_is_right(project):
+def test_the_script_ends_well_once_the_graph_is_right(project, run_again):
     _, script = script_of(project)
     script.write_text(script.read_text().replace("torch.tanh(", "torch.sigmoid("))
 
-    run = ran(script)
+    run = run_again(script)
 
     assert (run.returncode, run.stdout.strip()) == (0, "model and graph agree"), run.stderr
 
 
 @pytest.mark.parametrize("options", [", modes=('train',)", ", grads=True", ", samples=2, seed=3"])
-def test_modes_gradients_and_samples_are_reproduced(project, options):
+def test_modes_gradients_and_samples_are_reproduced(project, options, run_again):
     _, script = script_of(project, options=options)
 
-    run = ran(script)
+    run = run_again(script)
 
     assert run.returncode == 1, run.stderr
     assert "output has other values" in run.stdout
@@ -196,7 +197,7 @@ SAMPLE = (
         for kind, model in [*((kind, "Net()") for kind in MISMATCHES), *((kind, "net()") for kind in NOT_PICKLED)]
     ],
 )
-def test_every_kind_of_mismatch_is_shown_by_its_script(project, kind, model):
+def test_every_kind_of_mismatch_is_shown_by_its_script(project, kind, model, run_again):
     body, other, words = MISMATCHES[kind]
     options = ", grads=True" if kind.startswith("gradients") else ""
     project.write("model.py", OTHERWISE.format(body=body, other=other))
@@ -204,14 +205,14 @@ def test_every_kind_of_mismatch_is_shown_by_its_script(project, kind, model):
     project.run("--fx-repro", "found").assert_outcomes(failed=1)
     (script,) = project.path.glob("found/*/repro.py")
 
-    run = ran(script)
+    run = run_again(script)
 
     assert run.returncode == 1, run.stderr
     assert words in run.stdout
     assert ("could not be pickled" in script.read_text()) == (model == "net()")
 
 
-def test_a_graph_that_an_interpreter_of_the_users_runs_is_reproduced(project):
+def test_a_graph_that_an_interpreter_of_the_users_runs_is_reproduced(project, run_again):
     project.model("torch.sigmoid(y)")
     project.write(
         "steps.py",
@@ -227,9 +228,9 @@ def test_a_graph_that_an_interpreter_of_the_users_runs_is_reproduced(project):
     project.run("--fx-repro", "found").assert_outcomes(failed=1)
     (script,) = project.path.glob("found/*/repro.py")
 
-    run = ran(script)
+    run = run_again(script)
     assert run.returncode == 1, run.stderr
     assert "output has other values in the graph than in eager" in run.stdout
 
     project.write("steps.py", "import fxcore\n\n\nclass Sharpened(fxcore.Interpreter):\n    pass\n")
-    assert ran(script).stdout.strip() == "model and graph agree"
+    assert run_again(script).stdout.strip() == "model and graph agree"

@@ -85,7 +85,7 @@ def test_prune_prints_and_removes_it_with_its_variants_and_received_files(stale,
     assert result.ret == 0
 
 
-@pytest.mark.parametrize("options", [["-n0"], ["-n1"]])
+@pytest.mark.parametrize("options", [["-n0"], pytest.param(["-n1"], marks=pytest.mark.long)])
 def test_a_file_that_is_gone_leaves_unused_goldens_and_no_empty_folder(stale, options):
     (stale.path / "test_other.py").unlink()
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_gone_is_unknown_to_a_run_with_path_arguments(stale):
         ["test_net.py::test_one", "test_other.py::test_one"],
         ["--ignore", "test_other.py"],
         ["test_net.py"],
-        ["-n1", "-k", "one"],
+        pytest.param(["-n1", "-k", "one"], marks=pytest.mark.long),
     ],
 )
 def test_what_was_left_out_is_never_unused(stale, options):
@@ -139,12 +139,17 @@ SPOILED = {
 
 
 # What is known of a run takes another way where workers know it; these are the cases in which that matters.
-BY_WORKERS = ("a test fails", "the file cannot be imported", "a class cannot be collected", "the process dies")
+BY_WORKERS = ("the file cannot be imported", "the process dies")
+BY_WORKERS_TOO = ("a test fails", "a class cannot be collected")
 
 
 @pytest.mark.parametrize(
     ("case", "workers"),
-    [*((case, "-n0") for case in SPOILED if case != "the process dies"), *((case, "-n1") for case in BY_WORKERS)],
+    [
+        *((case, "-n0") for case in SPOILED if case != "the process dies"),
+        *((case, "-n1") for case in BY_WORKERS),
+        *(pytest.param(case, "-n1", marks=pytest.mark.long) for case in BY_WORKERS_TOO),
+    ],
 )
 def test_nothing_is_unused_in_a_file_where(stale, case, workers):
     stale.test(SPOILED[case])

