@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fixtures.browser import Page
 
-# Of the colours of a picture the most frequent are kept; others become the nearest of these.
+# Of the colours of a picture the most frequent are kept, and then those that are farthest from all that are; others
+# become the nearest of these.
 _REDUCED = """
 (async (source) => {
   const image = new Image();
@@ -26,9 +27,16 @@ _REDUCED = """
     colours[i] = data[4 * i] << 16 | data[4 * i + 1] << 8 | data[4 * i + 2];
     counts.set(colours[i], (counts.get(colours[i]) || 0) + 1);
   }
-  const palette = [...counts].sort((one, other) => other[1] - one[1]).slice(0, 256).map(([colour]) => colour);
-  const places = new Map(palette.map((colour, place) => [colour, place]));
+  const sorted = [...counts].sort((one, other) => other[1] - one[1]), palette = sorted.slice(0, 96).map(([colour]) => colour);
   const far = (one, other) => [16, 8, 0].reduce((sum, shift) => sum + ((one >> shift & 255) - (other >> shift & 255)) ** 2, 0);
+  const left = sorted.slice(96).map(([colour, count]) => ({colour, weight: Math.log1p(count), least: Math.min(...palette.map((kept) => far(kept, colour)))}));
+  while (palette.length < 256 && left.length) {
+    const next = left.reduce((best, each) => each.least * each.weight > best.least * best.weight ? each : best);
+    if (!next.least) break;
+    palette.push(next.colour);
+    for (const each of left) each.least = Math.min(each.least, far(each.colour, next.colour));
+  }
+  const places = new Map(palette.map((colour, place) => [colour, place]));
   for (const colour of counts.keys()) if (!places.has(colour)) {
     let best = 0;
     for (let place = 1; place < palette.length; place++) if (far(palette[place], colour) < far(palette[best], colour)) best = place;

@@ -19,18 +19,18 @@ class Shot:
     keys: str = ""  # pressed one by one
     script: str = ""
     is_dark: bool = False
-    size: tuple[int, int] = (1120, 660)
+    size: tuple[int, int] = (1200, 680)
 
 
 SHOTS = {
     "diff": Shot("test_decoder-24"),
     "side-by-side": Shot("test_decoder-24", keys="nb"),
     "dark": Shot("test_decoder-24", keys="n", is_dark=True),
-    "code": Shot("test_decoder-24", "Code", size=(1120, 500)),
-    "numeric": Shot("test_half_precision", "Way", size=(1120, 660)),
-    "histogram": Shot("test_half_precision", "Errors", size=(1120, 400)),
+    "code": Shot("test_decoder-24", "Code", size=(1200, 500)),
+    "numeric": Shot("test_half_precision", "Way", size=(1200, 680)),
+    "histogram": Shot("test_half_precision", "Errors", size=(1200, 480)),
     "stages": Shot("test_lowering", "Stages", script="document.querySelector('[data-node=\"2.9\"]').click()"),
-    "cost": Shot("test_cost", "Cost", size=(1120, 520)),
+    "cost": Shot("test_cost", "Cost", size=(1200, 520)),
 }
 
 

@@ -83,13 +83,14 @@ def _step_rows(path: Sequence[PathStep]) -> Iterator[str]:
             yield f'<tr class="gap"><td colspan="5">{quoted(step.operator)}</td></tr>'
             continue
         words, kind, sign = _STEPS.get(step.status, (step.status, "", ""))
-        place = ", ".join(filter(None, (step.source, f"in {step.module}" if step.module else "")))
+        place = quoted(", ".join(filter(None, (f"in {step.module}" if step.module else "", step.source))))
         node = f' <span class="soft">{quoted(step.node)}</span>' if step.node else ""
         said = f' <span class="mark {kind}">{words}</span>' if step.status in _SAID else ""
         yield (
             f'<tr class="{kind} {"first" if step.status == "first" else ""}"><td class="sign"><span aria-hidden="true">'
             f'{sign}</span><span class="spoken">{words}</span></td>'
-            f'<td><b>{quoted(step.operator)}</b>{node}{said}<div class="soft">{quoted(place)}</div></td>'
+            f"<td><b>{quoted(step.operator)}</b>{node}{said}"
+            f'<div class="soft place" title="{place}">{place}</div></td>'
             f"<td>{_error_html(step, smallest, largest)}</td>{_values_html(step)}</tr>"
         )
 

@@ -52,10 +52,10 @@ def test_each_step_says_what_it_is_without_its_colour():
     told = [" ".join(row.split()) for row in rows_of(way_panel(steps))[1:]]
 
     assert told == [
-        "= agrees linear fc model.py:3, in net 0 1",
+        "= agrees linear fc in net, model.py:3 0 1",
         "+ ran in the graph alone bfloat16 half ran in the graph alone 2",
-        "\N{NOT EQUAL TO} differs first here relu relu differs first here model.py:4, in net 0.001 1 2",
-        "\N{NOT EQUAL TO} differs add add model.py:5, in net inf 1 2",
+        "\N{NOT EQUAL TO} differs first here relu relu differs first here in net, model.py:4 0.001 1 2",
+        "\N{NOT EQUAL TO} differs add add in net, model.py:5 inf 1 2",
         "12 more operators",
         "\N{NOT EQUAL TO} differs view view not measured 1 2",
     ]

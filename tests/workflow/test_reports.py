@@ -48,6 +48,22 @@ def test_a_report_tells_what_became_of_each_golden(project, workers):
     assert report["run"]["failed"] == {"test_net.py": ["test_net"]}
 
 
+def test_a_page_shows_the_way_of_an_error_and_the_lowerings_that_tests_followed(project):
+    project.test(
+        "import torch\n\n\ndef test_same(fx_equivalence, fx_stages):\n"
+        "    fx_stages(lambda x: torch.relu(x) + 1, torch.ones(2), ['symbolic', lambda gm: None])\n"
+        "    fx_equivalence(torch.abs, torch.ones(2), graph=torch.nn.Threshold(2.0, 5.0))\n"
+    )
+
+    project.run("--fx-report=fx.html")
+
+    page = (project.path / "fx.html").read_text(encoding="utf-8")
+    assert "no golden was compared; 1 test computed other results; 1 lowering was followed" in page
+    assert "<caption>The way of the error</caption>" in page
+    assert "<caption>Elements by absolute error</caption>" in page
+    assert "symbolic \N{RIGHTWARDS ARROW} &lt;lambda&gt;" in page
+
+
 def test_a_page_shows_both_graphs_as_one_with_the_line_of_the_model(project):
     project.update()
     project.model("torch.sigmoid(y)")

@@ -40,7 +40,7 @@ def rounds_a_layer(gm: fxcore.GraphModule) -> fxcore.GraphModule:
 
 def test_half_precision(fx_transform):
     torch.manual_seed(0)
-    fx_transform(rounds_a_layer, Encoder(512).eval(), (torch.rand(1, 16, 64),))
+    fx_transform(rounds_a_layer, Encoder(512).eval(), (torch.rand(64, 16, 64),))
 
 
 def copies_activations(gm: fxcore.GraphModule) -> None:
