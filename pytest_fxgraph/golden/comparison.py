@@ -221,11 +221,14 @@ class GoldenComparison:
         obtained: GraphDocument,
         graph: ObtainedGraph,
     ) -> Exception:
+        from pytest_fxgraph.report.other_torch import other_torch_remark
+
         if is_drawn(self._item.config):
             sources = tuple(node.source or "" for node in obtained.nodes)
             outcome = replace(outcome, graphs=(encode(expected), graph.text_after(expected)), sources=sources)
         command = accepting_command(self._item)
-        return keep_mismatch(self._attempt, outcome, difference, expected, obtained, command=command)
+        remark = other_torch_remark(difference, str(torch.__version__))
+        return keep_mismatch(self._attempt, outcome, difference, expected, obtained, command=command, remark=remark)
 
     def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
         """Fail a golden that holds this graph, and was written where names and code do not count."""

@@ -43,21 +43,26 @@ def keep_mismatch(
     *,
     command: str,
     instead: str = "",
+    remark: str | None = None,
 ) -> AssertionError:
     """Keep the outcome of a mismatch with all that is told of it, and return the error to raise.
 
     `command` accepts the obtained graph; where none can, it is empty, and `instead` says why.
+    `remark` says what else there is to be done.
     """
     from pytest_fxgraph.report.change_data import change_data
     from pytest_fxgraph.report.clusters import cluster_key
+    from pytest_fxgraph.report.other_torch import with_remark
     from pytest_fxgraph.report.text import full_section, headline, short_lines
 
     cluster = cluster_key(difference, outcome.golden)
     outcome = replace(
         outcome, status="mismatch", cluster=cluster, command=command, changes=change_data(difference, cluster)
     )
-    lines = [*short_lines(difference, golden=outcome.golden, command=command), *([f"  {instead}"] if instead else [])]
+    lines = with_remark(short_lines(difference, golden=outcome.golden, command=command), remark)
+    lines += [f"  {instead}"] if instead else []
     section = full_section(difference, expected, obtained, golden=outcome.golden, command=command)
+    section += f"\n{remark}" if remark else ""
     keep_failure(attempt, outcome, headline(difference), lines, section)
     return AssertionError("\n".join(lines))
 

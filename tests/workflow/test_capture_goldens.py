@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
@@ -98,6 +100,12 @@ def test_other_frontends_have_goldens_of_one_graph(pytester):
         for name in ("export", "exported_program", "make_fx")
     )
     assert exported == program
+    pytester.path.joinpath("golden/test_net/test_export.yaml").write_text(
+        exported.replace("aten.linear.default", "aten.addmm.default"), encoding="utf-8"
+    )
+    run(pytester, "-k", "test_export and not program").stdout.fnmatch_lines(
+        ["*if the model is the same, torch * exports this operator otherwise: record a variant with --fx-update-go*"]
+    )
     cost = pytester.path.joinpath("golden/test_net/test_cost.yaml").read_text(encoding="utf-8")
     assert "- {whole: true, flops: 64, " in cost
     assert "- {module: graph_0, flops: 64, " in cost
@@ -126,6 +134,49 @@ def test_a_frontend_without_inputs_and_a_trace_that_fails_say_what_to_give(pytes
 
     result.stdout.fnmatch_lines(["*frontend='export' runs the model once, so it needs inputs: give example_inputs=*"])
     result.stdout.fnmatch_lines(["*or let torch capture it: frontend='export', or frontend='dynamo' for one that*"])
+
+
+REAL_MODELS = """
+import pytest
+from fixtures.catalog import CATALOG
+
+@pytest.mark.parametrize("frontend", ["dynamo", "export", "aot"])
+@pytest.mark.parametrize("name", {names})
+def test_capture(name, frontend, fx_capture, fx_golden):
+    entry = CATALOG[name]
+    pytest.importorskip(entry.requires or "torch")
+    if (name, frontend) == ("esm2", "export"):
+        pytest.skip("decides by the contents of a tensor")
+    mode = "train" if frontend == "aot" else "eval"
+    capture = fx_capture(
+        entry.build(), entry.example_inputs(), kwargs=entry.example_kwargs(), frontend=frontend, mode=mode
+    )
+    assert capture == fx_golden
+"""
+NAMES = (
+    *(
+        "conformer",
+        "efficientnet_pytorch_b0",
+        "esm2",
+        "ft_transformer",
+        "g_mlp",
+        "gpt_like",
+        "mlp_mixer",
+        "mobilenetv2",
+    ),
+    *("resnet10", "tcn", "vit_like"),
+)
+
+
+@pytest.mark.long
+def test_goldens_of_real_models_pass_in_a_fresh_process_under_xdist_and_with_another_hash_seed(pytester, monkeypatch):
+    pytester.makepyfile(test_net=REAL_MODELS.format(names=NAMES))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+
+    for seed, options in (("1", ["--fx-update-golden"]), ("2", []), ("3", ["-n", "2"])):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        result = pytester.runpytest_subprocess(*_WITHOUT, *options)
+        assert result.ret == 0, options
 
 
 @pytest.mark.long
