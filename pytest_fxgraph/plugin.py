@@ -26,7 +26,13 @@ from pytest_fxgraph.fixtures import (
     fx_trace,
     fx_transform,
 )
-from pytest_fxgraph.golden.activation import enable_golden_session, is_worker, needs_golden_session, use_goldens
+from pytest_fxgraph.golden.activation import (
+    enable_golden_session,
+    is_worker,
+    needs_golden_session,
+    show_progress,
+    use_goldens,
+)
 from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
 
 if TYPE_CHECKING:
@@ -125,6 +131,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Follow the goldens from now on, if a test asks for them."""
     if use_goldens(session.items):
         _follow_goldens(session.config)
+    show_progress(session.config)
 
 
 def _follow_goldens(config: pytest.Config) -> None:

@@ -34,11 +34,13 @@ from pytest_fxgraph.golden.layout import GoldenLayout
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, chosen_cluster, clustered
 from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import headline
 from pytest_fxgraph.table.columns import row_differences
 from pytest_fxgraph.table.rows import Row, rows_if_table
 
 _SHOWN = 5
+_MOST_NAMED = 20  # that were accepted
 
 
 @dataclass(frozen=True)
@@ -189,9 +191,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.patterns:
         return _accept(received_that_match(options.patterns, layout))
     received = received_in(layout)
+    compared = tracked(received, "compared", sys.stderr)
     if options.refresh:
-        return _accept([each for each in received if _matches_at_structure(each)])
-    clusters = clustered(each.cause() for each in received)
+        return _accept([each for each in compared if _matches_at_structure(each)])
+    clusters = clustered(each.cause() for each in compared)
     if options.cluster is None:
         print_lines(_listing(clusters, layout))
         return DIFFERENT if clusters else SAME
@@ -210,15 +213,19 @@ def _matches_at_structure(received: ReceivedGolden) -> bool:
 
 def _accept(received: list[ReceivedGolden]) -> int:
     """Accept what can be accepted, print why the rest cannot, and return the exit status."""
-    status = SAME
-    for each in received:
+    accepted = 0
+    # Hundreds of lines say less to somebody who looks than their number does; a log has all of them.
+    is_counted = len(received) > _MOST_NAMED and sys.stdout.isatty()
+    for each in tracked(received, "accepted", sys.stderr):
         try:
             each.accept()
-            print_lines([f"accepted {each.golden.as_posix()}"])
+            accepted += 1
+            print_lines([] if is_counted else [f"accepted {each.golden.as_posix()}"])
         except GateError as error:
             print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
-            status = FAILED
-    return status
+    if is_counted:
+        print_lines([f"accepted {accepted} of {len(received)} goldens"])
+    return SAME if accepted == len(received) else FAILED
 
 
 def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:

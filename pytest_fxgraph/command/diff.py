@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
 from pytest_fxgraph.errors import GoldenError, ReportError
 from pytest_fxgraph.golden.store import write_whole
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
+from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section, headline
 from pytest_fxgraph.table.columns import row_differences
 
@@ -53,7 +55,7 @@ def _write_page(expected: str, obtained: str, level: str, output: str) -> int:
     tables: list[str] = []
     places = _places(expected, obtained)
     pairs = [*_pairs(*places)]
-    for name, before, after in pairs:
+    for name, before, after in tracked(pairs, "compared", sys.stderr):
         if before is None or after is None:
             others.setdefault(f"only in {places[before is None].name}", []).append(name)
             continue

@@ -16,6 +16,7 @@ from pytest_fxgraph.draw.outline import outline_lines
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.clusters import clustered
 from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section
 
 _MOST_NAMES = 5
@@ -68,7 +69,7 @@ class _Review:
     def __init__(self, received: list[ReceivedGolden], color: str) -> None:
         self._color = color
         by_name = {each.golden.as_posix(): each for each in received}
-        clusters = clustered(each.cause() for each in received)
+        clusters = clustered(each.cause() for each in tracked(received, "compared", sys.stderr))
         self._waiting = deque(
             (cluster.headline, [by_name[golden] for golden in cluster.goldens]) for cluster in clusters
         )

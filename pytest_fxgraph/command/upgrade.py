@@ -27,6 +27,7 @@ from pytest_fxgraph.golden.files import (
 from pytest_fxgraph.golden.layout import GoldenLayout
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.printable import printable
+from pytest_fxgraph.report.progress import tracked
 
 
 def add_upgrade(commands: Any) -> None:
@@ -62,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
             goldens = list(_goldens_at(path))
         except GateError as error:
             goldens, status = [], _refused(error)
-        for golden in goldens:
+        for golden in tracked(goldens, "read", sys.stderr):
             try:
                 if options.check:
                     status = max(status, _checked(golden))

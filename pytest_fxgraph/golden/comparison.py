@@ -40,6 +40,7 @@ from pytest_fxgraph.golden.paths import (
     within_folder,
 )
 from pytest_fxgraph.golden.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.golden.progress import GOLDEN_PROGRESS
 from pytest_fxgraph.golden.renamed import graph_digest
 from pytest_fxgraph.golden.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome
@@ -62,6 +63,9 @@ class GoldenComparison:
         GoldenNameError for a name that no golden may have.
         """
         self._attempt.compared = True
+        progress = self._item.config.stash.get(GOLDEN_PROGRESS, None)
+        if progress is not None:
+            progress.tell(len(self._attempt.outcomes))
         programs = programs_of(subject)
         if programs is not None and self._item.ihook.pytest_fxgraph_adapt(obj=subject) is None:
             return self._compare_programs(programs, request)

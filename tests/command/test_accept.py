@@ -220,3 +220,16 @@ def test_what_a_killed_command_had_accepted_already_is_cleared_up(capsys):
 
 def test_a_folder_that_is_not_there_is_said(capsys):
     assert run(capsys, "--golden-dir", "elsewhere") == (0, ["there is no folder elsewhere here"], "")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_of_very_many_goldens_a_terminal_gets_the_number_and_a_log_the_names(capsys, monkeypatch, is_terminal):
+    for number in range(21):
+        receive(f"test_{number:02}", NEW)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+
+    status, out, _ = run(capsys, "golden")
+
+    names = [f"accepted golden/tests/test_net/test_{number:02}.yaml" for number in range(21)]
+    assert (status, out) == (0, ["accepted 21 of 21 goldens"] if is_terminal else names)
+    assert received_files() == []

@@ -81,28 +81,14 @@ def test_otherwise_nothing_is_annotated(on_github, monkeypatch, options, environ
     assert commands_of(on_github.run(*options)) == []
 
 
-def test_a_job_summary_that_is_full_or_cannot_be_written_fails_the_run_and_says_why(on_github, monkeypatch):
-    (on_github.path / "summary.md").write_bytes(b"x" * 1_048_000)
-    on_github.run("--fx-report=fx.md").stdout.fnmatch_lines(
-        ["fx: cannot add to the job summary: 1048000 of the 1048576 bytes *; run pytest in a step of its own"]
-    )
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(on_github.path))
-    on_github.run("--fx-report=fx.md").stdout.fnmatch_lines(["fx: cannot write the job summary *: is a directory; *"])
-
-
-def test_a_code_quality_report_is_for_gitlab(differing, monkeypatch):
+def test_gitlab_gets_code_quality_and_everybody_the_properties_in_junit_xml(differing, monkeypatch):
     monkeypatch.setenv("CI_PROJECT_DIR", str(differing.path))
 
-    differing.run("--fx-report=gl.codequality.json")
+    differing.run("--fx-report=gl.codequality.json", "--junit-xml=junit.xml")
 
     entries = json.loads((differing.path / "gl.codequality.json").read_text())
     assert [entry["location"] for entry in entries] == [{"path": "model.py", "lines": {"begin": 13}}] * 3
     assert len({entry["fingerprint"] for entry in entries}) == 3
-
-
-def test_junit_xml_has_the_goldens_that_did_not_match_as_properties(differing):
-    differing.run("--junit-xml=junit.xml")
-
     found = properties_in(differing.path / "junit.xml")
     assert found["test_net"] == [
         ("fx_golden", "golden/test_net/test_net.yaml"),
@@ -124,14 +110,6 @@ def test_with_workers_the_controller_tells_all_of_it_once(on_github):
     assert len(commands_of(result)) == 1
     assert (on_github.path / "summary.md").read_bytes() == (on_github.path / "fx.md").read_bytes()
     assert ("fx_status", "mismatch") in properties_in(on_github.path / "junit.xml")["test_net"]
-
-
-def test_what_matched_has_no_properties(project):
-    project.update()
-
-    project.run("--junit-xml=junit.xml")
-
-    assert "<property " not in (project.path / "junit.xml").read_text()
 
 
 def test_a_numeric_failure_is_in_every_report(project, monkeypatch):
