@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
     if config.getoption("fx_update_golden"):
-        from pytest_fxgraph.golden.inline_call import SOURCE_DIGESTS, SourceDigests
+        from pytest_fxgraph.golden.inline_digests import SOURCE_DIGESTS, SourceDigests
 
         config.stash[SOURCE_DIGESTS] = SourceDigests()
         register(config.stash[SOURCE_DIGESTS], "fxgraph-source-digests")

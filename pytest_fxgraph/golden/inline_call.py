@@ -1,11 +1,9 @@
-"""The call of `fx_golden.inline` in the running code, and the file that it stands in, as that was when collected."""
+"""The call of `fx_golden.inline` in the running code, and the place of its text in a file of the project."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import time
 import types
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph.errors import GoldenWriteError
+from pytest_fxgraph.golden.inline_digests import SOURCE_DIGESTS, source_digest
 from pytest_fxgraph.golden.inline_source import InlineSource, Place
 from pytest_fxgraph.golden.paths import slashed_path
 
@@ -60,37 +59,6 @@ class InlinePlace:
     end: Place
 
 
-class SourceDigests:
-    """Knows what test files were when they were collected. Registered where goldens are to be written."""
-
-    def __init__(self) -> None:
-        self._began = time.time_ns()
-        self._digests: dict[str, str | None] = {}
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makemodule(self, module_path: Path) -> None:
-        """Read a test file before it is imported; collect nothing."""
-        try:
-            self._digests[os.path.realpath(module_path)] = source_digest(Path(module_path).read_bytes())
-        except OSError:  # pytest itself will say so
-            self._digests[os.path.realpath(module_path)] = None
-
-    def is_unchanged(self, path: Path, digest: str) -> bool:
-        """Tell whether a file is as it was; one that was not collected must be older than the run."""
-        real = os.path.realpath(path)
-        if real in self._digests:
-            return self._digests[real] == digest
-        return path.stat().st_mtime_ns <= self._began
-
-
-SOURCE_DIGESTS = pytest.StashKey[SourceDigests]()
-
-
-def source_digest(content: bytes) -> str:
-    """Return a digest of a file, to the byte."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def place_of(call: InlineCall, config: pytest.Config) -> InlinePlace:
     """Find the text of a call in its file. Raises GoldenWriteError if it is not there, or could not be replaced."""
     shown = call.shown_in(config.rootpath)
@@ -102,7 +70,7 @@ def place_of(call: InlineCall, config: pytest.Config) -> InlinePlace:
             f"cannot write the inline golden {shown}: the file was changed since its tests were collected; "
             "run them again"
         )
-    file = slashed_path(path, config.rootpath)
+    file = _path_in(config.rootpath, path) or str(path)
     return InlinePlace(file, digest, _source(content, file).find(call.end, call.line, call.text))
 
 
@@ -122,7 +90,7 @@ def _file_of(call: InlineCall, shown: str, config: pytest.Config) -> tuple[Path,
     if call.file.startswith("<") or not path.exists():
         is_archived = not call.file.startswith("<") and any(parent.is_file() for parent in path.parents)
         reason = "it lies in an archive" if is_archived else "its code is in no file, but was made while the tests ran"
-    elif not Path(os.path.abspath(path)).is_relative_to(config.rootpath) or "site-packages" in path.parts:
+    elif _path_in(config.rootpath, path) is None or "site-packages" in path.parts:
         reason = f"its file is not one of the project in {config.rootpath}"
     if reason:
         raise GoldenWriteError(f"cannot write the inline golden {shown}: {reason}; {_REMEDY}")
@@ -133,6 +101,14 @@ def _file_of(call: InlineCall, shown: str, config: pytest.Config) -> tuple[Path,
             f"cannot write the inline golden {shown}: its file cannot be read "
             f"({(error.strerror or str(error)).lower()}); make it readable"
         ) from None
+
+
+def _path_in(root: Path, path: Path) -> str | None:
+    """Return the path of a file relative to a folder, with slashes; None if it is not below it, even by links."""
+    for file, folder in ((os.path.abspath(path), str(root)), (os.path.realpath(path), os.path.realpath(root))):
+        if Path(file).is_relative_to(folder):
+            return slashed_path(file, folder)
+    return None
 
 
 @functools.lru_cache(maxsize=2)  # of one file, after another, many calls are looked for

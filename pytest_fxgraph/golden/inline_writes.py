@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_fxgraph.errors import GateError, GoldenWriteError
-from pytest_fxgraph.golden.inline_call import source_digest
+from pytest_fxgraph.golden.inline_digests import source_digest
 from pytest_fxgraph.golden.inline_source import InlineSource, Place
 from pytest_fxgraph.golden.inline_text import read_inline
 from pytest_fxgraph.golden.store import replace_whole

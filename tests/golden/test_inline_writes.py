@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from pytest_fxgraph.golden.inline_call import source_digest
+from pytest_fxgraph.golden.inline_digests import source_digest
 from pytest_fxgraph.golden.inline_writes import InlineWrites
 from pytest_fxgraph.report.outcome import Outcome
 
@@ -47,6 +48,14 @@ def test_all_texts_of_a_file_are_written_at_once(writes, tmp_path):
 
     assert (writes.written, writes.errors, writes.refused) == (["2 inline goldens of test_a.py"], [], [])
     assert [text.count("torch.") for text in texts_in(tmp_path / "test_a.py")] == [1, 1]
+
+
+def test_an_outcome_that_came_from_a_worker_is_written(writes):
+    writes.take(Outcome.from_dict(json.loads(json.dumps(outcome("a", FIRST, NEG).to_dict()))))
+
+    writes.write()
+
+    assert writes.written == ["1 inline golden of test_a.py"]
 
 
 def test_of_equal_graphs_the_first_test_in_order_gives_the_names(writes, tmp_path):

@@ -314,6 +314,7 @@ def test_without_the_flag_the_reason_stands_in_the_place_of_the_command(project)
     )
 
 
+@pytest.mark.long
 def test_the_controller_alone_writes_what_workers_found(project):
     pytest.importorskip("xdist")
     project.test(MANY)
@@ -322,7 +323,7 @@ def test_the_controller_alone_writes_what_workers_found(project):
     alone = (project.path / "test_net.py").read_bytes()
     project.test(MANY)
 
-    result = project.update("-n1")
+    result = project.update("-n2")
 
     result.assert_outcomes(passed=9)
     result.stdout.fnmatch_lines(["fx: wrote 8 inline goldens of test_net.py"])
