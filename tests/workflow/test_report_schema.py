@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import linecache
 import sys
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def test_a_report_is_what_the_schema_says(pytester, monkeypatch, arguments):
     run = functools.partial(pytester.runpytest_inprocess, "-p", "no:randomly", "-p", "no:hypothesispytest", *arguments)
     run("--fx-update-golden", "--fx-report=first.json").assert_outcomes(passed=2)
     pytester.makepyfile(test_net=NET.format(name="sigmoid", new="b"))
+    linecache.clearcache()  # a process reads a source once
     run("--fx-report=second.json").assert_outcomes(failed=2)
 
     for name in ("first.json", "second.json"):
