@@ -28,6 +28,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
+from fxcore.node_data.distributed_types import is_reduction, reduction_source
 from fxcore.proxy import TracerBase
 from fxcore.serialization.pickling import is_importable
 
@@ -172,8 +173,8 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
         return MethodType(value.__func__, made) if is_own else value
 
     for name, value in vars(source).items():
-        if name in _OF_THE_GRAPH or name == _NOTES:
-            continue
+        if name in _OF_THE_GRAPH or name == _NOTES or (name == "shape_env" and value is None):
+            continue  # the last is a slot that torch's constructor makes
         if name in _REGISTRIES or "_hooks" in name:
             if not value and name not in vars(made):
                 continue  # a kind of hooks that this torch does not know
@@ -235,7 +236,7 @@ def _graph_to_torch(graph: Graph) -> torch.fx.Graph:
     names._base_count.update(known._last_number)
     _share_attributes(graph, made)
     made._co_fields = dict(graph._co_fields)
-    made.set_codegen(_codegen_to_torch(graph._codegen))
+    made.set_codegen(_codegen_to_torch(graph._codegen, has_reductions=bool(_reductions_of(graph.nodes))))
     return made
 
 
@@ -346,7 +347,41 @@ class CodeGenOfTorch(_Delegate, CodeGen):
         self.original = original
 
 
-class CodeGenForTorch(_Delegate, torch.fx.graph.CodeGen):
+class _Reductions:
+    """Within torch.fx, a code generator that writes `ReduceOp.SUM` and its like as what they are.
+
+    torch.fx itself writes `<RedOpType.SUM: 0>`, which is no Python.
+    """
+
+    def _gen_python_code(self, nodes: Any, *args: Any, **options: Any) -> Any:
+        written = super()._gen_python_code(nodes, *args, **options)  # type: ignore[misc]  # beside a CodeGen
+        for reduction in _reductions_of(nodes):
+            written.src = written.src.replace(repr(reduction), reduction_source(reduction))
+        return written
+
+
+def _reductions_of(nodes: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        if is_reduction(leaf):
+            found.append(leaf)
+        return leaf
+
+    for node in nodes:
+        map_aggregate((node.args, node.kwargs), note)
+    return found
+
+
+class PlainCodeGenWithReductions(_Reductions, torch.fx.graph.CodeGen):
+    """Writes a graph with such arguments for torch.fx."""
+
+
+class PyTreeCodeGenWithReductions(_Reductions, torch.fx.graph._PyTreeCodeGen):
+    """Writes a graph with such arguments, and with nested inputs and outputs, for torch.fx."""
+
+
+class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
     """Writes, within torch.fx, what a code generator of fxcore writes."""
 
     def __init__(self, original: CodeGen) -> None:
@@ -366,9 +401,9 @@ def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
 def _codegen_from_torch(codegen: torch.fx.graph.CodeGen) -> CodeGen:
     if isinstance(codegen, CodeGenForTorch):
         made: CodeGen = codegen.original
-    elif type(codegen) is torch.fx.graph.CodeGen:
+    elif type(codegen) in (torch.fx.graph.CodeGen, PlainCodeGenWithReductions):
         made = CodeGen()
-    elif type(codegen) is torch.fx.graph._PyTreeCodeGen:
+    elif isinstance(codegen, PyTreeCodeGenWithReductions) or type(codegen) is torch.fx.graph._PyTreeCodeGen:
         made = PyTreeCodeGen(PyTreeInfo(*codegen.pytree_info))
     else:
         made = CodeGenOfTorch(codegen)
@@ -376,13 +411,14 @@ def _codegen_from_torch(codegen: torch.fx.graph.CodeGen) -> CodeGen:
     return made
 
 
-def _codegen_to_torch(codegen: CodeGen) -> torch.fx.graph.CodeGen:
+def _codegen_to_torch(codegen: CodeGen, *, has_reductions: bool) -> torch.fx.graph.CodeGen:
     if isinstance(codegen, CodeGenOfTorch):
         made: torch.fx.graph.CodeGen = codegen.original
     elif type(codegen) is CodeGen:
-        made = torch.fx.graph.CodeGen()
+        made = PlainCodeGenWithReductions() if has_reductions else torch.fx.graph.CodeGen()
     elif type(codegen) is PyTreeCodeGen:
-        made = torch.fx.graph._PyTreeCodeGen(torch.fx.graph._PyTreeInfo(*codegen.pytree_info))
+        kind = PyTreeCodeGenWithReductions if has_reductions else torch.fx.graph._PyTreeCodeGen
+        made = kind(torch.fx.graph._PyTreeInfo(*codegen.pytree_info))
     else:
         made = CodeGenForTorch(codegen)
     _take_settings(codegen, made)
