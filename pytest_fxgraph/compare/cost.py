@@ -87,6 +87,7 @@ def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterato
         return (-abs(other.flops - one.flops), -abs(other.bytes - one.bytes))
 
     nodes, obtained_nodes = _nodes_by_module(expected), _nodes_by_module(obtained)
+    classes, obtained_classes = ({record.path: record.kind for record in side.modules} for side in (expected, obtained))
     for path in sorted(changed, key=weight):
         one, other = before.get(path, nothing), after.get(path, nothing)
         for name in _OF_A_MODULE:
@@ -94,6 +95,9 @@ def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterato
             if counts[0] != counts[1]:
                 about = Change("cost", "changed", "module", path or "(root)", name, remark=relative(*counts))
                 yield replace(about, expected=f"{counts[0]:,}", obtained=f"{counts[1]:,}")
+        kinds = classes.get(path), obtained_classes.get(path)
+        if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
+            yield Change("cost", "changed", "module", path, "class", kinds[0], kinds[1])
         yield from _node_changes(path, nodes.get(path, []), obtained_nodes.get(path, []), costs)
 
 

@@ -11,6 +11,7 @@ from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.compare.cost import MOST_MODULES, cost_difference, relative
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
+from pytest_fxgraph.document.model import ModuleRecord
 from pytest_fxgraph.errors import LevelError
 
 GRAPH = document(
@@ -92,6 +93,22 @@ def test_nodes_that_came_went_or_grew_are_named_with_what_they_cost():
         ("added", "c", "", "torch.exp(%), which costs 400 FLOPs and 100 bytes"),
         ("removed", "b", "torch.neg(%)", ""),
         ("changed", "a", "float32[2]", "float32[4], which costs 200 FLOPs and 100 bytes"),
+    ]
+
+
+def test_a_module_whose_class_is_another_is_told_with_both():
+    def calling(kind, flops):
+        text = "%x = input x : float32[2]\n%a = self.act(%x) : float32[2]\nreturn %a"
+        graph = document(text, modules=(ModuleRecord("act", kind),))
+        modules = (("act", CostRecord(flops, 40, 10, 0, 1)),)
+        return replace(graph, cost=CostBlock(modules[0][1], 64, "act", modules))
+
+    changes = cost_difference(calling("torch.nn.Identity", 0), calling("torch.nn.ReLU", 100)).changes
+
+    told_of_modules = [(change.where, change.field, change.expected, change.obtained) for change in changes[1:]]
+    assert told_of_modules == [
+        ("act", "flops", "0", "100"),
+        ("act", "class", "torch.nn.Identity", "torch.nn.ReLU"),
     ]
 
 

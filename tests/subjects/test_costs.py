@@ -92,6 +92,38 @@ def test_a_budget_lets_a_graph_pass(tmp_path):
     assert_graph_matches_golden(Net(), golden, level="cost", example_inputs=larger, budget=budget)
 
 
+class Attends(nn.Module):
+    def __init__(self, change=None):
+        super().__init__()
+        self.query, self.change = nn.Linear(8, 8), change
+
+    def forward(self, x):
+        query = self.query(x)
+        if self.change == "copy":
+            query = query.clone()
+        if self.change == "batch":
+            query = torch.cat([query, query])
+            return torch.bmm(query, query.transpose(1, 2))
+        return torch.bmm(query, query.transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("copy", "clone added: .clone(%), which costs 0 FLOPs and 1,024 bytes"),
+        ("batch", "bmm: value float32[2, 8, 8] -> float32[4, 8, 8], which costs 4,096 FLOPs and 3,072 bytes"),
+    ],
+)
+def test_an_extra_copy_and_a_larger_product_are_named_with_what_they_cost(tmp_path, change, words):
+    golden, inputs = tmp_path / "golden.yaml", torch.ones(2, 8, 8)
+    assert_graph_matches_golden(Attends(), golden, level="cost", example_inputs=inputs, update=True)
+
+    with pytest.raises(AssertionError) as failed:
+        assert_graph_matches_golden(Attends(change), golden, level="cost", example_inputs=inputs)
+
+    assert words in str(failed.value)
+
+
 @pytest.mark.parametrize("entry", MODELS[::4], ids=lambda entry: entry.name)
 def test_every_model_of_the_zoo_has_costs(block_of, entry):
     block = block_of(entry.build().eval(), example_inputs=entry.example_inputs(), example_kwargs=entry.example_kwargs())
