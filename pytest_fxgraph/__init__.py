@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.report.outcome import Outcome as Outcome
     from pytest_fxgraph.rewriting import FxRewrite as FxRewrite
     from pytest_fxgraph.rewriting import RewriteResult as RewriteResult
+    from pytest_fxgraph.rewriting import explain_match as explain_match
     from pytest_fxgraph.stages.fixture import FxStages as FxStages
     from pytest_fxgraph.stages.fixture import Stages as Stages
     from pytest_fxgraph.subjects.fixture import FxTrace as FxTrace
@@ -84,7 +85,7 @@ _NAMES = {
     "report.outcome": ("Outcome",),
     "frontends.capture": ("Break", "Capture", "Guard", "Recompile"),
     "frontends.fixture": ("FxCapture",),
-    "rewriting": ("FxRewrite", "RewriteResult"),
+    "rewriting": ("FxRewrite", "RewriteResult", "explain_match"),
     "subjects.fixture": ("FxTrace",),
     "stages.fixture": ("FxStages", "Stages"),
     "table.fixture": ("FxTable",),

@@ -1,4 +1,4 @@
-"""Replacing a pattern, and saying what matched and what did not: the fixture `fx_rewrite`."""
+"""Replacing a pattern, and saying what matched and what did not: the fixture `fx_rewrite`, and `explain_match`."""
 
 from __future__ import annotations
 
@@ -166,3 +166,43 @@ class FxRewrite:
         return RewriteResult(
             graph_module, matched, before, sought, matcher, tuple(match_filters or ()), node_name_match
         )
+
+
+# By name: to ask isinstance would import torch's passes for those who use none.
+_TORCH_MATCHERS = {"torch.fx.passes.utils.matcher_utils", "torch.fx.passes.utils.matcher_with_name_node_map_utils"}
+
+
+def explain_match(
+    pattern: Any,
+    graph: Any,
+    *,
+    match_output: bool = False,
+    match_placeholder: bool = False,
+    ignore_literals: bool = False,
+    node_name_match: str = "",
+    match_modules: str = "path",
+) -> str:
+    """Return a text: where a pattern is in a graph, and for the nearest places where it is not, why.
+
+    `pattern` is a graph, of fxcore or torch.fx, or what is traced to one, or a `SubgraphMatcher` of either, whose
+    options count then; the other arguments are those of `SubgraphMatcher(...)` and of its `match(...)`. Nothing is
+    changed.
+    Raises SubjectError (a TypeError) for what is no subject, CaptureError if tracing fails, and the errors of
+    `fxcore.passes.utils.matcher_utils.SubgraphMatcher` for a pattern that it refuses.
+    """
+    if isinstance(pattern, SubgraphMatcher):
+        matcher = pattern
+    else:
+        asked = {
+            "match_output": match_output,
+            "match_placeholder": match_placeholder,
+            "ignore_literals": ignore_literals,
+        }
+        if type(pattern).__module__ in _TORCH_MATCHERS:
+            asked = {name: bool(getattr(pattern, name)) for name in (*asked, "remove_overlapping_matches")}
+            pattern = pattern.pattern
+        sought = to_graph_module(pattern)  # held here, as its graph does not hold it
+        matcher = SubgraphMatcher(sought.graph, **asked, match_modules=match_modules)
+    searched = to_graph_module(graph)
+    found = explain_matching(matcher, searched.graph, node_name_match)
+    return RewriteMessage(found, found.matches, (), len(found.matches)).text()

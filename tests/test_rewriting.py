@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 import pytest
 import torch
+import torch.fx.passes.utils.matcher_utils
 from torch import nn
 from torch.nn import functional as F
 
 import fxcore
-from pytest_fxgraph import rewrite
+from pytest_fxgraph import explain_match, rewrite
 from pytest_fxgraph.subjects.tracing import trace
 
 
@@ -117,3 +121,54 @@ def test_an_explanation_is_bounded_in_length():
 def test_what_is_no_graph_is_refused(subject):
     with pytest.raises(TypeError, match="is no subject"):
         rewrite(subject, torch.relu, torch.tanh)
+
+
+class Scaled(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + y) * 2
+
+
+def pattern_graph(library: Any) -> Any:
+    """Return `relu(x) * 3` as a graph of fxcore or torch.fx."""
+    graph = library.Graph()
+    doubled = graph.call_function(operator.mul, (graph.call_function(torch.relu, (graph.placeholder("x"),)), 3))
+    graph.output(doubled)
+    return graph
+
+
+@pytest.mark.parametrize("library", [fxcore, torch.fx])
+def test_a_pattern_graph_that_is_nowhere_is_explained(library):
+    traced = library.symbolic_trace(Scaled())
+    matcher = library.passes.utils.matcher_utils.SubgraphMatcher(pattern_graph(library))
+    assert matcher.match(traced.graph) == []
+
+    told = explain_match(pattern_graph(library), traced)
+
+    assert told == (
+        "the pattern did not match; the nearest places:\n"
+        "  at mul: 2 of 2 operations are there, but\n"
+        "    an argument of operator.mul is 3 in the pattern, and 2 here; ignore_literals=True takes any constant"
+    )
+    assert explain_match(matcher, traced) == told
+
+
+def test_options_of_a_matcher_of_torch_count():
+    traced = torch.fx.symbolic_trace(Scaled())
+    matcher = torch.fx.passes.utils.matcher_utils.SubgraphMatcher(pattern_graph(torch.fx), ignore_literals=True)
+    assert len(matcher.match(traced.graph)) == 1
+
+    assert explain_match(matcher, traced).startswith("the pattern matched once: mul")
+    assert explain_match(pattern_graph(torch.fx), traced, ignore_literals=True) == explain_match(matcher, traced)
+    assert "did not match" in explain_match(pattern_graph(torch.fx), traced)
+
+
+def test_a_pattern_of_operators_is_explained_in_an_exported_program():
+    program = torch.export.export(Scaled(), (torch.ones(2), torch.ones(2)))
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.ops.aten.gelu.default, (x,)))
+
+    told = explain_match(graph, program)
+
+    assert "the graph has nowhere" in told
+    assert "aten.gelu.default" in told
