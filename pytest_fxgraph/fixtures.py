@@ -43,7 +43,8 @@ def fx_trace() -> FxTrace:
 def fx_golden(request: pytest.FixtureRequest) -> FxGolden:
     """Compare a graph with its golden file: assert subject == fx_golden. A mismatch is an AssertionError.
 
-    fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch.
+    fx_golden(name=, level=, ...) sets options; fx_golden.check(subject, ...) goes on after a mismatch;
+    assert subject == fx_golden.inline() has its golden in the test itself.
     """
     _require_torch("fx_golden")
     from pytest_fxgraph.golden.fixture import FxGolden

@@ -279,7 +279,7 @@ def documents(draw, depth=1):
 
 
 @given(documents(), st.sampled_from(["", "    ", "\t"]))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 def test_any_document_survives_in_the_source_of_a_test(document, margin):
     text = write_inline(document)
 
