@@ -15,7 +15,7 @@ import fxcore
 from fixtures.torch_versions import TORCH
 
 OPERATORS = {"relu": 1, "neg": 1, "sigmoid": 1, "add": 2, "mul": 2}
-PROGRAMS = 400
+PROGRAMS = 150
 MANY_PROGRAMS = 20_000
 # What torch.fx fails with. Before torch 2.13 it asserts that what is replaced is read.
 REFUSALS = (KeyError, RuntimeError) if TORCH >= (2, 13) else (KeyError, RuntimeError, AssertionError)

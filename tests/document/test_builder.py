@@ -212,6 +212,7 @@ def test_torchs_and_our_graph_of_one_program_are_one_document():
     assert ours.code == theirs.code
 
 
+@pytest.mark.long  # tests/trust/test_harmless.py asks the same of all that it has, in every run
 def test_the_document_is_the_same_in_every_process_and_under_every_hash_seed():
     program = (
         "import fxcore; from torch import nn;"

@@ -62,7 +62,7 @@ def test_what_is_written_is_read_back_without_what_changes_between_runs():
 
 
 @given(documents())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_document_comes_back(document):
     text = encode(document)
 
@@ -71,7 +71,7 @@ def test_any_document_comes_back(document):
 
 
 @given(documents())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_line_ends_with_a_blank_and_the_text_with_one_line_feed(document):
     text = encode(document)
 
@@ -81,7 +81,7 @@ def test_no_line_ends_with_a_blank_and_the_text_with_one_line_feed(document):
 
 
 @given(texts)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_yaml_reads_every_text_as_a_text(text):
     document = GraphDocument(nodes=(NodeRecord("x", "placeholder", text, scope=text),))
 

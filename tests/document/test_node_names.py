@@ -88,7 +88,7 @@ def test_anything_else_is_left_to_who_reads_the_whole(old, new):
 
 
 @given(documents())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_document_is_found_under_other_names(document):
     document = replace(document, code="")
     obtained = rename_nodes(document, {node.name: f"{node.name}_1x" for node in document.nodes})
@@ -99,7 +99,7 @@ def test_any_document_is_found_under_other_names(document):
 
 
 @given(documents(), documents())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_is_found_to_match_matches_when_it_is_read(document, obtained):
     if differs_in_names_at_most(encode(document), obtained):
         assert compare_documents(document, obtained).is_empty
