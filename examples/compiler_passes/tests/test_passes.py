@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from models import Negations, Residual, SumReadTwice
 from passes import add_relu, fold_scale_into_linear, fuse_add_relu, remove_double_negation
 from passes.fused_add_relu import pattern, replacement
@@ -59,7 +59,8 @@ def test_passes_work_one_after_the_other(fx_transform, fx_ops):
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=10, deadline=None, derandomize=True)
+# The first example imports much of torch, which a busy machine in CI takes its time for.
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=strategies.modules_with_inputs(random=False, mutation=True, training_state=False))
 def test_a_pass_keeps_what_random_modules_compute(name, drawn):
     model, inputs = drawn
