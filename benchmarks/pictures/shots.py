@@ -23,10 +23,10 @@ class Shot:
 
 
 SHOTS = {
-    "diff": Shot("test_decoder-24"),
-    "side-by-side": Shot("test_decoder-24", keys="nb"),
-    "dark": Shot("test_decoder-24", keys="n", is_dark=True),
-    "code": Shot("test_decoder-24", "Code", size=(1200, 500)),
+    "diff": Shot("test_decoder-28"),
+    "side-by-side": Shot("test_decoder-28", keys="nb"),
+    "dark": Shot("test_decoder-28", keys="n", is_dark=True),
+    "code": Shot("test_decoder-28", "Code", size=(1200, 500)),
     "numeric": Shot("test_half_precision", "Way", size=(1200, 680)),
     "histogram": Shot("test_half_precision", "Errors", size=(1200, 480)),
     "stages": Shot("test_lowering", "Stages", script="document.querySelector('[data-node=\"2.9\"]').click()"),

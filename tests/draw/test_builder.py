@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fixtures.documents import document
+from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 from pytest_fxgraph.draw.builder import picture_of, short_value
-from pytest_fxgraph.draw.picture import Picture
+from pytest_fxgraph.draw.picture import Fact, Picture
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 BLOCK = (
@@ -232,3 +235,49 @@ def test_modules_of_any_depth_are_drawn():
 
     assert len(picture.clusters) < 40
     assert len(picture.nodes) == 5
+
+
+def test_a_changed_node_is_told_in_the_words_of_either_graph():
+    before, after = (
+        document(f"%x = input x : float32[2, 4]\n%a = {call} : {value}\nreturn %a")
+        for call, value in ((".reshape(%x, 2, 4)", "float32[2, 4]"), (".reshape(%x, 4, 2)", "float32[4, 2]"))
+    )
+
+    node = picture_of(before, after, title="").nodes[1]
+
+    assert (node.label, node.value) == (".reshape(4, 2)", f"2{TIMES}4 → 4{TIMES}2")
+    assert node.sides == ((".reshape(2, 4)", f"2{TIMES}4"), (".reshape(4, 2)", f"4{TIMES}2"))
+
+
+def test_a_module_of_another_class_is_told_with_both_classes():
+    before, after = (
+        document("%x = input x\n%a = self.norm(%x)\nreturn %a", modules=(ModuleRecord("norm", f"torch.nn.{kind}"),))
+        for kind in ("LayerNorm", "RMSNorm")
+    )
+
+    node = picture_of(before, after, title="").nodes[1]
+
+    assert node.label == "LayerNorm → RMSNorm"
+    assert [label for label, _ in node.sides] == ["LayerNorm", "RMSNorm"]
+
+
+def test_what_is_the_same_in_both_graphs_has_one_label():
+    text = "%x = input x : float32[2]\n%a = torch.neg(%x)\nreturn %a"
+
+    assert {node.sides for node in picture_of(document(text), document(text), title="").nodes} == {()}
+
+
+def test_a_node_tells_what_it_costs_or_what_its_module_does_and_neither_is_a_change():
+    text = "%x = input x\n%a = self.fc(%x)\n%b = torch.neg(%a) @ act\nreturn %b"
+    documents = [
+        replace(document(text), cost=CostBlock(total, 8, "fc", (("fc", total), ("act", CostRecord(7, 1, 1, 0, 1)))))
+        for total in (CostRecord(2_000, 8, 8, 2, 1), CostRecord(3_000, 8, 8, 2, 1))
+    ]
+
+    _, module, call, _ = picture_of(*documents, title="").nodes
+
+    assert (module.status, call.status) == ("", "")
+    assert Fact("cost", "2,000 FLOPs, 16 bytes, 2 parameters", "3,000 FLOPs, 16 bytes, 2 parameters") in module.facts
+    assert [fact.obtained for fact in call.facts if fact.what == "cost of its module"] == [
+        "7 FLOPs, 2 bytes, 0 parameters"
+    ]

@@ -51,3 +51,15 @@ def test_no_file_or_address_is_referred_to():
 
 def test_a_line_is_straight_where_nothing_moves_it_aside():
     assert path_text([(1.0, 2.0), (1.0, 5.04), (3.25, 9.0)]) == "M1 2L1 5C1 7 3.2 7 3.2 9"
+
+
+def test_changes_are_told_by_signs_too():
+    before = document("%x = input x\n%a = torch.neg(%x)\nreturn %a")
+    after = document("%x = input x\n%a = torch.neg(%x)\n%b = torch.exp(%a)\nreturn %b")
+    signs = []
+    for pair in ((before, after), (after, before)):
+        picture = picture_of(*pair, title="")
+        root = ElementTree.fromstring(svg_text(picture, picture.all_opened()))
+        signs.append({element.text for element in root.iter(f"{SPACE}text") if element.get("class") == "sign"})
+
+    assert signs == [{"+", "~"}, {"\N{MINUS SIGN}", "~"}]

@@ -14,7 +14,7 @@ CHANGED = bool(os.environ.get("CHANGED"))
 TOKENS = torch.arange(16).reshape(2, 8) % 8
 
 
-@pytest.mark.parametrize("layers", [24, 12])
+@pytest.mark.parametrize("layers", [28, 12])
 def test_decoder(fx_golden, layers):
     assert decoder(is_changed=CHANGED, layers=layers) == fx_golden(example_inputs=(TOKENS,))
 
