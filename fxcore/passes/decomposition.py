@@ -19,6 +19,7 @@ from fxcore.interpreter import Transformer
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.fusion.calls import has_hooks
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
 
@@ -87,7 +88,8 @@ class _Retracing(Transformer):
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         module = get_attribute(self.module, str(target))
-        result = self._by_rule(type(module), (module, *args), kwargs)
+        # Hooks would no longer run.
+        result = NotImplemented if has_hooks(module) else self._by_rule(type(module), (module, *args), kwargs)
         return super().call_module(target, args, kwargs) if result is NotImplemented else result
 
 

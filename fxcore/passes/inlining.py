@@ -16,6 +16,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute, has_attribute
+from fxcore.passes.fusion.calls import has_hooks
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
 from fxcore.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm, validate_partition
@@ -99,6 +100,8 @@ class Inline(PassBase):
 
     def _is_inlined(self, call: Node, gm: GraphModule) -> bool:
         module = get_attribute(gm, str(call.target))
+        if has_hooks(module):  # they would no longer run
+            return False
         if isinstance(module, GraphModule):
             can_be = type(module.graph._codegen) is CodeGen
         else:

@@ -193,7 +193,8 @@ def tensor_of(value: Any, gm: GraphModule) -> torch.Tensor | None:
 def has_hooks(module: nn.Module) -> bool:
     """Tell whether calling a module does more than its class says: hooks, or a `forward` of its own."""
     own = vars(module)
-    return "forward" in own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
+    is_own = "forward" in own and not isinstance(module, GraphModule)  # where that is what compiled the graph
+    return is_own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
 
 
 def is_read_inside(path: str, gm: GraphModule) -> bool:

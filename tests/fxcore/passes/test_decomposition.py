@@ -65,6 +65,14 @@ def test_a_graph_that_no_rule_is_for_comes_back_itself():
     assert not Decompose(RULES)(gm).modified
 
 
+def test_a_module_with_hooks_stays():
+    model = nn.Sequential(nn.ReLU())
+    model[0].register_forward_hook(lambda module, args, result: result + 1)
+    gm = fxcore.symbolic_trace(model)
+
+    assert Decompose({nn.ReLU: lambda layer, x: x.clamp(min=0)})(gm).graph_module is gm
+
+
 def test_rules_that_never_end_are_refused_in_words():
     rules = {torch.exp: lambda x: torch.exp(x) * 1.0}
     gm = fxcore.symbolic_trace(lambda x: torch.exp(x))

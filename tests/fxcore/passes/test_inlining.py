@@ -69,6 +69,26 @@ def test_only_the_submodules_that_are_named_are_inlined():
     assert Inline(("nothing",))(gm).graph_module is gm
 
 
+def test_a_submodule_with_hooks_stays():
+    class Block(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+            self.block.register_forward_hook(lambda module, args, result: result * 2)
+
+        def forward(self, x):
+            return self.block(x)
+
+    gm = fxcore.symbolic_trace(Whole(), leaf_modules=(Block,))
+
+    assert Inline()(gm).graph_module is gm
+    assert gm(torch.ones(1)) == 4
+
+
 def test_a_call_that_gives_too_little_is_refused_in_words():
     gm = with_calls(Net())
     gm.graph.find_nodes(op="call_module", target="first")[0].args = ()
