@@ -22,7 +22,10 @@ _OF_TENSOR = re.compile(
 _REQUIRES_GRAD = {"requires_grad=0": ("False", "True"), "requires_grad=1": ("True", "False")}
 _NONE = re.compile(r"(?P<name>[\w.\[\]']+) is None\Z")
 _OTHER_LENGTH = re.compile(r"(?P<name>len\(.+\)) != (?P<expected>\d+)\Z")
-_KEY = re.compile(r"list\(dict\.keys\((?P<name>[\w.\[\]']+)\)\)\[(?P<place>\d+)\] == (?P<expected>.+)")
+# torch 2.6 writes list(more.keys())[0], later ones list(dict.keys(more))[0].
+_KEY = re.compile(
+    r"list\((?:dict\.keys\()?(?P<name>[\w.\[\]']+?)(?:\)|\.keys\(\))\)\[(?P<place>\d+)\] == (?P<expected>.+)"
+)
 _GLOBAL = re.compile(r"G\['(\w+)'\]")
 _EQUAL = re.compile(r"(?P<name>.+?) == (?P<expected>.+)")
 _EMPTY = re.compile(r"not (?P<name>[\w.\[\]']+)\Z")

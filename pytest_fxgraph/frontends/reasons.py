@@ -29,7 +29,8 @@ _KINDS: tuple[tuple[str, str, str, str | None], ...] = (
     ),
     (
         "disabled function",
-        r"(?:disable\(\) wrapped function|`torch\.compiler\.disable(?:\(\))?`)[^<]*(?:<function (\S+) at)?",
+        r"(?:disable\(\) wrapped function|`torch\.compiler\.disable(?:\(\))?`)[^<]*(?:<function (\S+) at)?"
+        r"|inline in skipfiles: (\S+) \| _fn \S*eval_frame",
         "",
         "remove torch.compiler.disable from the function",
     ),

@@ -180,7 +180,6 @@ def test_a_break_in_a_generator_is_told_once_where_it_is():
     found = capture(models.BreaksInGenerator(), X)
 
     assert [each.text for each in found.breaks] == ['builtin (print) in prints_between: print("between")']
-    assert [each.text for each in found.skipped] == ["forward: builtin"]
 
 
 def test_a_break_in_code_of_torch_is_told_at_the_line_of_the_user():

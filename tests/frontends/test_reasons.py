@@ -33,6 +33,11 @@ FUNDAMENTAL = """Something new
             "f",
         ),
         (
+            "'inline in skipfiles: Model.forward | _fn /x/torch/_dynamo/eval_frame.py, skipped according trace_rules'",
+            "disabled function",
+            "Model.forward",
+        ),
+        (
             "dynamic shape operator: aten.nonzero.default; to enable",
             "operator of unknown shape",
             "aten.nonzero.default",
