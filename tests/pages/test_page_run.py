@@ -35,7 +35,7 @@ def test_python_is_run_in_order_and_what_it_prints_is_compared(run):
     page = block("python", "x = 1") + block("python", "print(x + 1)")
 
     run(page + block("text", "2"))
-    with pytest.raises(AssertionError, match=r"page.md:11: .*\n3\n\nand this was printed\n2"):
+    with pytest.raises(AssertionError, match=r"page\.md:11: .*the page shows\n *3\n *\n *and this was printed\n *2\n"):
         run(page + block("text", "3"))
 
 
