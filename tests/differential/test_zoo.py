@@ -23,10 +23,12 @@ def wrapped() -> Iterator[None]:
         yield
 
 
-def every_model(entries: list[ModelEntry]) -> list[object]:
-    """Make a parameter of each model; those too slow for every day are marked."""
+def every_model(entries: list[ModelEntry], slow: str = "") -> list[object]:
+    """Make a parameter of each model; those too slow for every day, and the one called `slow`, are marked."""
     return [
-        pytest.param(entry, id=entry.name, marks=[pytest.mark.long] if "long" in entry.traits else [])
+        pytest.param(
+            entry, id=entry.name, marks=[pytest.mark.long] if "long" in entry.traits or entry.name == slow else []
+        )
         for entry in entries
     ]
 
@@ -51,7 +53,8 @@ def test_both_libraries_record_the_same_graph(entry):
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-@pytest.mark.parametrize("entry", TRACEABLE)
+# tests/zoo/test_equivalence.py compares the gradients of mobilenetv2 in every run; here they take a quarter of it all.
+@pytest.mark.parametrize("entry", every_model(SMALL_MODELS + real_models(long=True), slow="mobilenetv2"))
 def test_both_graphs_give_the_same_results_and_gradients(entry, training):
     def program(fx):
         traced = fx.symbolic_trace(build(entry, training))
