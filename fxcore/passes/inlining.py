@@ -105,7 +105,7 @@ class Inline(PassBase):
         if isinstance(module, GraphModule):
             can_be = type(module.graph._codegen) is CodeGen
         else:
-            is_of_torch = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn."))
+            is_of_torch = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.", "torch.export."))
             can_be = not is_of_torch or isinstance(module, nn.Sequential)
         return can_be and any(fnmatchcase(str(call.target), pattern) for pattern in self.paths)
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore import interop
 from fxcore.errors import PassError
 from fxcore.passes.inlining import Inline, Outline
 from pytest_fxgraph import check_transform
@@ -67,6 +68,13 @@ def test_only_the_submodules_that_are_named_are_inlined():
 
     assert calls_of(Inline(("second",))(gm).graph_module) == ["first", "second.lin", "first", "tail.0", "tail.1"]
     assert Inline(("nothing",))(gm).graph_module is gm
+
+
+def test_the_guards_of_an_exported_program_stay():
+    program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
+    gm = interop.from_torch(program.module())
+
+    assert Inline()(gm).graph_module is gm
 
 
 def test_a_submodule_with_hooks_stays():
