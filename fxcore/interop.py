@@ -250,7 +250,14 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
     copies: dict[Any, Any] = {}
 
     def translate(leaf: Any) -> Any:
-        return copies[leaf] if isinstance(leaf, node_type) else leaf
+        if not isinstance(leaf, node_type):
+            return leaf
+        if leaf not in copies:
+            raise InteropError(
+                f"cannot copy the graph: node {node.name!r} reads {leaf!r}, "
+                "which does not come before it in this graph; put the nodes in order, and call lint() to find others"
+            )
+        return copies[leaf]
 
     for node in source.nodes:
         args, kwargs = map_leaves(node.args, translate), map_leaves(node.kwargs, translate)

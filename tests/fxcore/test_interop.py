@@ -239,3 +239,15 @@ def test_a_backend_of_dynamo_may_go_through_fxcore():
     torch._dynamo.reset()
 
     torch.testing.assert_close(torch.compile(model, backend=backend, fullgraph=True)(x), model(x))
+
+
+def test_a_graph_out_of_order_is_refused_with_both_nodes():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    first = graph.call_function(operator.neg, (x,))
+    second = graph.call_function(operator.abs, (first,))
+    graph.output(second)
+    second.append(first)
+
+    with pytest.raises(InteropError, match="node 'abs_1' reads neg, which does not come before it in this graph"):
+        interop.from_torch(graph)
