@@ -22,7 +22,7 @@ _ROOM = 1_500  # for what is said of the things that were left out
 _MOST_ROWS = 50
 _MOST_NAMES = 10  # of goldens of one cause
 _MOST_PICTURES = 8  # a browser draws each in a frame of its own
-_BOXES = (40, 25, 15)  # of a picture, the first that GitHub draws
+_BOXES = (25, 15)  # of a picture, the first that GitHub draws
 _WORDS = {"missing": "no golden yet", "error": "unreadable golden", "refused": "not written"}
 
 
