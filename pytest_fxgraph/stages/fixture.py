@@ -137,51 +137,15 @@ class Stages(Sequence[Stage]):
         """Describe all stages."""
         return "\n".join(line for place, stage in enumerate(self._stages) for line in stage.lines(is_first=not place))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all stages as plain data for reports, which JSON can hold.
-
-        `{"stages": [{"name": ..., "counts": {"added": 1, "removed": 0, "rewritten": 2, "kept": 3}, "nodes": [...],
-        "removed": [...]}]}`. Of a node in "nodes" there are "name", "operator", "change" ("traced" in the first stage,
-        else "added", "rewritten" or "kept"), "made_by" (the stage that made it this operator), "made_from" (names in
-        the stage before), "scope" (module path) and "source" (line of the model), None where they are not known; of
-        one in "removed" there are "name", "operator", "scope" and "source".
-        """
-        return {"stages": [self._stage_dict(place) for place in range(len(self._stages))]}
-
-    def _stage_dict(self, place: int) -> dict[str, Any]:
-        stage = self._stages[place]
-        counts = Counter(node.change if place else "traced" for node in stage.nodes)
-        kinds = ("added", "rewritten", "kept") if place else ("traced",)
-        nodes = [
-            {
-                **_node_dict(node),
-                "change": node.change if place else "traced",
-                "made_by": self._maker(node, place),
-                "made_from": [source.name for source in node.made_from],
-            }
-            for node in stage.nodes
-        ]
-        return {
-            "name": stage.name,
-            "counts": {**{kind: counts[kind] for kind in kinds}, "removed": len(stage.removed)},
-            "nodes": nodes,
-            "removed": [_node_dict(node) for node in stage.removed],
-        }
-
     def __repr__(self) -> str:
         return f"<stages: {' -> '.join(stage.name for stage in self._stages)}>"
 
-    def _maker(self, node: StageNode, place: int = -1) -> str:
-        """Return the name of the stage that made a node of the stage at `place` the operator that it is."""
-        for stage in reversed(self._stages[1 : None if place == -1 else place + 1]):
+    def _maker(self, node: StageNode) -> str:
+        for stage in reversed(self._stages[1:]):
             if node.change != "kept":
                 return stage.name
             (node,) = node.made_from
         return self._stages[0].name
-
-
-def _node_dict(node: StageNode) -> dict[str, Any]:
-    return {"name": node.name, "operator": node.operator, "scope": node.scope, "source": node.source}
 
 
 def _place(node: StageNode) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from itertools import pairwise
-
 import pytest
 import torch
 from torch import nn
@@ -57,26 +54,6 @@ def test_the_history_of_a_node_leads_to_the_line_of_the_model():
     assert [line.partition(":")[0] for line in history] == ["decompose", "export", "symbolic"]
     assert "(aten.linear.default), rewritten; in linear" in history[1]
     assert "linear (Linear), traced" in history[2]
-
-
-def test_stages_are_plain_data_in_which_each_node_names_the_stage_that_made_it():
-    stages = fx_stages(Model().eval(), X, ["symbolic", "export", "decompose", copies_results])
-
-    data = stages.to_dict()
-
-    assert json.loads(json.dumps(data)) == data
-    assert [stage["name"] for stage in data["stages"]] == ["symbolic", "export", "decompose", "copies_results"]
-    first, *_, last = data["stages"]
-    assert first["counts"] == {"traced": 3, "removed": 0}
-    assert {node["change"] for node in first["nodes"]} == {"traced"}
-    (copy,) = [node for node in last["nodes"] if node["operator"] == "aten.clone.default"]
-    assert (copy["change"], copy["made_by"], copy["made_from"]) == ("added", "copies_results", [])
-    assert last["counts"] == {"added": 1, "rewritten": 0, "kept": len(last["nodes"]) - 1, "removed": 0}
-    relu = next(node for node in last["nodes"] if "relu" in node["operator"])
-    assert (relu["made_by"], relu["made_from"], relu["change"]) == ("export", ["relu"], "kept")
-    for before, after in pairwise(data["stages"]):
-        names = {node["name"] for node in before["nodes"]}
-        assert all(names.issuperset(node["made_from"]) for node in after["nodes"])
 
 
 def test_the_text_lists_what_changed():
