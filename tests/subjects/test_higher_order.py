@@ -36,6 +36,7 @@ OTHER = {
     aten.sin.default: aten.tanh.default,
     aten.cos.default: aten.tanh.default,
     aten.relu.default: aten.sigmoid.default,
+    aten.matmul.default: aten.mm.default,
     aten.add.Tensor: aten.sub.Tensor,
     aten.mul.Tensor: aten.sub.Tensor,
 }
