@@ -1,18 +1,15 @@
-"""Random graphs that go there and back: made node by node, edited, or exported from random modules."""
+"""Random graphs that go there and back: made node by node, and edited."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 import torch.fx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fxcore
 from fixtures.edit_scripts import ACTIONS, edits
 from fixtures.graph_identity import differences
 from fixtures.random_graphs import Holder, built, graph_recipes
-from fixtures.random_modules import RandomModule, module_recipes, random_inputs
 from fixtures.sight import seen
 from fixtures.sizes import MANY, SOME
 from fxcore import interop
@@ -45,25 +42,6 @@ def edited(recipes, script):
     return graph
 
 
-def exported_goes_there_and_back(recipe) -> None:
-    torch.manual_seed(5)
-    inputs = random_inputs()
-    try:
-        program = torch.export.export(RandomModule(recipe), inputs, strict=False)
-        original = program.module()
-    except Exception:  # whatever torch.export has against it
-        return
-    ours = interop.from_torch(original)
-
-    assert [line for line in differences(original, ours) if not line.startswith("class")] == []
-    assert differences(original, interop.to_torch(ours)) == []
-    torch.manual_seed(0)
-    expected = original(*random_inputs())
-    for run in (ours, fxcore.Interpreter(ours).run):
-        torch.manual_seed(0)
-        torch.testing.assert_close(run(*random_inputs()), expected, rtol=0, atol=0, equal_nan=True)
-
-
 @settings(SOME, max_examples=20)
 @given(recipes=graph_recipes())
 def test_a_random_graph_goes_there_and_back(recipes):
@@ -75,10 +53,3 @@ def test_a_random_graph_goes_there_and_back(recipes):
 @given(recipes=graph_recipes(max_nodes=20), script=st.lists(edits(), max_size=15))
 def test_thousands_of_edited_graphs_go_there_and_back(recipes, script):
     goes_there_and_back(edited(recipes, script))
-
-
-@pytest.mark.long
-@settings(SOME, max_examples=10)
-@given(recipe=module_recipes())
-def test_a_random_program_goes_there_and_back(recipe):
-    exported_goes_there_and_back(recipe)
