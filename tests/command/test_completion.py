@@ -9,7 +9,7 @@ import pytest
 from pytest_fxgraph.choices import LEVELS
 from pytest_fxgraph.command.main import main
 
-COMMANDS = ["show", "diff", "draw", "cost", "accept", "review", "unused", "upgrade", "completion"]
+COMMANDS = ["show", "diff", "draw", "cost", "accept", "review", "unused", "report", "upgrade", "completion"]
 
 # What bash does when the tab key is pressed: the words and the place in them, then the function.
 PRESS_TAB = """

@@ -7,17 +7,33 @@ import re
 
 from torch import nn
 
+from fxcore.errors import PassArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 
-__all__ = ["free_name", "rebuilt", "working_copy"]
+__all__ = ["check_graph_module", "free_name", "rebuilt", "working_copy"]
+
+
+def check_graph_module(gm: object) -> None:
+    """Raise PassArgumentError unless `gm` is a graph module of fxcore."""
+    if isinstance(gm, GraphModule):
+        return
+    kind = type(gm)
+    what = f"a {kind.__module__}.{kind.__qualname__}"
+    if any(base.__module__.startswith("torch.fx.") for base in kind.__mro__):
+        remedy = "give the pass to fxcore.interop.on_torch_graphs, or the graph to fxcore.interop.from_torch"
+    else:
+        remedy = "trace it first: fxcore.symbolic_trace(model)"
+    raise PassArgumentError(f"this pass takes a graph module of fxcore, and was given {what}; {remedy}")
 
 
 def working_copy(gm: GraphModule) -> GraphModule:
     """Return a module with a copy of the graph of `gm`; layers, parameters and buffers are shared, not copied.
 
-    Modules that only hold others are the copy's own, so that a layer can be replaced by another.
+    Modules that only hold others are the copy's own, so that a layer can be replaced by another. Raises
+    PassArgumentError for anything but a graph module of fxcore.
     """
+    check_graph_module(gm)
     return _made(gm, copy.deepcopy(gm.graph))
 
 

@@ -13,6 +13,7 @@ from fxcore.node import Node
 from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
 from fxcore.operators.table import operator_table
 from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import check_graph_module
 
 __all__ = ["CSEPass", "get_CSE_banned_ops"]
 
@@ -44,7 +45,11 @@ class CSEPass(PassBase):
         super().__init__()
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module of the smaller graph, or `graph_module` itself if nothing is computed twice."""
+        """Return a new module of the smaller graph, or `graph_module` itself if nothing is computed twice.
+
+        Raises PassArgumentError for anything but a graph module of fxcore.
+        """
+        check_graph_module(graph_module)
         graph = Graph()
         copies: dict[Node, Node] = {}
         kept: dict[Any, Node] = {}

@@ -1,0 +1,40 @@
+"""What a pass may change: a copy of a graph module of fxcore, and of nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.errors import PassArgumentError
+from fxcore.interop import on_torch_graphs
+from fxcore.passes.dialect.common.cse_pass import CSEPass
+from fxcore.passes.identities import RemoveIdentities
+from fxcore.passes.infra.working_copy import working_copy
+
+
+def test_a_working_copy_shares_layers_and_has_a_graph_of_its_own():
+    gm = fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+
+    made = working_copy(gm)
+    made.graph.erase_node(list(made.graph.nodes)[-1])
+
+    assert len(gm.graph.nodes) == 4
+    assert made.get_submodule("0") is gm.get_submodule("0")
+
+
+@pytest.mark.parametrize("apply", [RemoveIdentities(), CSEPass()], ids=["RemoveIdentities", "CSEPass"])
+def test_a_graph_of_torch_is_refused_with_the_way_over(apply):
+    gm = torch.fx.symbolic_trace(nn.Sequential(nn.Identity(), nn.ReLU()))
+
+    with pytest.raises(PassArgumentError, match=r"a torch\.fx\.graph_module\.\S+; give the pass to .*on_torch_graphs"):
+        apply(gm)
+    assert isinstance(on_torch_graphs(apply)(gm), torch.fx.GraphModule)
+
+
+def test_a_model_is_refused_with_the_call_that_traces_it():
+    with pytest.raises(
+        PassArgumentError, match=r"was given a torch\.nn\..*ReLU; trace it first: fxcore.symbolic_trace"
+    ):
+        RemoveIdentities()(nn.ReLU())
