@@ -170,7 +170,7 @@ def dynamo_reset() -> Iterator[None]:
     reset = part_of_torch("torch._dynamo", "reset", "the capture of frontends 'dynamo' and 'aot'")
     counters, metrics = _part_or("torch._dynamo.utils", "counters", {}), _compilation_metrics()
     reasons = _part_or("torch._dynamo.output_graph", "graph_break_reasons", [])
-    counted, measured, broken = {kind: copy(count) for kind, count in counters.items()}, [*metrics], len(reasons)
+    counted, measured, broken = {kind: copy(count) for kind, count in counters.items()}, [*metrics], [*reasons]
     reset()
     try:
         yield
@@ -180,7 +180,7 @@ def dynamo_reset() -> Iterator[None]:
         counters.update(counted)
         metrics.clear()
         metrics.extend(measured)
-        del reasons[broken:]
+        reasons[:] = broken
 
 
 def _compilation_metrics() -> Any:
