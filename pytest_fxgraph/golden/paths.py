@@ -38,7 +38,9 @@ def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
     """Yield the options of this run without which the command would find other tests, other files or no difference."""
     for name, option in _REPEATED:
         given = config.getoption(name, None)
-        yield from ((option, str(value)) for value in (given if isinstance(given, list) else [given]) if value)
+        values = [str(value) for value in (given if isinstance(given, list) else [given]) if value]
+        # pytest 9 keeps --strict-markers of addopts among them; strictness finds no other tests and no other files.
+        yield from ((option, value) for value in values if not (option == "-o" and value.startswith("strict")))
 
 
 def started_in(config: pytest.Config) -> str:

@@ -78,3 +78,12 @@ def test_rootdir_configuration_overrides_and_level_of_the_run_are_repeated(proje
     project.run(*command).assert_outcomes(passed=1)
     assert list(project.goldens("own goldens")) == ["tests/test_net/test_net.yaml"]
     project.run(*options, "test_net.py").assert_outcomes(passed=1)
+
+
+def test_the_strictness_of_the_ini_file_is_not_repeated(project):
+    project.pytester.makeini("[pytest]\npythonpath = .\naddopts = --strict-markers --strict-config\n")
+    project.test("import torch\n\n\ndef test_net(fx_golden):\n    assert (lambda x: torch.neg(x)) == fx_golden\n")
+
+    (command,) = commands(project.run())
+
+    assert command == ["--fx-update-golden", "test_net.py::test_net"]
