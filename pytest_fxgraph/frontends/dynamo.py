@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -16,7 +17,7 @@ from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.frontends.capture import Break, Capture, Guard, Recompile, SkippedFrame
 from pytest_fxgraph.frontends.guards import guards_of, recompiles_of
-from pytest_fxgraph.frontends.places import Place, UserCode, is_of_torch
+from pytest_fxgraph.frontends.places import Place, UserCode, in_module, is_of_torch
 from pytest_fxgraph.frontends.reasons import first_line, read_reason
 from pytest_fxgraph.frontends.request import Call, CaptureRequest, copied_call, run_backward
 from pytest_fxgraph.frontends.state_names import names_of_state, state_of_inputs, with_named_state
@@ -157,7 +158,7 @@ class DynamoRecording:
             # The line may be one of a function that this one calls, whose break has been told.
             if (frame.place.file, frame.place.line) not in told:
                 breaks.append(_break_at(each.reason, (frame.place,)))
-        self._breaks = list(dict.fromkeys(breaks))
+        self._breaks = list(dict.fromkeys(_with_callers(breaks)))
 
     def _break(self, reason: str, stack: Sequence[Any]) -> Break:
         frames = tuple([self._code.place(each.filename, each.lineno, each.name) for each in stack])
@@ -241,7 +242,20 @@ def _is_of_dimensions(spec: Mapping[Any, Any]) -> bool:
     return all(isinstance(key, int) for key in spec)
 
 
+def _with_callers(breaks: Sequence[Break]) -> list[Break]:
+    """Give the breaks in one function the modules of all of them: behind a break, Dynamo meets a function by itself."""
+    modules: dict[tuple[str, str], dict[str, None]] = {}
+    for each in breaks:
+        if each.place.module:
+            modules.setdefault((each.place.file, each.place.function), {})[each.place.module] = None
+    found = [", ".join(modules.get((each.place.file, each.place.function), ())) for each in breaks]
+    return [
+        each if each.place.module == module else replace(each, place=replace(each.place, module=module))
+        for each, module in zip(breaks, found, strict=True)
+    ]
+
+
 def _break_at(reason: str, frames: tuple[Place, ...]) -> Break:
-    place = frames[-1] if frames else Place("", 0, "", "")
+    place = in_module(frames) if frames else Place("", 0, "", "")
     read = read_reason(reason, place.source)
     return Break(read.kind, read.operator, place, read.is_avoidable, read.cure, first_line(reason), frames)

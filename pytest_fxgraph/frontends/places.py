@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import io
 import linecache
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+import textwrap
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -19,6 +24,12 @@ from pytest_fxgraph.subjects.tracing_failure import short_path
 # Dynamo goes on after a break in a function that it makes, and names after the one it left.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+\Z")
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_LONGEST_STATEMENT = 200
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_NO_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENDMARKER, tokenize.ENCODING),
+)
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|\Z)|\A\d+(?=\.|\Z)")
 
 
@@ -55,7 +66,8 @@ class UserCode:
     def place(self, file: str, line: int, function: str) -> Place:
         """Return the place of a line, with the module whose class has the function."""
         name = function_name(function)
-        source = linecache.getline(file, line).strip()
+        lines = linecache.getlines(file)
+        source = linecache.getline(file, line).strip() if is_of_torch(file) else statement_at(lines, line)
         return Place(file, line, name, source, self._module(file, line, name))
 
     @property
@@ -81,6 +93,25 @@ class UserCode:
         return _common_path(max(begun, key=lambda pair: pair[0])[1]) if begun else ""
 
 
+def statement_at(lines: Sequence[str], line: int) -> str:
+    """Return the statement of which a line is a part: on one line, without comments.
+
+    Of a statement with a body that is what stands before the body. A line that belongs to none, or to a statement
+    that is longer than a message can show, is returned by itself, and so is one of a file that Python cannot read.
+    """
+    if not 0 < line <= len(lines):
+        return ""
+    first, last = _span(lines, line)
+    joined = _joined("".join(lines[first - 1 : last]))
+    return joined if joined and len(joined) <= _LONGEST_STATEMENT else lines[line - 1].strip()
+
+
+def in_module(frames: Sequence[Place]) -> Place:
+    """Return the innermost place; of a function that is no module's, with the module that called it."""
+    module = next((frame.module for frame in reversed(frames) if frame.module), "")
+    return frames[-1] if frames[-1].module or not module else replace(frames[-1], module=module)
+
+
 def is_of_torch(file: str) -> bool:
     """Tell whether a file is one of torch's own."""
     return os.path.abspath(file).startswith(_TORCH)
@@ -90,6 +121,72 @@ def function_name(name: str) -> str:
     """Return the name of the function that the user wrote, of one that Dynamo made from it."""
     resumed = _RESUMED.match(name)
     return name if resumed is None else function_name(resumed[1])
+
+
+def _span(lines: Sequence[str], line: int) -> tuple[int, int]:
+    first, last = line, line
+    for start, end in _statements("".join(lines)):
+        if start <= line <= end and (end - start <= last - first or first == last == line):
+            first, last = start, end
+    return first, last
+
+
+@lru_cache(maxsize=8)
+def _statements(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the first and last line of every statement that has several; of one with a body, without the body."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    spans = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
+            body = getattr(node, "body", None) or getattr(node, "cases", None)
+            heads = [getattr(node, name) for name in ("test", "iter", "subject") if hasattr(node, name)]
+            heads += [item.optional_vars or item.context_expr for item in getattr(node, "items", ())]
+            end = max((head.end_lineno or 0 for head in heads), default=node.lineno) if body else node.end_lineno or 0
+            if end > node.lineno:
+                spans.append((node.lineno, end))
+    return tuple(spans)
+
+
+def _joined(text: str) -> str:
+    """Return a statement on one line: without comments, line ends, and the comma that stands before a line end."""
+    lines = textwrap.dedent(text).splitlines()
+    parts: list[tokenize.TokenInfo] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+            if token.type not in _NO_CODE:
+                parts.append(token)
+    except (tokenize.TokenError, SyntaxError):  # the head of a statement, whose body is missing
+        pass
+    joined, row, column = "", 1, 0
+    for number, token in enumerate(parts):
+        if token.start[0] != row:
+            row, column = token.start
+            is_closing = token.string in (*")]}",)
+            if is_closing and parts[number - 1].string == "," and not _is_tuple(parts[:number]):
+                joined = joined.removesuffix(",")
+            joined += "" if not joined or joined[-1] in "([{" or is_closing else " "
+        # What a token is said to hold differs between releases of Python for braces in f-strings; the line does not.
+        between = [*lines[row - 1 : token.end[0] - 1], lines[token.end[0] - 1][: token.end[1]]]
+        joined += " ".join(each[column:] if each is between[0] else each.strip() for each in between)
+        row, column = token.end
+    return joined.strip()
+
+
+def _is_tuple(parts: Sequence[tokenize.TokenInfo]) -> bool:
+    """Tell whether the comma at the end is what makes a tuple of one thing: `(x,)` and not `f(x,)`."""
+    depth, commas = 0, 0
+    for number in range(len(parts) - 1, -1, -1):
+        text = parts[number].string
+        commas += text == "," and depth == 0
+        depth += (text in (*")]}",)) - (text in (*"([{",))
+        if depth < 0:
+            before = parts[number - 1] if number else None
+            is_call = before is not None and (before.string in ")]" or before.type == tokenize.NAME)
+            return text != "{" and commas == 1 and not (text == "(" and is_call)
+    return False
 
 
 def _codes_of(cls: type) -> Iterator[CodeType]:

@@ -50,6 +50,7 @@ def describe_finding(change: Change) -> str:
     if change.action == "added":
         return f"one {noun} more: {clipped(change.where)}"
     better = "" if change.subject in ("guard", FRONTEND) else ", which is better: accept it"
+    better = f" ({change.remark})" if better and change.remark else better
     return f"one {noun} fewer{better}: {clipped(change.where)}"
 
 

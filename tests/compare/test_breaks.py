@@ -36,6 +36,35 @@ def test_a_break_that_came_or_went_is_told_and_fewer_are_better():
     ]
 
 
+def test_a_break_in_the_place_of_another_is_not_told_as_better():
+    other = 'break: builtin (print) in block.forward: print("a")'
+    left = "skipped: forward: builtin"
+
+    assert words(captured(PRINT), captured(other))[1] == (
+        'one graph break fewer (others came): builtin (print) in forward: print("a")'
+    )
+    assert words(captured(PRINT), captured(left))[0].startswith("one graph break fewer (others came): ")
+    assert words(captured("recompile: call 2 of forward: k"), captured(PRINT))[1] == (
+        "one recompile fewer, which is better: accept it: call 2 of forward: k"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "is_same"),
+    [
+        ('print("a", x)', 'print( "a",x )', True),
+        ('print("a")', 'print("a")  # says "a"', True),
+        ('print("a # b")', 'print("a # c")', False),
+        ('print("a b")', 'print("ab")', False),
+        ("x = x.item()", "y = x.item()", False),
+    ],
+)
+def test_spaces_and_comments_in_the_statement_of_a_break_are_no_difference(expected, obtained, is_same):
+    notes = [f"break: builtin in forward: {source}" for source in (expected, obtained)]
+
+    assert (words(captured(notes[0]), captured(notes[1])) == []) is is_same
+
+
 def test_at_level_breaks_guards_and_graphs_do_not_count():
     assert words(captured(GUARD), captured(graphs=2)) == []
     assert words(captured("recompile: call 2 of forward: k"), captured()) != []
