@@ -65,13 +65,14 @@ class GoldenAttempt:
             self.first_failed_check = _line_of(caller)
 
     def close(self) -> None:
-        """End the call of a test; raise AssertionError for what `check` found, or if nothing was compared."""
+        """End the call of a test; raise AssertionError for what `check` found, and fail it if nothing was compared."""
         __tracebackhide__ = True
         self.raise_failed_checks()
         if self.asked and not self.compared and not self.uncompared:
-            raise AssertionError(
+            pytest.fail(
                 "the test asked for fx_golden and compared nothing with it; "
-                "write `assert subject == fx_golden`, or leave the fixture out"
+                "write `assert subject == fx_golden`, or leave the fixture out",
+                pytrace=False,  # no line of the test is to blame
             )
         for place, line in self.uncompared.items():
             raise AssertionError(

@@ -27,6 +27,8 @@ from pytest_fxgraph.table.numbers import measured_numbers, row_values
 from pytest_fxgraph.table.rows import Row, decode_table, number_text
 from pytest_fxgraph.table.session import MeasuredRow, TableAttempt, start_table_attempt
 
+_MOST_MORE = 3  # lines of an assertion beside the headline and the command: a mismatch takes six
+
 
 @dataclass(frozen=True)
 class _RowRequest:
@@ -124,6 +126,9 @@ class TableExpectation:
                 f"own with fx_table(row=...), or if the test was renamed: {command}"
             )
         more = [f"  {line}" for line in found[1:]]
+        if len(more) > _MOST_MORE:
+            self._item.add_report_section("call", f"fx table {table}", "\n".join([f"row {name!r}", *found]))
+            more = [*more[: _MOST_MORE - 1], f"  and {len(more) - _MOST_MORE + 1} more columns, in the section below"]
         lines = [f"row {name!r} of {table} does not match: {found[0]}", *more, "  if that is right, accept it with"]
         return AssertionError("\n".join([*lines, f"    {command}"]))
 

@@ -57,13 +57,14 @@ def start_table_attempt(item: pytest.Item) -> TableAttempt:
 
 
 def close_table_attempt(item: pytest.Item) -> None:
-    """End the call of a test. Raises AssertionError if it asked for fx_table and compared nothing with it."""
+    """End the call of a test, and fail it if it asked for fx_table and compared nothing with it."""
     __tracebackhide__ = True
     attempt = item.stash.get(_ATTEMPT, None)
     if attempt is not None and not attempt.compared:
-        raise AssertionError(
+        pytest.fail(
             "the test asked for fx_table and compared nothing with it; "
-            "write `assert subject == fx_table`, or leave the fixture out"
+            "write `assert subject == fx_table`, or leave the fixture out",
+            pytrace=False,
         )
 
 

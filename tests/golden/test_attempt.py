@@ -35,7 +35,7 @@ def asking(*, compared: bool = False) -> GoldenAttempt:
 def test_a_test_that_asked_and_compared_nothing_fails():
     attempt = asking()
 
-    with pytest.raises(AssertionError, match="the test asked for fx_golden and compared nothing with it; write"):
+    with pytest.raises(pytest.fail.Exception, match="the test asked for fx_golden and compared nothing with it; write"):
         attempt.close()
 
 
