@@ -48,7 +48,17 @@ def test_products_of_every_model_are_those_of_torchs_counter(model):
     assert costs.uncounted == ()
 
 
+@pytest.fixture
+def _one_thread():
+    """Threads that wait for a core which others use make times that mean nothing."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("_one_thread")
 @pytest.mark.parametrize("model", sample(real_models(long=True), 1))
 def test_the_parts_of_a_profile_make_up_the_whole_run_of_every_real_model(model):
     if model.requires:
