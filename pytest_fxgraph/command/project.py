@@ -10,7 +10,7 @@ import configparser
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,17 @@ def _configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
         for folder in folders:
             if (folder / name).is_file():
                 return folder, {}
-    return here, {}
+    return _folder_with_goldens(folders) or here, {}
+
+
+def _folder_with_goldens(folders: Sequence[Path]) -> Path | None:
+    """Return where pytest was started when it wrote goldens and nothing marked the project, within one repository."""
+    for folder in folders:
+        if (folder / DEFAULT).is_dir():
+            return folder
+        if (folder / ".git").exists():
+            return None
+    return None
 
 
 def _options(file: Path) -> Mapping[str, Any] | None:

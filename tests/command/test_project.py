@@ -79,6 +79,19 @@ def test_without_any_mark_this_folder_is_the_project():
     assert (str(layout.rootpath), str(layout.root)) == (".", "golden")
 
 
+def test_without_any_mark_the_project_is_where_goldens_lie(deep):
+    (deep / "golden").mkdir()
+
+    assert str(golden_layout_here().rootpath) == "../.."
+
+
+def test_goldens_outside_of_the_repository_are_those_of_another_project(deep):
+    (deep / "golden").mkdir()
+    (deep / "a/.git").mkdir()
+
+    assert str(golden_layout_here().rootpath) == "."
+
+
 @pytest.mark.parametrize("options", ["--fx-golden-dir=x --fx-golden-dir=beside", "-q --fx-golden-dir beside"])
 def test_options_of_each_command_line_go_before_the_key(deep, options):
     (deep / "pytest.ini").write_text(f"{INI.format('here')}addopts = {options}\n")
