@@ -170,7 +170,7 @@ def of_pytorchcv(file, function):
 OTHERS = """
     ghostnet.ghostnet hrnet.hrnet_w18_small_v1 mobilenet.mobilenet_w1 mobilenetv3.mobilenetv3_small_w7d20
     octresnet.octresnet10_ad2 preresnet.preresnet10 regnet.regnetx002 selecsls.selecsls42 senet.senet16
-    seresnet.seresnet10 shufflenetv2.shufflenetv2_wd2 unet.unet_cityscapes
+    seresnet.seresnet10 shufflenetv2.shufflenetv2_wd2
 """
 REAL = [*sample(real_models(long=True)), *(of_pytorchcv(*each.split(".")) for each in OTHERS.split())]
 REAL += sample([each for each in CATALOG.values() if each.is_real and not each.is_symbolic and each.name != "esm2"])
