@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.gc_pause import gc_paused
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.passes.analysis.costs import aligned, module_path
@@ -95,7 +97,8 @@ def profile(
     if repeats < 1 or warmup < 0:
         raise ValueError(f"warmup={warmup}, repeats={repeats}: there is at least one run to measure; use repeats=10")
     timer = _Timer(module, _waits_for(module, args))
-    with torch.no_grad():
+    # As timeit does: garbage of others is no node's time.
+    with torch.no_grad(), gc_paused():
         for number in (progress or iter)(range(warmup + repeats)):
             timer.start(is_counted=number >= warmup)
             timer.run(*args)
@@ -133,21 +136,21 @@ class _Timer(Interpreter):
         self._node = n
         return super().run_node(n)
 
-    # The calls themselves: what the interpreter does around them, generated code does not do.
+    # What generated code does for a node, the walk to a submodule included, and nothing else of the interpreter.
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._timed(target, args, kwargs)
+        return self._timed(lambda _: target, None, args, kwargs)
 
     def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._timed(getattr(args[0], target), args[1:], kwargs)
+        return self._timed(operator.attrgetter(target), args[0], args[1:], kwargs)
 
     def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._timed(self.fetch_attr(target), args, kwargs)
+        return self._timed(operator.attrgetter(target), self.module, args, kwargs)
 
-    def _timed(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _timed(self, callee_of: Callable[[Any], Any], owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         node = self._node
         began = time.perf_counter()
-        result = call(*args, **kwargs)
+        result = callee_of(owner)(*args, **kwargs)
         if self._wait is not None:
             self._wait()
         ended = time.perf_counter()
