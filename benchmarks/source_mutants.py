@@ -271,7 +271,7 @@ def all_mutants(root: Path, packages: Sequence[str] = PACKAGES) -> list[Mutant]:
 
 
 def mirror_of(path: str) -> str:
-    """Return the test that mirrors a source file: tests/golden/test_store.py for pytest_fxgraph/golden/store.py."""
+    """Return the test that mirrors a source file: tests/goldens/test_store.py for pytest_fxgraph/goldens/store.py."""
     package, _, inside = path.partition("/")
     folder, _, name = inside.rpartition("/")
     return "/".join(part for part in ("tests", "" if package == "pytest_fxgraph" else package, folder) if part) + (

@@ -4,9 +4,9 @@ from fxcore import immutable_collections
 from fxcore._symbolic_trace import symbolic_trace
 from fxcore.diagnosis import diagnose
 from fxcore.errors import FxError
-from fxcore.examples.assumptions import assume
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
+from fxcore.guided.assumptions import assume
 from fxcore.interpreter import Interpreter, Transformer
 from fxcore.lazy_submodules import on_demand
 from fxcore.node import Node, has_side_effect, map_arg
@@ -40,5 +40,15 @@ __all__ = [
 
 __getattr__ = on_demand(
     __name__,
-    *("_compatibility", "_pytree", "_symbolic_trace", "_utils", "config", "experimental", "interop", "passes"),
+    *(
+        "_compatibility",
+        "_pytree",
+        "_symbolic_trace",
+        "_utils",
+        "config",
+        "experimental",
+        "interop",
+        "passes",
+        "transforms",
+    ),
 )

@@ -18,12 +18,12 @@ from torch import nn
 from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import FxError
 from fxcore.graph_module import GraphModule
-from fxcore.passes.analysis.costs import graph_costs
-from fxcore.passes.analysis.critical_path import critical_path
-from fxcore.passes.analysis.memory import activation_memory
-from fxcore.passes.analysis.pictures import profile_picture, roofline_picture
-from fxcore.passes.analysis.profile import profile
-from fxcore.passes.analysis.roofline import PEAKS, measure_peaks, peaks_named, roofline
+from fxcore.transforms.analysis.costs import graph_costs
+from fxcore.transforms.analysis.critical_path import critical_path
+from fxcore.transforms.analysis.memory import activation_memory
+from fxcore.transforms.analysis.pictures import profile_picture, roofline_picture
+from fxcore.transforms.analysis.profile import profile
+from fxcore.transforms.analysis.roofline import PEAKS, measure_peaks, peaks_named, roofline
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from fxcore.errors import GuardError, VerificationError
-from fxcore.examples.inputs import copied_example
 from fxcore.graph_module import GraphModule
+from fxcore.guided.inputs import copied_example
 from fxcore.model_state import seed_generators, state_kept
 
 # Relative to the largest magnitude: the graph runs the very operators that eager runs.

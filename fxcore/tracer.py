@@ -18,15 +18,15 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError, TraceError
-from fxcore.examples.example_trace import ExampleTrace
-from fxcore.examples.inputs import ExampleInputs
-from fxcore.examples.recorded_calls import patch_calls
-from fxcore.examples.recorded_modes import patch_modes
-from fxcore.examples.type_questions import patch_type
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
+from fxcore.guided.example_trace import ExampleTrace
+from fxcore.guided.inputs import ExampleInputs
+from fxcore.guided.recorded_calls import patch_calls
+from fxcore.guided.recorded_modes import patch_modes
+from fxcore.guided.type_questions import patch_type
 from fxcore.model_state import state_kept
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze

@@ -10,16 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_fxgraph.assertions import assert_equivalent as assert_equivalent
-    from pytest_fxgraph.assertions import assert_graph_equal as assert_graph_equal
-    from pytest_fxgraph.assertions import assert_graph_matches_golden as assert_graph_matches_golden
-    from pytest_fxgraph.assertions import assert_ops as assert_ops
-    from pytest_fxgraph.assertions import capture as capture
-    from pytest_fxgraph.assertions import check_transform as check_transform
-    from pytest_fxgraph.assertions import diff_graphs as diff_graphs
-    from pytest_fxgraph.assertions import draw_graph as draw_graph
-    from pytest_fxgraph.assertions import ops as ops
-    from pytest_fxgraph.assertions import rewrite as rewrite
+    from pytest_fxgraph.captures.capture import Break as Break
+    from pytest_fxgraph.captures.capture import Capture as Capture
+    from pytest_fxgraph.captures.capture import Guard as Guard
+    from pytest_fxgraph.captures.capture import Recompile as Recompile
+    from pytest_fxgraph.captures.capture_fixture import FxCapture as FxCapture
+    from pytest_fxgraph.captures.stages import FxStages as FxStages
+    from pytest_fxgraph.captures.stages import Stages as Stages
+    from pytest_fxgraph.captures.trace_fixture import FxTrace as FxTrace
     from pytest_fxgraph.choices import Check as Check
     from pytest_fxgraph.choices import ConstantForm as ConstantForm
     from pytest_fxgraph.choices import Level as Level
@@ -44,29 +42,31 @@ if TYPE_CHECKING:
     from pytest_fxgraph.errors import LevelError as LevelError
     from pytest_fxgraph.errors import ReportError as ReportError
     from pytest_fxgraph.errors import SubjectError as SubjectError
-    from pytest_fxgraph.frontends.capture import Break as Break
-    from pytest_fxgraph.frontends.capture import Capture as Capture
-    from pytest_fxgraph.frontends.capture import Guard as Guard
-    from pytest_fxgraph.frontends.capture import Recompile as Recompile
-    from pytest_fxgraph.frontends.fixture import FxCapture as FxCapture
-    from pytest_fxgraph.golden.fixture import FxGolden as FxGolden
+    from pytest_fxgraph.functions import assert_equivalent as assert_equivalent
+    from pytest_fxgraph.functions import assert_graph_equal as assert_graph_equal
+    from pytest_fxgraph.functions import assert_graph_matches_golden as assert_graph_matches_golden
+    from pytest_fxgraph.functions import assert_ops as assert_ops
+    from pytest_fxgraph.functions import capture as capture
+    from pytest_fxgraph.functions import check_transform as check_transform
+    from pytest_fxgraph.functions import diff_graphs as diff_graphs
+    from pytest_fxgraph.functions import draw_graph as draw_graph
+    from pytest_fxgraph.functions import ops as ops
+    from pytest_fxgraph.functions import rewrite as rewrite
+    from pytest_fxgraph.gate.fixture import FxGolden as FxGolden
+    from pytest_fxgraph.gate.table_fixture import FxTable as FxTable
     from pytest_fxgraph.operator_patterns import TargetError as TargetError
     from pytest_fxgraph.operator_queries import FxOps as FxOps
     from pytest_fxgraph.operator_queries import OpsQuery as OpsQuery
     from pytest_fxgraph.report.outcome import Outcome as Outcome
-    from pytest_fxgraph.rewriting import FxRewrite as FxRewrite
-    from pytest_fxgraph.rewriting import RewriteResult as RewriteResult
-    from pytest_fxgraph.rewriting import explain_match as explain_match
-    from pytest_fxgraph.stages.fixture import FxStages as FxStages
-    from pytest_fxgraph.stages.fixture import Stages as Stages
-    from pytest_fxgraph.subjects.fixture import FxTrace as FxTrace
-    from pytest_fxgraph.table.fixture import FxTable as FxTable
     from pytest_fxgraph.transform.fixture import FxTransform as FxTransform
     from pytest_fxgraph.transform.result import TransformResult as TransformResult
+    from pytest_fxgraph.transform.rewriting import FxRewrite as FxRewrite
+    from pytest_fxgraph.transform.rewriting import RewriteResult as RewriteResult
+    from pytest_fxgraph.transform.rewriting import explain_match as explain_match
 
 # By the file that defines them.
 _NAMES = {
-    "assertions": (
+    "functions": (
         *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops"),
         *("capture", "check_transform", "diff_graphs", "draw_graph", "ops", "rewrite"),
     ),
@@ -79,16 +79,16 @@ _NAMES = {
         *("GoldenMissingError", "GoldenNameError", "GoldenVersionError", "GoldenWriteError", "InputsError"),
         *("LevelError", "ReportError", "SubjectError"),
     ),
-    "golden.fixture": ("FxGolden",),
+    "gate.fixture": ("FxGolden",),
     "operator_patterns": ("TargetError",),
     "operator_queries": ("FxOps", "OpsQuery"),
     "report.outcome": ("Outcome",),
-    "frontends.capture": ("Break", "Capture", "Guard", "Recompile"),
-    "frontends.fixture": ("FxCapture",),
-    "rewriting": ("FxRewrite", "RewriteResult", "explain_match"),
-    "subjects.fixture": ("FxTrace",),
-    "stages.fixture": ("FxStages", "Stages"),
-    "table.fixture": ("FxTable",),
+    "captures.capture": ("Break", "Capture", "Guard", "Recompile"),
+    "captures.capture_fixture": ("FxCapture",),
+    "transform.rewriting": ("FxRewrite", "RewriteResult", "explain_match"),
+    "captures.trace_fixture": ("FxTrace",),
+    "captures.stages": ("FxStages", "Stages"),
+    "gate.table_fixture": ("FxTable",),
     "transform.fixture": ("FxTransform",),
     "transform.result": ("TransformResult",),
 }

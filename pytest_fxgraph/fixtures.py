@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import settings
-from pytest_fxgraph.golden.activation import enable_golden_session
+from pytest_fxgraph.gate.activation import enable_golden_session
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.captures.capture_fixture import FxCapture
+    from pytest_fxgraph.captures.stages import FxStages
+    from pytest_fxgraph.captures.trace_fixture import FxTrace
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
     from pytest_fxgraph.equivalence.repro import ReproductionFolder
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
-    from pytest_fxgraph.frontends.fixture import FxCapture
-    from pytest_fxgraph.golden.fixture import FxGolden
+    from pytest_fxgraph.gate.fixture import FxGolden
+    from pytest_fxgraph.gate.table_fixture import FxTable
     from pytest_fxgraph.operator_queries import FxOps
-    from pytest_fxgraph.rewriting import FxRewrite
-    from pytest_fxgraph.stages.fixture import FxStages
-    from pytest_fxgraph.subjects.fixture import FxTrace
-    from pytest_fxgraph.table.fixture import FxTable
     from pytest_fxgraph.transform.fixture import FxTransform
+    from pytest_fxgraph.transform.rewriting import FxRewrite
 
 CURRENT_ITEM = pytest.StashKey[pytest.Item]()  # in the stash of the config, for fixtures that outlive a test
 _BUFFER_POOL: pytest.StashKey[BufferPool] = pytest.StashKey()
@@ -34,7 +34,7 @@ def fx_trace() -> FxTrace:
     fx_trace(model, *, example_inputs=None, example_kwargs=None, concrete_args=None, leaf_modules=(), wrap=())
     """
     _require_torch("fx_trace")
-    from pytest_fxgraph.subjects.fixture import FxTrace
+    from pytest_fxgraph.captures.trace_fixture import FxTrace
 
     return FxTrace()
 
@@ -47,7 +47,7 @@ def fx_golden(request: pytest.FixtureRequest) -> FxGolden:
     assert subject == fx_golden.inline() has its golden in the test itself.
     """
     _require_torch("fx_golden")
-    from pytest_fxgraph.golden.fixture import FxGolden
+    from pytest_fxgraph.gate.fixture import FxGolden
 
     enable_golden_session(request.config)  # of tests that get the fixture by name, nobody knew before
     return FxGolden.of_test(request.node)
@@ -112,7 +112,7 @@ def fx_capture() -> FxCapture:
     fx_capture(model, inputs, *, kwargs=None, frontend="dynamo", dynamic_shapes=None, mode="eval", calls=(), ...)
     """
     _require_torch("fx_capture")
-    from pytest_fxgraph.frontends.fixture import FxCapture
+    from pytest_fxgraph.captures.capture_fixture import FxCapture
 
     return FxCapture()
 
@@ -124,11 +124,11 @@ def fx_stages(request: pytest.FixtureRequest) -> FxStages:
     fx_stages(model, inputs, stages=["export", "decompose", my_pass]) returns Stages: .text(), .made_by(), .history().
     """
     _require_torch("fx_stages")
-    from pytest_fxgraph.stages.fixture import FxStages
+    from pytest_fxgraph.captures.stages import FxStages
 
     if not request.config.getoption("fx_report"):
         return FxStages()
-    from pytest_fxgraph.golden.stage_strips import keep_strip
+    from pytest_fxgraph.gate.stage_strips import keep_strip
 
     return FxStages(lambda strip: keep_strip(strip, request.config))
 
@@ -140,8 +140,8 @@ def fx_table(request: pytest.FixtureRequest) -> FxTable:
     fx_table(row=, name=, extra=, tolerance=, better=, costs=, frontend=, example_inputs=) sets options.
     """
     _require_torch("fx_table")
-    from pytest_fxgraph.table.fixture import FxTable
-    from pytest_fxgraph.table.session import enable_table_session
+    from pytest_fxgraph.gate.table_fixture import FxTable
+    from pytest_fxgraph.gate.table_session import enable_table_session
 
     enable_table_session(request.config)  # of tests that get the fixture by name, nobody knew before
     return FxTable.of_test(request.node)
@@ -154,7 +154,7 @@ def fx_rewrite(request: pytest.FixtureRequest) -> FxRewrite:
     fx_rewrite(gm, pattern, replacement, match_filters=None, ignore_literals=False, ..., *, match_modules="path", ...)
     """
     _require_torch("fx_rewrite")
-    from pytest_fxgraph.rewriting import FxRewrite
+    from pytest_fxgraph.transform.rewriting import FxRewrite
 
     hook = request.config.hook.pytest_fxgraph_adapt
     return FxRewrite(lambda obj: hook(obj=obj))

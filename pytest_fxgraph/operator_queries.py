@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
+from pytest_fxgraph.captures.subjects import Adapter, to_graph_with_operators
 from pytest_fxgraph.choices import Frontend
-from pytest_fxgraph.frontends.choice import captured_by, other_frontends_named
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
@@ -17,7 +18,6 @@ from pytest_fxgraph.operator_patterns import (
     operator_calls,
     validate_target,
 )
-from pytest_fxgraph.subjects.subjects import Adapter, to_graph_with_operators
 
 _SHOWN = 12
 

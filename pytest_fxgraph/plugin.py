@@ -26,14 +26,14 @@ from pytest_fxgraph.fixtures import (
     fx_trace,
     fx_transform,
 )
-from pytest_fxgraph.golden.activation import (
+from pytest_fxgraph.gate.activation import (
     enable_golden_session,
     is_worker,
     needs_golden_session,
     show_progress,
     use_goldens,
 )
-from pytest_fxgraph.golden.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
+from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,11 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[COLLECTION_RECORD] = record
         register(record, "fxgraph-collection")
     if hasattr(config.hook, "pytest_configure_node"):  # pytest-xdist is loaded
-        from pytest_fxgraph.golden.workers import Controller, Worker
+        from pytest_fxgraph.gate.workers import Controller, Worker
 
         register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
     if config.getoption("fx_update_golden"):
-        from pytest_fxgraph.golden.inline_digests import SOURCE_DIGESTS, SourceDigests
+        from pytest_fxgraph.gate.inline_digests import SOURCE_DIGESTS, SourceDigests
 
         config.stash[SOURCE_DIGESTS] = SourceDigests()
         register(config.stash[SOURCE_DIGESTS], "fxgraph-source-digests")
@@ -103,7 +103,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Keep goldens from plugins that collect YAML files."""
     if collection_path.suffix != ".yaml":
         return None
-    from pytest_fxgraph.golden.paths import golden_layout
+    from pytest_fxgraph.gate.paths import golden_layout
 
     return True if golden_layout(config).holds(collection_path) else None
 
@@ -135,7 +135,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _follow_goldens(config: pytest.Config) -> None:
-    from pytest_fxgraph.table.session import enable_table_session
+    from pytest_fxgraph.gate.table_session import enable_table_session
 
     enable_golden_session(config)
     enable_table_session(config)
@@ -143,7 +143,7 @@ def _follow_goldens(config: pytest.Config) -> None:
 
 def _attempts() -> Any:
     """Return the module `golden.attempt`, or None while no test of this process has asked for a golden."""
-    return sys.modules.get("pytest_fxgraph.golden.attempt")
+    return sys.modules.get("pytest_fxgraph.gate.attempt")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -163,7 +163,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     attempts = _attempts()
     if attempts is not None:
         attempts.attempt_of(item).close()
-    tables = sys.modules.get("pytest_fxgraph.table.session")
+    tables = sys.modules.get("pytest_fxgraph.gate.table_session")
     if tables is not None:
         tables.close_table_attempt(item)
 
@@ -185,7 +185,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_shorten_failures(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Hide the plugin's frames, before the report of a failure is made."""
     if call.excinfo is not None and not item.config.getoption("fulltrace", False):
-        from pytest_fxgraph.brief_failures import shorten_failure
+        from pytest_fxgraph.gate.brief_failures import shorten_failure
 
         shorten_failure(call.excinfo)
 
@@ -204,21 +204,21 @@ def pytest_runtest_makereport(
     if call.excinfo is not None:
         error = call.excinfo.value
         if isinstance(getattr(error, "section", None), str):
-            from pytest_fxgraph.golden import attempt as attempts
+            from pytest_fxgraph.gate import attempt as attempts
 
             attempts.attach_numeric_failure(item, error, report)
             attempt = attempts.attempt_of(item)
         if report.failed and attempt is not None:
             attempts.mark_missing(attempt, error, report)
         if report.failed and item.config.getoption("tbstyle") != "line":  # this line is all that is shown with it
-            from pytest_fxgraph.brief_failures import summarize_failure
+            from pytest_fxgraph.gate.brief_failures import summarize_failure
 
             summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
     if item.config.getoption("fx_report"):
-        from pytest_fxgraph.golden.stage_strips import attach_strips  # here: most runs write no report
+        from pytest_fxgraph.gate.stage_strips import attach_strips  # here: most runs write no report
 
         attach_strips(report, item.config)
-    tables = sys.modules.get("pytest_fxgraph.table.session")
+    tables = sys.modules.get("pytest_fxgraph.gate.table_session")
     if tables is not None:
         tables.attach_rows(item, report)
     if report.when == "teardown" and attempt is not None:
@@ -232,17 +232,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Have failures shown with our sections in colour by the summary, which pytest prints once this is over."""
     terminal: Any = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and (terminal.stats.get("failed") or terminal.stats.get("error")):
-        from pytest_fxgraph.golden.terminal import TerminalSections
+        from pytest_fxgraph.gate.terminal import TerminalSections
 
         session.config.pluginmanager.register(TerminalSections(session.config), "fxgraph-terminal-sections")
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:
     """Explain `assert subject == fx_golden` where the subject's class gave the answer instead of fx_golden."""
-    capture = sys.modules.get("pytest_fxgraph.frontends.capture")
+    capture = sys.modules.get("pytest_fxgraph.captures.capture")
     explained: Iterable[str] | None = None if capture is None else capture.explain_findings(op, left, right)
     if explained is not None:
         return explained
-    fixture = sys.modules.get("pytest_fxgraph.golden.fixture")
+    fixture = sys.modules.get("pytest_fxgraph.gate.fixture")
     told: Iterable[str] | None = None if fixture is None else fixture.foreign_comparison_message(op, left, right)
     return told

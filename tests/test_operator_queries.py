@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 import fxcore
 from fixtures.lowered import EdgeOpOverloadPacket, edge_graph, with_delegate
+from pytest_fxgraph.captures.subjects import to_graph_with_operators
 from pytest_fxgraph.operator_patterns import TargetError
 from pytest_fxgraph.operator_queries import OpsQuery
-from pytest_fxgraph.subjects.subjects import to_graph_with_operators
 
 
 class Small(nn.Module):

@@ -100,13 +100,13 @@ def test_a_seed_chooses_the_same_mutants_again_and_a_name_chooses_one():
 
 
 def test_tests_are_ordered_from_the_nearest_to_the_broadest():
-    paths = [paths for paths, _ in groups_of("pytest_fxgraph/golden/store.py", ROOT)]
+    paths = [paths for paths, _ in groups_of("pytest_fxgraph/goldens/store.py", ROOT)]
 
     assert mirror_of("fxcore/graph.py") == "tests/fxcore/test_graph.py"
     assert mirror_of("pytest_fxgraph/settings.py") == "tests/test_settings.py"
-    assert paths[0] == ("tests/golden/test_store.py",)
-    assert "tests/golden/test_store.py" in importers_of("pytest_fxgraph/golden/store.py", ROOT)
-    assert paths[-4:] == [("tests/golden",), ("tests/workflow",), ("tests/trust",), ("tests/differential",)]
+    assert paths[0] == ("tests/goldens/test_store.py",)
+    assert "tests/goldens/test_store.py" in importers_of("pytest_fxgraph/goldens/store.py", ROOT)
+    assert paths[-4:] == [("tests/goldens",), ("tests/workflow",), ("tests/trust",), ("tests/differential",)]
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.passes.inlining import inline_call
 from fxcore.passes.split_module import split_module
+from fxcore.transforms.inlining import inline_call
 
 __all__ = ["FoldedGraphModule", "get_unique_attr_name_in_module", "split_const_subgraphs"]
 

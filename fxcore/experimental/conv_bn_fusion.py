@@ -13,7 +13,7 @@ from fxcore.errors import GraphArgumentError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.fusion.batch_norm import FuseBatchNorm
+from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
 
 _LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)  # those of torch.fx
 
@@ -44,7 +44,7 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> nn.
     """Return a graph module in which convolution and linear layers do the batch normalisation that follows them.
 
     `model` must be in eval mode. It is traced unless it is a graph module and `no_trace` is set; then `inplace` also
-    replaces the layers in `model` itself. `fxcore.passes.fusion` fuses more kinds of layers, and says what it did.
+    replaces the layers in `model` itself. `fxcore.transforms.fusion` fuses more kinds of layers, and says what it did.
     A layer whose result or whose weights have other readers stays as it is; one that is called several times is
     fused if the same normalisation follows each call.
     """

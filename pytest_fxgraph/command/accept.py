@@ -21,7 +21,7 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
-from pytest_fxgraph.golden.files import (
+from pytest_fxgraph.goldens.files import (
     Received,
     golden_digest,
     golden_of_received,
@@ -30,14 +30,14 @@ from pytest_fxgraph.golden.files import (
     read_received,
     received_path,
 )
-from pytest_fxgraph.golden.layout import GoldenLayout
-from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.goldens.layout import GoldenLayout
+from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.goldens.table_columns import row_differences
+from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, chosen_cluster, clustered
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import headline
-from pytest_fxgraph.table.columns import row_differences
-from pytest_fxgraph.table.rows import Row, rows_if_table
 
 _SHOWN = 5
 _MOST_NAMED = 20  # that were accepted

@@ -15,11 +15,11 @@ from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, print_line
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
 from pytest_fxgraph.errors import GoldenError, ReportError
-from pytest_fxgraph.golden.store import write_whole
+from pytest_fxgraph.goldens.store import write_whole
+from pytest_fxgraph.goldens.table_columns import row_differences
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section, headline
-from pytest_fxgraph.table.columns import row_differences
 
 
 def add_diff(commands: Any) -> None:

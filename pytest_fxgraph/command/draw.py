@@ -10,7 +10,7 @@ from pytest_fxgraph.command.golden_source import golden_place
 from pytest_fxgraph.command.output import SAME, print_lines
 from pytest_fxgraph.draw.formats import ENDINGS, drawn_text, ending_of
 from pytest_fxgraph.errors import GoldenError
-from pytest_fxgraph.golden.store import write_whole
+from pytest_fxgraph.goldens.store import write_whole
 
 
 def add_draw(commands: Any) -> None:

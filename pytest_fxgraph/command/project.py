@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.golden.layout import GoldenLayout
+from pytest_fxgraph.goldens.layout import GoldenLayout
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -10,8 +10,8 @@ from typing import Any
 from pytest_fxgraph.command.output import DIFFERENT, SAME, print_lines
 from pytest_fxgraph.draw.run_markdown import run_markdown
 from pytest_fxgraph.errors import ReportError
-from pytest_fxgraph.golden.store import write_whole
-from pytest_fxgraph.golden.unused import unused_goldens
+from pytest_fxgraph.goldens.store import write_whole
+from pytest_fxgraph.goldens.unused import unused_goldens
 from pytest_fxgraph.report.json_report import RunReport, read_report
 from pytest_fxgraph.report.summary import counted_goldens, results_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pytest_fxgraph.command.golden_source import golden_place
 from pytest_fxgraph.command.output import SAME, add_color, print_lines
+from pytest_fxgraph.goldens.table_rows import table_lines
 from pytest_fxgraph.report.graph_text import document_lines
-from pytest_fxgraph.table.rows import table_lines
 
 
 def add_show(commands: Any) -> None:

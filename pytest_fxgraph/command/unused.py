@@ -9,9 +9,9 @@ from typing import Any
 from pytest_fxgraph.command.output import DIFFERENT, SAME, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
-from pytest_fxgraph.golden.files import begins_like_a_golden, is_received
-from pytest_fxgraph.golden.layout import GoldenLayout
-from pytest_fxgraph.golden.unused import unused_goldens
+from pytest_fxgraph.goldens.files import begins_like_a_golden, is_received
+from pytest_fxgraph.goldens.layout import GoldenLayout
+from pytest_fxgraph.goldens.unused import unused_goldens
 from pytest_fxgraph.report.json_report import read_record
 from pytest_fxgraph.report.run_record import RunRecord
 

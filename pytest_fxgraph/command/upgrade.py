@@ -14,7 +14,7 @@ from pytest_fxgraph.document.decoding import decode, format_of
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import FORMAT
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenMissingError
-from pytest_fxgraph.golden.files import (
+from pytest_fxgraph.goldens.files import (
     Received,
     begins_like_a_golden,
     golden_digest,
@@ -24,8 +24,8 @@ from pytest_fxgraph.golden.files import (
     received_path,
     write_received,
 )
-from pytest_fxgraph.golden.layout import GoldenLayout
-from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.goldens.layout import GoldenLayout
+from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.printable import printable
 from pytest_fxgraph.report.progress import tracked
 

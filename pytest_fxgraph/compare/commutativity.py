@@ -8,7 +8,7 @@ from dataclasses import replace
 from pytest_fxgraph.compare.graph_index import GraphIndex, accesses, graph_index_of
 from pytest_fxgraph.compare.node_hashes import NodeHashes
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
-from pytest_fxgraph.operator_table import facts_of_call
+from pytest_fxgraph.document.operator_table import facts_of_call
 
 
 def with_operands_in_order(expected: GraphDocument, obtained: GraphDocument) -> tuple[GraphDocument, GraphDocument]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
-from pytest_fxgraph.operator_table import facts_of_call, operator_table
+from pytest_fxgraph.document.operator_table import facts_of_call, operator_table
 
 Facts = Mapping[str, Any]
 _INPUT: Mapping[str, str | None] = {"input": None}

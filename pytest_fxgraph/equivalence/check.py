@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.subjects import is_torch_graph_module
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
 from pytest_fxgraph.equivalence.bisection import MismatchNotes, notes_on_mismatch
@@ -43,7 +44,6 @@ from pytest_fxgraph.equivalence.tolerance import OUTPUT, SECOND_CALL, ToleranceR
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.global_state import Changes
 from pytest_fxgraph.rng import generators_kept
-from pytest_fxgraph.subjects.subjects import is_torch_graph_module
 
 _PATHS_TOLD = 12
 # A relative error that no rounding of half precision explains.

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.subjects.subjects import (
+from pytest_fxgraph.captures.subjects import (
     Adapter,
     is_exported_program,
     is_graph,
     is_torch_graph_module,
     to_graph_module,
 )
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.errors import SubjectError
 
 _LIFTED = ("PARAMETER", "BUFFER", "CONSTANT_TENSOR", "CUSTOM_OBJ", "TOKEN")  # kinds of inputs that no caller gives
 _NAMES_OF_LIFTED = ("p_", "b_", "c_", "obj_", "token")  # how torch.export begins the names of such inputs

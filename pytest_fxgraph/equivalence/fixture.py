@@ -11,6 +11,16 @@ from typing import Any
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.choice import checked_frontend, other_frontends_named, runnable_by
+from pytest_fxgraph.captures.subjects import (
+    Adapter,
+    is_exported_program,
+    is_torch_graph_module,
+    model_of,
+    to_graph_module,
+)
+from pytest_fxgraph.captures.tracing import trace as trace_model
+from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
@@ -24,18 +34,8 @@ from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
-from pytest_fxgraph.frontends.choice import checked_frontend, other_frontends_named, runnable_by
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.rng import generators_kept
-from pytest_fxgraph.subjects.subjects import (
-    Adapter,
-    is_exported_program,
-    is_torch_graph_module,
-    model_of,
-    to_graph_module,
-)
-from pytest_fxgraph.subjects.tracing import trace as trace_model
-from pytest_fxgraph.subjects.tracing import trace_for_inputs
 
 Trace = Callable[[Any], fxcore.GraphModule]
 

@@ -12,13 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import fxcore
 from fxcore.codegen.codegen import CodeGen
+from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
 from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
-from pytest_fxgraph.subjects.tracing import trace
 
 # What a graph fixes by nature; who asks for it does not read the input. Sizes are read: a graph may have fixed them.
 _FACTS = frozenset(

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.state.storage import copy_storage, copy_tensor, flat_view, is_plain, view_like
 from pytest_fxgraph.errors import InputsError
-from pytest_fxgraph.subjects.shapes import positional_arguments
 
 NamedTensors = list[tuple[str, torch.Tensor]]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_fxgraph.captures.subjects import model_of
 from pytest_fxgraph.choices import Check, Mode, NumberByPath, Trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.equivalence.check import EquivalenceCheck
@@ -20,7 +21,6 @@ from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.rng import generators_kept
-from pytest_fxgraph.subjects.subjects import model_of
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
 from pytest_fxgraph.transform.input_snapshot import InputSnapshot

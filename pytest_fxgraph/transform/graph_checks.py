@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
+from pytest_fxgraph.captures.subjects import is_exported_program
 from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.exported_call import user_inputs
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
-from pytest_fxgraph.subjects.subjects import is_exported_program
 
 
 @dataclass(frozen=True)

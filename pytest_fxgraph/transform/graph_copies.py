@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.subjects import is_exported_program, is_torch_graph_module
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.subjects.subjects import is_exported_program, is_torch_graph_module
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in, with_programs
 
 _Memo = dict[int, Any]

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
+from pytest_fxgraph.captures.tracing import trace as trace_by_fxcore
+from pytest_fxgraph.captures.tracing import trace_for_inputs
+from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.choices import TRACES
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
-from pytest_fxgraph.subjects.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
-from pytest_fxgraph.subjects.tracing import trace as trace_by_fxcore
-from pytest_fxgraph.subjects.tracing import trace_for_inputs
-from pytest_fxgraph.subjects.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
 from pytest_fxgraph.transform.model_snapshot import ClassSnapshot, ModelSnapshot, listed_changes

@@ -11,16 +11,16 @@ from typing import Any, Literal
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.check import GraphCall
-from pytest_fxgraph.equivalence.exported_call import called_as_module, owner_of, with_graph_module
-from pytest_fxgraph.equivalence.run import InterpreterCall
-from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.subjects.subjects import (
+from pytest_fxgraph.captures.subjects import (
     is_exported_program,
     is_graph,
     is_torch_graph_module,
     to_graph_module,
 )
+from pytest_fxgraph.equivalence.check import GraphCall
+from pytest_fxgraph.equivalence.exported_call import called_as_module, owner_of, with_graph_module
+from pytest_fxgraph.equivalence.run import InterpreterCall
+from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in, with_programs
 
 # What a pass takes, from the smallest to the largest.

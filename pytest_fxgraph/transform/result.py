@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import fxcore
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
@@ -25,7 +26,6 @@ from pytest_fxgraph.operator_patterns import (
     operator_calls,
     validate_target,
 )
-from pytest_fxgraph.subjects.subjects import to_graph_module
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 
 

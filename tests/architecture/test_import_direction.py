@@ -54,64 +54,22 @@ def test_there_are_files_to_look_at():
 # From the ground up: a file imports from its own package and from what stands before it. A package is one place here,
 # with all that lies in it.
 ORDER = (
-    *(
-        "fxcore.errors",
-        "fxcore._compatibility",
-        "fxcore.config",
-        "fxcore.gc_pause",
-        "fxcore.lazy_submodules",
-        "fxcore.torch_fx_registry",
-    ),
-    *("fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators", "fxcore.operator_schemas"),
-    *("fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes", "fxcore.codegen", "fxcore.graph"),
-    "fxcore.guards",
-    "fxcore._utils",
-    *(
-        "fxcore.serialization",
-        "fxcore.lazy_forward",
-        "fxcore.uninitialized",
-        "fxcore.model_state",
-        "fxcore.graph_module",
-        "fxcore.tracing",
-        "fxcore.proxy",
-        "fxcore.examples",
-    ),
-    *(
-        "fxcore.tracer",
-        "fxcore.leaf_tracer",
-        "fxcore.diagnosis",
-        "fxcore.trace_verification",
-        "fxcore._symbolic_trace",
-        "fxcore.matching",
-        "fxcore.subgraph_rewriter",
-        "fxcore.interpreter",
-    ),
-    *("fxcore.passes", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),
-    *(
-        "pytest_fxgraph.errors",
-        "pytest_fxgraph.choices",
-        "pytest_fxgraph.budget",
-        "pytest_fxgraph.settings",
-        "pytest_fxgraph.strategies",
-        "pytest_fxgraph.operator_table",
-        "pytest_fxgraph.document",
-    ),
-    *("pytest_fxgraph.compare", "pytest_fxgraph.report", "pytest_fxgraph.draw"),
-    "pytest_fxgraph.operator_patterns",
-    *(
-        "pytest_fxgraph.hookspecs",
-        "pytest_fxgraph.rng",
-        "pytest_fxgraph.global_state",
-        "pytest_fxgraph.subjects",
-        "pytest_fxgraph.frontends",
-        "pytest_fxgraph.operator_queries",
-        "pytest_fxgraph.rewriting",
-        "pytest_fxgraph.golden",
-        "pytest_fxgraph.table",
-        "pytest_fxgraph.stages",
-    ),
-    *("pytest_fxgraph.equivalence", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.assertions"),
-    *("pytest_fxgraph.fixtures", "pytest_fxgraph.brief_failures", "pytest_fxgraph.plugin"),
+    *("fxcore.errors", "fxcore._compatibility", "fxcore.config", "fxcore.gc_pause", "fxcore.lazy_submodules"),
+    *("fxcore.torch_fx_registry", "fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators"),
+    *("fxcore.operator_schemas", "fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes"),
+    *("fxcore.codegen", "fxcore.graph", "fxcore.guards", "fxcore._utils", "fxcore.serialization"),
+    *("fxcore.lazy_forward", "fxcore.uninitialized", "fxcore.model_state", "fxcore.graph_module"),
+    *("fxcore.tracing", "fxcore.proxy", "fxcore.guided", "fxcore.tracer", "fxcore.leaf_tracer"),
+    *("fxcore.diagnosis", "fxcore.trace_verification", "fxcore._symbolic_trace"),
+    *("fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
+    *("fxcore.passes", "fxcore.transforms", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),
+    *("pytest_fxgraph.errors", "pytest_fxgraph.choices", "pytest_fxgraph.budget", "pytest_fxgraph.settings"),
+    *("pytest_fxgraph.strategies", "pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
+    *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs", "pytest_fxgraph.rng"),
+    *("pytest_fxgraph.global_state", "pytest_fxgraph.goldens", "pytest_fxgraph.captures"),
+    *("pytest_fxgraph.operator_queries", "pytest_fxgraph.gate", "pytest_fxgraph.equivalence"),
+    *("pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.functions"),
+    *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
 )
 
 
@@ -179,9 +137,9 @@ def test_a_file_imports_no_library_that_its_package_does_without(file):
     if name.startswith("fxcore"):
         forbidden["pytest_fxgraph"] = "fxcore knows nothing of the plugin"
         forbidden["pytest"] = "fxcore knows nothing of pytest"
-    if name not in ("fxcore.interop", "pytest_fxgraph.frontends.torch_internals"):
+    if name not in ("fxcore.interop", "pytest_fxgraph.captures.torch_internals"):
         forbidden["torch.fx"] = (
-            "fxcore.interop, and torch_internals of frontends, know torch.fx; others look through "
+            "fxcore.interop, and torch_internals of captures, know torch.fx; others look through "
             "fxcore.torch_fx_registry"
         )
     if name.startswith(WITHOUT_TORCH):

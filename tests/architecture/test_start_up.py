@@ -118,7 +118,8 @@ def test_documents_are_compared_where_neither_torch_nor_fxcore_can_be_imported(t
 
 def test_the_table_of_operators_is_read_when_a_comparison_asks_for_it_not_before():
     code = (
-        "from pytest_fxgraph import operator_table, plugin\n"
+        "from pytest_fxgraph import plugin\n"
+        "from pytest_fxgraph.document import operator_table\n"
         "from pytest_fxgraph.compare import commutativity, levels, normalization\n"
         "print(operator_table.operator_table.cache_info().currsize)\n"
         "import fxcore, fxcore.operators.table as table\n"

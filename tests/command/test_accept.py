@@ -7,7 +7,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.golden.files import Received, golden_digest, received_path, write_received
+from pytest_fxgraph.goldens.files import Received, golden_digest, received_path, write_received
 
 OLD = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
 NEW = "%x = input x\n%a = torch.gelu(%x)\nreturn %a"

@@ -8,7 +8,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.table.rows import Row, encode_table
+from pytest_fxgraph.goldens.table_rows import Row, encode_table
 
 TEXT = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
 

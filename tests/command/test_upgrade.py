@@ -8,7 +8,7 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.golden.files import Received, golden_digest, read_received, received_path, write_received
+from pytest_fxgraph.goldens.files import Received, golden_digest, read_received, received_path, write_received
 
 TODAY = encode(document("%x = input x\n%a = torch.relu(%x)\nreturn %a"))
 FORMAT_1 = TODAY.replace("format: 2", "format: 1").replace("end: true\n", "code: ''\n")

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import RANGE_NOTE
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 
 class Both(nn.Module):

@@ -8,8 +8,8 @@ from torch.fx.passes.split_module import split_module
 
 import fxcore
 from fixtures.torch_versions import TORCH
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 SQUARE = torch.ones(3, 3)
 

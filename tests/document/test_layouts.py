@@ -8,10 +8,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fxcore import Graph, GraphModule
 from fxcore.passes.shape_prop import ShapeProp
+from pytest_fxgraph.captures.shapes import shapes_recorded
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.tensor_texts import tensor_text, value_of
-from pytest_fxgraph.subjects.shapes import shapes_recorded
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 IMAGES = torch.ones(2, 3, 4, 5)
 

@@ -12,11 +12,11 @@ from torch.export import export, unflatten
 from fixtures.captured_subjects import Branches
 from fixtures.lowered import CompileSpec, with_delegate
 from fxcore import Graph, GraphModule, symbolic_trace
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.nested_graphs import is_graph_module
 from pytest_fxgraph.errors import DocumentError
 from pytest_fxgraph.operator_queries import OpsQuery
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 
 def records(gm):

@@ -10,11 +10,11 @@ from torch import nn
 
 import fxcore
 from fixtures.call_counts import added_calls
-from pytest_fxgraph.assertions import assert_graph_matches_golden
+from pytest_fxgraph.captures.subjects import to_readable_graph
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.subjects.subjects import to_readable_graph
+from pytest_fxgraph.functions import assert_graph_matches_golden
 
 CONFTEST = """
 import yaml
@@ -117,7 +117,7 @@ def test_the_function_does_not_parse_a_golden_that_matches(tmp_path, monkeypatch
     assert_graph_matches_golden(layers(2), golden, update=True)
     golden.write_text(golden.read_text().replace("{name: _0,", "{name: first,").replace("'%_0'", "'%first'"))
 
-    monkeypatch.delattr("pytest_fxgraph.assertions.decode")
+    monkeypatch.delattr("pytest_fxgraph.functions.decode")
 
     assert_graph_matches_golden(layers(2), golden, level=level)
 

@@ -12,7 +12,7 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 import fxcore
 from fixtures.transform_models import ConvBnRelu, image
-from pytest_fxgraph import assertions
+from pytest_fxgraph import functions
 from pytest_fxgraph.errors import CaptureError, SubjectError
 from pytest_fxgraph.transform.fixture import FxTransform
 
@@ -311,6 +311,6 @@ def test_leftovers_lost_inputs_and_lost_meta_are_told_of_graphs_of_torch():
 
 
 def test_the_function_takes_graphs_as_the_fixture_does():
-    result = assertions.check_transform(noting, exported(), image(), idempotent=True)
+    result = functions.check_transform(noting, exported(), image(), idempotent=True)
 
     assert isinstance(result.after, torch.export.ExportedProgram)

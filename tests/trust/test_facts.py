@@ -13,13 +13,13 @@ from torch.export import Dim, export
 from fixtures.lowered import CompileSpec, with_delegate
 from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
 from fxcore import Graph, GraphModule, symbolic_trace
+from pytest_fxgraph.captures.shapes import shapes_recorded
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import FACTS
-from pytest_fxgraph.subjects.shapes import shapes_recorded
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 
 def calling(module, inputs=None):

@@ -16,12 +16,12 @@ import pytest
 from fixtures import file_damage
 from fixtures.catalog import CATALOG
 from fixtures.file_damage import hostile, verdict
+from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import GoldenFormatError
-from pytest_fxgraph.golden.store import TEMPORARY_SUFFIX
-from pytest_fxgraph.subjects.tracing import trace
+from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = encode(build_document(trace(CATALOG["conv_bn_relu"].build().eval())))

@@ -8,11 +8,11 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 ROWS, OTHER_ROWS = torch.ones(4, 3), torch.ones(5, 3)
 

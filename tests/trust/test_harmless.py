@@ -19,10 +19,10 @@ from fixtures.mutants import copy_of
 from fixtures.mutants_models import mutant_models
 from fixtures.wrap_registry import wrapped_for_torch_fx
 from fxcore import interop
+from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.subjects.tracing import trace
 
 OWN = mutant_models()
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 DIGESTS = """
 import hashlib
 from fixtures.catalog import small_models
-from pytest_fxgraph.subjects.tracing import trace
+from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.encoding import encode
 for entry in small_models():

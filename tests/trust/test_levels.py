@@ -10,9 +10,9 @@ import torch
 
 from fixtures.level_lines import LINES
 from fixtures.mutant_trials import GRAPH_LEVELS as LEVELS
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "levels.md"
 OPTIONS = {"commutative": {"commutative": True}, "normalize": {"normalize": True}}

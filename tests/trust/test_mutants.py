@@ -12,10 +12,10 @@ from fixtures.mutants_models import mutant_models
 from fixtures.mutants_sources import CHANGES, Block, gate
 from fixtures.mutants_table import MUTATIONS
 from fixtures.mutants_wiring import operands_exchanged
-from pytest_fxgraph.assertions import diff_graphs
+from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.subjects.tracing import trace
+from pytest_fxgraph.functions import diff_graphs
 
 SMALL = {entry.name: entry for entry in small_models()}
 OWN = mutant_models()

@@ -15,8 +15,8 @@ from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.golden.files import Received, read_received, write_received
-from pytest_fxgraph.golden.store import GoldenStore
+from pytest_fxgraph.goldens.files import Received, read_received, write_received
+from pytest_fxgraph.goldens.store import GoldenStore
 
 SHORT, LONG = 25, 10_000
 ANY_BYTES = st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass"))

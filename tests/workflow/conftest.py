@@ -17,7 +17,7 @@ import pytest
 import pytest_fxgraph.compare.levels
 import pytest_fxgraph.document.decoding
 import pytest_fxgraph.equivalence.fixture
-import pytest_fxgraph.golden.fixture
+import pytest_fxgraph.gate.fixture
 import pytest_fxgraph.report.text  # noqa: F401
 
 MODEL = """

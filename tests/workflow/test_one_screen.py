@@ -126,7 +126,7 @@ def test_full_trace_shows_all(project):
 
     result = project.run("--full-trace")
 
-    result.stdout.fnmatch_lines(["*subjects/tracing.py:*", "*direct cause of the following exception*"])
+    result.stdout.fnmatch_lines(["*captures/tracing.py:*", "*direct cause of the following exception*"])
 
 
 def test_a_failure_of_tracing_names_the_line_of_the_model(project):

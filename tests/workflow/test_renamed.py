@@ -78,7 +78,7 @@ def test_a_file_that_was_renamed_takes_its_goldens_along(renamed):
 def test_the_variant_that_serves_this_torch_is_the_one_compared(renamed):
     import torch
 
-    from pytest_fxgraph.golden.files import variant_path
+    from pytest_fxgraph.goldens.files import variant_path
 
     base = renamed.path / "golden" / OLD
     variant = variant_path(base, torch.__version__)

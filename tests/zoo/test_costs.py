@@ -13,8 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 import fxcore
 from fixtures.catalog import CATALOG, real_models
 from fxcore import interop
-from fxcore.passes.analysis.costs import graph_costs
-from fxcore.passes.analysis.profile import profile
+from fxcore.transforms.analysis.costs import graph_costs
+from fxcore.transforms.analysis.profile import profile
 
 # Not exported: they look at values, or give what torch.export does not know.
 NOT_EXPORTED = {

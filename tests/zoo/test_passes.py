@@ -16,24 +16,24 @@ from fixtures.model_entry import entry
 from fixtures.models.pytorchcv_models import classifier, image
 from fxcore import interop
 from fxcore.errors import FxError
-from fxcore.passes.constant_folding import FoldConstants
-from fxcore.passes.dead_code import DeadCodeElimination
-from fxcore.passes.decomposition import Decompose, DecomposeOperators, torch_rules
 from fxcore.passes.dialect.common.cse_pass import CSEPass
-from fxcore.passes.exchange import ExchangeActivations, MoveTo
-from fxcore.passes.extraction import extract_between
-from fxcore.passes.fusion.activations import FuseActivations
-from fxcore.passes.fusion.batch_norm import FuseBatchNorm
-from fxcore.passes.identities import RemoveIdentities
 from fxcore.passes.infra.pass_base import PassResult
-from fxcore.passes.inlining import Inline, Outline
-from fxcore.passes.instrumentation import Instrument, RemoveInstruments, Timing, ValueGuard
-from fxcore.passes.quantization.dynamic import QuantizeDynamic
-from fxcore.passes.quantization.lowering import LowerQuantized
-from fxcore.passes.quantization.quantization_error import layer_errors, sqnr
-from fxcore.passes.quantization.static import QuantizeStatic
-from fxcore.passes.quantization.weight_only import QuantizeWeights
-from fxcore.passes.splitting import split_by, split_by_size
+from fxcore.transforms.constant_folding import FoldConstants
+from fxcore.transforms.dead_code import DeadCodeElimination
+from fxcore.transforms.decomposition import Decompose, DecomposeOperators, torch_rules
+from fxcore.transforms.exchange import ExchangeActivations, MoveTo
+from fxcore.transforms.extraction import extract_between
+from fxcore.transforms.fusion.activations import FuseActivations
+from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
+from fxcore.transforms.identities import RemoveIdentities
+from fxcore.transforms.inlining import Inline, Outline
+from fxcore.transforms.instrumentation import Instrument, RemoveInstruments, Timing, ValueGuard
+from fxcore.transforms.quantization.dynamic import QuantizeDynamic
+from fxcore.transforms.quantization.lowering import LowerQuantized
+from fxcore.transforms.quantization.quantization_error import layer_errors, sqnr
+from fxcore.transforms.quantization.static import QuantizeStatic
+from fxcore.transforms.quantization.weight_only import QuantizeWeights
+from fxcore.transforms.splitting import split_by, split_by_size
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*:UserWarning", "ignore:.*reduce_range.*:UserWarning")
 

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.search.recipe import SearchSpace
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
-from pytest_fxgraph.subjects.subjects import to_graph_module
 
 
 def space_of(model, *inputs, graph=None, kwargs=None) -> SearchSpace:

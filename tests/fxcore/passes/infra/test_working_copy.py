@@ -10,8 +10,8 @@ import fxcore
 from fxcore.errors import PassArgumentError
 from fxcore.interop import on_torch_graphs
 from fxcore.passes.dialect.common.cse_pass import CSEPass
-from fxcore.passes.identities import RemoveIdentities
 from fxcore.passes.infra.working_copy import working_copy
+from fxcore.transforms.identities import RemoveIdentities
 
 
 def test_a_working_copy_shares_layers_and_has_a_graph_of_its_own():

@@ -1,0 +1,79 @@
+"""Arguments of calls: the values behind proxies, and objects that hold proxies."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+
+from fxcore.guided.proxies import ExampleProxy
+from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue
+
+
+def restored_object(name: str, state: dict[str, Any]) -> Any:
+    """Return an object of the class at `module:Class`, with these attributes; what a returned object becomes."""
+    module, _, path = name.partition(":")
+    kind: Any = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    made: Any = kind.__new__(kind)
+    vars(made).update(state)
+    return made
+
+
+def drawn(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Return what `random.uniform` or another function of that kind, by its full name, draws from its generator."""
+    module, _, function = name.rpartition(".")
+    return getattr(importlib.import_module(module), function)(*args, **kwargs)
+
+
+def holds_proxies(value: Any) -> bool:
+    """Tell whether a proxy is somewhere in an object: in its items, its attributes, or in those of what it holds."""
+    unvisited, seen = [value], set()
+    while unvisited:
+        each = unvisited.pop()
+        if isinstance(each, SymbolicValue):
+            return True
+        if id(each) in seen or isinstance(each, (type, torch.nn.Module, torch.Tensor)):
+            continue
+        seen.add(id(each))
+        if isinstance(each, dict):
+            unvisited += each.values()
+        elif isinstance(each, (list, tuple)):
+            unvisited += each
+        elif hasattr(each, "__dict__") and not callable(each):
+            unvisited += vars(each).values()
+    return False
+
+
+def value_of(argument: Any, in_other_size: bool = False) -> Any:
+    """Return an argument with the example's values in the place of proxies, or with those of other sizes."""
+    kind = type(argument)
+    if kind in CONSTANT_TYPES:
+        return argument
+    if isinstance(argument, ExampleProxy):
+        return argument.other if in_other_size and argument.other is not None else argument.example
+    if kind is tuple:
+        return tuple([value_of(item, in_other_size) for item in argument])
+    if kind is list:
+        return [value_of(item, in_other_size) for item in argument]
+    if kind is dict:
+        return {key: value_of(item, in_other_size) for key, item in argument.items()}
+    if kind is slice:
+        return slice(*[value_of(part, in_other_size) for part in (argument.start, argument.stop, argument.step)])
+    if isinstance(argument, tuple) and hasattr(argument, "_fields"):
+        return kind(*[value_of(item, in_other_size) for item in argument])
+    if is_dataclass(argument) and not isinstance(argument, type):
+        copied: Any = copy.copy(argument)
+        for item in fields(argument):
+            object.__setattr__(copied, item.name, value_of(getattr(argument, item.name), in_other_size))
+        return copied
+    if isinstance(argument, (list, tuple)):
+        return kind([value_of(item, in_other_size) for item in argument])
+    if isinstance(argument, dict):
+        copied = copy.copy(argument)
+        copied.update({key: value_of(item, in_other_size) for key, item in argument.items()})
+        return copied
+    return argument

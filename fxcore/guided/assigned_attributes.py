@@ -1,0 +1,82 @@
+"""What `forward` assigns to attributes of the model: a tensor of the model is written by the graph, the rest is told.
+
+A graph computes from its inputs, and the attributes of the model are put back after a trace. Where a second call of the
+model would see what the first one assigned, the graph must do the same or say that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from fxcore.guided.proxies import ExampleTensor
+from fxcore.tracing.tracer_base import SymbolicValue
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class AssignedAttributes:
+    """The attributes of a model and its modules as they are before a trace."""
+
+    def __init__(self, root: torch.nn.Module) -> None:
+        self._before = [
+            (path, module, {name: (value, _length(value)) for name, value in _attributes_of(module).items()})
+            for path, module in root.named_modules()
+        ]
+
+    def record(self, tracer: Any) -> tuple[str, ...]:
+        """Let the graph write tensors that were assigned in place of others; return notes of what it leaves out."""
+        notes = []
+        for path, value, before in self._changes(tracer):
+            if not _is_recorded(tracer, path, value, before):
+                notes.append(f"forward assigns self.{path}, which the graph does not")
+        return tuple(notes)
+
+    def _changes(self, tracer: Any) -> Iterator[tuple[str, Any, Any]]:
+        """Yield path, value and value before of all that was assigned, or grew."""
+        for module_path, module, attributes in self._before:
+            prefix = f"{module_path}." if module_path else ""
+            for name, value in _attributes_of(module).items():
+                path = prefix + name
+                if path in tracer._lifted_paths:
+                    continue
+                before, length = attributes.get(name, (_MISSING, -1))
+                has_grown = value is before and _length(value) != length
+                if has_grown or (value is not before and not _is_equal(value, before)):
+                    yield path, value, before
+
+
+_MISSING = object()
+
+
+def _attributes_of(module: torch.nn.Module) -> dict[str, Any]:
+    attributes = {name: value for name, value in vars(module).items() if name not in _TABLES}
+    for table in _TABLES:
+        attributes.update(dict.items(vars(module).get(table) or {}))  # not by what intercepts reading them
+    return attributes
+
+
+def _length(value: Any) -> int:
+    return len(value) if type(value) in (list, dict, set) else -1
+
+
+def _is_equal(value: Any, before: Any) -> bool:
+    return type(value) in _PLAIN and type(value) is type(before) and value == before
+
+
+def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:
+    """Write a proxy into the tensor that it replaced; tell whether that could be done."""
+    if not isinstance(value, ExampleTensor) or isinstance(before, SymbolicValue) or type(before) is not torch.Tensor:
+        return False
+    example = value.example
+    if example is before or tracer.examples.written.is_written_by(before, example):
+        return True  # in place
+    if example.shape != before.shape or example.dtype != before.dtype or example.requires_grad:
+        return False
+    node = tracer.create_node("get_attr", path, (), {})
+    tensor = tracer.examples.proxy_of_state(node, before.detach().clone())
+    tracer.create_proxy("call_method", "copy_", (tensor, value), {})
+    return True

@@ -1,0 +1,106 @@
+"""What the contents of input tensors decide about, as opposed to their shapes, and to what the model keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fxcore.guided.arguments import drawn
+from fxcore.guided.other_sizes import leaves_of, other_number
+from fxcore.guided.proxies import ExampleProxy, ExampleTensor
+from fxcore.node import Node
+from fxcore.node_data.targets import is_from_torch
+from fxcore.operators.syntax import INPLACE_OPERATORS
+from fxcore.operators.table import facts_of_name
+
+# Give plain values that follow from shape and type. What else gives plain values is taken to read contents.
+_OF_SHAPE = frozenset(
+    {"size", "numel", "nelement", "stride", "storage_offset", "len", "sym_size", "sym_numel", "list", "getitem"}
+)
+_OF_TYPE = frozenset(
+    {
+        *("dim", "ndimension", "element_size", "get_device", "type", "is_contiguous", "has_names", "isinstance"),
+        *("is_floating_point", "is_complex", "is_signed", "is_inference", "is_tensor", "is_same_size", "is_set_to"),
+        *("is_conj", "is_neg", "is_pinned", "is_shared", "is_storage", "result_type", "can_cast", "promote_types"),
+        *("dense_dim", "sparse_dim", "broadcast_shapes", "callable", "hasattr"),
+    }
+)
+# Give tensors whose contents follow from the shape of others alone.
+_FRESH = frozenset(
+    {
+        *("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty", "new_full"),
+        *("zeros", "ones", "empty", "full", "arange", "eye", "linspace", "new_tensor"),
+    }
+)
+
+_CHANGING_METHODS = frozenset({"update", "pop", "popitem", "append", "extend", "insert", "clear", "setdefault", "add"})
+
+
+class Origin(NamedTuple):
+    """What the contents of input tensors decide about a value.
+
+    `is_data`: about the value itself. `has_contents`: about what a tensor holds. `other`: the value in other sizes, if
+    they decide about a size of a tensor, or in a shape.
+    """
+
+    is_data: bool
+    has_contents: bool
+    other: Any = None
+
+
+def origin_of(
+    kind: str,
+    target: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    value: Any,
+    other_result: Callable[[str], Any],
+) -> Origin:
+    """Return what the contents of input tensors decide about the value of a call.
+
+    `other_result` gives, for the name of what is called, its result in other sizes, if contents decide about any.
+    """
+    if target is drawn:
+        return Origin(True, True, other_number(value))
+    proxies = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, ExampleProxy)]
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    of_data = any(proxy.is_data for proxy in proxies)
+    contents = any(proxy.has_contents for proxy in proxies)
+    if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
+        has_contents = of_data or "random" in facts_of_name(name) or (contents and name not in _FRESH)
+        return Origin(False, has_contents, None if value is None else other_result(name))
+    if name in _OF_TYPE:
+        return Origin(of_data, of_data, other_number(value) if of_data else None)
+    if isinstance(value, (list, tuple)) and not of_data:  # of numbers, such as a shape
+        other = other_result(name)
+        is_data = name not in _OF_SHAPE and type(value) is not torch.Size and contents and other is None
+        return Origin(is_data, is_data, other)
+    if not of_data and any(proxy.other is not None for proxy in proxies):
+        other = other_result(name)
+        of_data = other is not None or name not in ("size", "getitem", "len", "numel", "nelement")
+    is_data = of_data or (
+        name not in _OF_SHAPE and contents and any(isinstance(each, ExampleTensor) for each in proxies)
+    )
+    return Origin(is_data, is_data, other_number(value) if is_data else None)
+
+
+def is_free_of_effects(node: Node) -> bool:
+    """Tell whether a node that computes a number or a text changes nothing, so that it may go if nobody reads it."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if node.op == "get_attr":
+        return True
+    if node.op == "call_method":
+        return name in _OF_SHAPE or name in _OF_TYPE or not (name.endswith("_") or name in _CHANGING_METHODS)
+    if node.op != "call_function" or name in INPLACE_OPERATORS:
+        return False
+    module = getattr(node.target, "__module__", None) or ""
+    return module in ("_operator", "builtins", "math") or (is_from_torch(node.target) and not name.endswith("_"))
+
+
+def _holds_tensors(value: Any) -> bool:
+    if isinstance(value, (bool, int, float, torch.Size, torch.dtype, torch.device)):
+        return False
+    return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))

@@ -1,0 +1,296 @@
+"""Functions of torch that cannot be given a proxy, replaced while a trace with an example runs.
+
+The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), functions that look at
+values want real values, and a slice of a tensor that is no proxy asks its bounds for a number without saying so. einops
+looks its recipes up by shape, and a function of autograd is more than its forward. With a proxy among their arguments,
+the calls are recorded instead. Random numbers are drawn anew in each run, so that is recorded without a proxy, too,
+also where Python or numpy draws them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import checkpoint
+
+from fxcore.errors import TraceArgumentError
+from fxcore.guided.arguments import drawn, value_of
+from fxcore.guided.proxies import ExampleProxy
+from fxcore.operators.table import names_mutation, operator_table
+from fxcore.tracing import module_hooks
+from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
+from fxcore.tracing.wrap import find_symbolic
+
+_LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes")
+_CLASSES = ("finfo", "iinfo")
+_METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
+_RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like",
+           "randn_like", "randint_like")  # fmt: skip
+_DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+_GENERATORS = {
+    "random": "random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular",
+    "numpy.random": "rand randn randint random random_sample uniform normal binomial beta poisson exponential choice",
+}
+_OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
+_OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
+
+
+def patch_calls(patcher: Patcher) -> None:
+    """Let these calls be recorded by the trace of `patcher`."""
+    patcher.replace_all(vars(torch), _functions())
+    patcher.replace_all(torch.Tensor, _methods())
+    patcher.replace_all(vars(torch.nn.functional), _dropouts())
+    for module, name in ((torch._functorch.apis, "vmap_impl"), (torch._functorch.eager_transforms, "grad_impl")):
+        patcher.replace(vars(module), name, _recorded_transform)
+    patcher.replace(torch.nn.Module, "_apply", _with_values)
+    patcher.replace(vars(torch), "_check_with", _recorded_check)
+    for holder, functions in _draws().items():
+        patcher.replace_all(vars(sys.modules[holder]), functions)
+    patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
+    patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
+    einops = sys.modules.get("einops.einops")
+    if einops is not None:
+        for name in _OF_EINOPS:
+            if name in vars(einops):
+                patcher.replace(vars(einops), name, _recorded)
+
+
+@functools.cache
+def _functions() -> dict[str, Callable[..., Any]]:
+    names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
+    found = {name: _recorded(REPLACEMENTS.original(vars(torch), name)) for name in names}
+    found |= {name: _recorded_class(REPLACEMENTS.original(vars(torch), name)) for name in _CLASSES}
+    return found | {name: _recorded_random(REPLACEMENTS.original(vars(torch), name)) for name in _RANDOM}
+
+
+@functools.cache
+def _dropouts() -> dict[str, Callable[..., Any]]:
+    functions = {name: REPLACEMENTS.original(vars(torch.nn.functional), name) for name in _DROPOUTS}
+    return {name: _recorded_random(function) for name, function in functions.items()}
+
+
+def _recorded_class(kind: Any) -> Any:
+    """Return a class that is asked for instances as `kind` is, and that records a call with a proxy."""
+
+    class Recorded(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, kind)
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            found: Any = find_symbolic((args, kwargs))
+            if found is None:
+                return kind(*args, **kwargs)
+            return found.tracer.create_proxy("call_function", kind, args, kwargs)
+
+    return Recorded(kind.__name__, (), {})
+
+
+def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `function`, or records a call of it wherever a trace with an example runs."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        if getattr(tracer, "examples", None) is None or _draws_the_same(tracer, args, kwargs):
+            return function(*args, **kwargs)
+        return tracer.create_proxy("call_function", function, args, kwargs)
+
+    return call
+
+
+def _recorded_draw_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that draws into a tensor, or records that, wherever a trace with an example runs."""
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        is_traced = getattr(tracer, "examples", None) is not None and type(self) is torch.Tensor
+        if not is_traced or _draws_the_same(tracer, args, kwargs):
+            return function(self, *args, **kwargs)
+        return tracer.create_proxy("call_method", function.__name__, (self, *args), kwargs)
+
+    return call
+
+
+def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
+    """Tell whether a call draws from a generator that the traced code made, and seeded: the same in each run."""
+    generator = kwargs.get("generator")
+    if type(generator) is not torch.Generator or find_symbolic((args, kwargs)) is not None:
+        return False
+    return not any(generator is value for module in tracer.root.modules() for value in vars(module).values())
+
+
+@functools.cache
+def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for what torch's checks do: of contents, the graph makes the check in each run."""
+
+    def check(error_type: Any, condition: Any, message: Any) -> None:
+        if isinstance(condition, ExampleProxy) and condition.is_of_input:
+            condition.tracer.create_proxy("call_function", torch._assert, (condition, "Check failed"), {})
+        else:
+            original(error_type, bool(condition) if isinstance(condition, ExampleProxy) else condition, message)
+
+    return check
+
+
+def _draws() -> dict[str, dict[str, Callable[..., Any]]]:
+    """Return replacements for functions that draw from the generators of Python and, if it is there, of numpy."""
+    return {holder: _draws_of(holder) for holder in _GENERATORS if holder in sys.modules}
+
+
+@functools.cache
+def _draws_of(holder: str) -> dict[str, Callable[..., Any]]:
+    members = vars(sys.modules[holder])
+    return {
+        name: _recorded_draw(REPLACEMENTS.original(members, name), f"{holder}.{name}")
+        for name in _GENERATORS[holder].split()
+        if name in members
+    }
+
+
+def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.active_tracer()
+        if getattr(tracer, "examples", None) is None:
+            return function(*args, **kwargs)
+        found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
+        if isinstance(found, ExampleProxy) and not _is_number(found.example):
+            return tracer.examples.specialised(found, lambda value: value, "was chosen")
+        return found
+
+    return call
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a value is a number, or an array: of others, such as layers, a graph cannot do what a proxy does."""
+    return isinstance(value, (int, float)) or type(value).__module__ == "numpy"
+
+
+@functools.cache
+def _recorded_transform(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for what vmap, or grad, does with its function: a call of a function that does it all."""
+    is_vmap = original.__name__ == "vmap_impl"
+
+    def call(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        found: Any = find_symbolic((args, kwargs))
+        if found is None:
+            return original(func, *args, **kwargs)
+        options, inputs, keywords = (args[:4], args[4:], kwargs) if is_vmap else (args[:2], args[2], args[3])
+
+        def transformed(*inputs: Any, **keywords: Any) -> Any:
+            if is_vmap:
+                return original(func, *options, *inputs, **keywords)
+            return original(func, *options, inputs, keywords)
+
+        name = getattr(func, "__name__", type(func).__name__).strip("<>")
+        transformed.__name__ = transformed.__qualname__ = f"{'vmap' if is_vmap else 'grad'}_of_{name}"
+        transformed.__module__ = getattr(func, "__module__", None) or __name__
+        return found.tracer.create_proxy("call_function", transformed, tuple(inputs), keywords)
+
+    return call
+
+
+@functools.cache
+def _methods() -> dict[str, Callable[..., Any]]:
+    names = [*_METHODS, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch.Tensor, name))]
+    found = {name: _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_method", name) for name in names}
+    drawing = [name for name, facts in operator_table().items() if "random" in facts and names_mutation(name)]
+    for name in drawing:
+        if hasattr(torch.Tensor, name):
+            found[name] = _recorded_draw_in_place(REPLACEMENTS.original(torch.Tensor, name))
+    for name, target in _OPERATORS.items():
+        found[name] = _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
+    return found
+
+
+@functools.cache
+def _with_values(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for `Module._apply`, which moves real parameters: a proxy must not take their place."""
+
+    def _apply(self: Any, function: Callable[[Any], Any], *args: Any, **kwargs: Any) -> Any:
+        def on_values(tensor: Any) -> Any:
+            return value_of(function(tensor))
+
+        with module_hooks.suspended():
+            return original(self, on_values, *args, **kwargs)
+
+    return _apply
+
+
+@functools.cache
+def _recorded_apply(original: Any) -> Any:
+    """Return a class method that records a call of `Function.apply`, so that the graph keeps its backward.
+
+    Where an argument cannot be one of a node, as a function cannot, what its forward does is recorded instead.
+    """
+
+    # The class method itself, in Python or, from torch 2.14 on, in C, to be bound to the class of the user's.
+    method = inspect.getattr_static(original.__self__, "apply")
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        found: Any = find_symbolic((args, kwargs))
+        target = method.__get__(None, cls)
+        if found is None:
+            return target(*args, **kwargs)
+        try:
+            found.tracer.create_arg((args, kwargs))
+        except TraceArgumentError:
+            return _recorded_forward(cls, args, kwargs)
+        return found.tracer.create_proxy("call_function", target, args, kwargs)
+
+    return classmethod(apply)
+
+
+def _recorded_forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if function is checkpoint.CheckpointFunction:
+        run, _, *inputs = args
+        return run(*inputs)
+    if function.setup_context is not torch.autograd.Function.setup_context:
+        return function.forward(*args, **kwargs)
+    return function.forward(_ForwardContext(), *args, **kwargs)
+
+
+class _ForwardContext:
+    """What a forward of an autograd function gets as `ctx`, where nothing is kept for a backward."""
+
+    needs_input_grad: tuple[bool, ...] = (False,) * 64
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep nothing."""
+
+    save_for_forward = mark_dirty = mark_non_differentiable = set_materialize_grads = save_for_backward
+
+
+@functools.cache
+def _call_of_scripted_functions() -> dict[str, Callable[..., Any]]:
+    original = REPLACEMENTS.original(torch.jit.ScriptFunction, "__call__")
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found: Any = find_symbolic((args, kwargs))
+        if found is None:
+            return original(self, *args, **kwargs)
+        return found.tracer.create_proxy("call_function", self, args, kwargs, name=str(self.name))
+
+    return {"__call__": call}
+
+
+@functools.cache
+def _recorded(function: Callable[..., Any], kind: str = "call_function", target: Any = None) -> Callable[..., Any]:
+    """Return a function that calls `function`, or records a call of `target`, if a proxy is among the arguments."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found: Any = find_symbolic((args, kwargs))
+        if found is None:
+            return function(*args, **kwargs)
+        return found.tracer.create_proxy(kind, function if target is None else target, args, kwargs)
+
+    return call

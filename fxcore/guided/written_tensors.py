@@ -1,0 +1,185 @@
+"""Tensors that the traced code made itself, or keeps as plain attributes, and then writes values of the graph into.
+
+`t = torch.zeros(3); t[0] = x.sum(); return t * 2` has a proxy in one call alone: `t` is a tensor, and all that follows
+would compute with what it held while tracing. From the first such call on, a proxy stands for the tensor, and for all
+that shares its memory, wherever torch is called with it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from fxcore.errors import TraceError
+from fxcore.guided.proxies import ExampleProxy
+from fxcore.operators.syntax import INPLACE_OPERATORS
+from fxcore.operators.table import facts_of_function, facts_of_name, names_mutation
+from fxcore.tracing import module_hooks
+
+_FIRST = ((0, "input"), (0, "self"))
+
+
+class WrittenTensors:
+    """The tensors of one trace that are no proxies and that a recorded call has written, each with its proxy."""
+
+    def __init__(self, tracer: Any, proxy_of: Callable[[Any, torch.Tensor], ExampleProxy]) -> None:
+        """`proxy_of` makes the proxy of a node that reads a tensor from the model."""
+        self._tracer, self._proxy_of = tracer, proxy_of
+        self._whole: dict[int, tuple[torch.Tensor, Any]] = {}  # by memory: the tensor that has it all, and its proxy
+        self._parts: dict[int, tuple[torch.Tensor, Any]] = {}  # by identity: every tensor met that shares it
+        self._mode: _Redirection | None = None
+        self._outer_modes = _count_of_modes()
+        self.is_paused = False
+
+    def arguments(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call that is to be recorded, with proxies for what it, or one before it, writes."""
+        for tensor in _written(kind, target, args, kwargs):
+            with self._paused():
+                self._replace(tensor)
+        if not self._whole:
+            return args, kwargs
+        return self.redirected(args), self.redirected(kwargs)
+
+    def redirected(self, value: Any) -> Any:
+        """Return a value with proxies in the place of tensors that were written."""
+        if not self._whole or self.is_paused:
+            return value
+        with self._paused():
+            return self._redirected(value)
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Look at tensors without being asked about each."""
+        before, self.is_paused = self.is_paused, True
+        try:
+            yield
+        finally:
+            self.is_paused = before
+
+    def _redirected(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (tuple, list):
+            return kind([self._redirected(item) for item in value])
+        if kind is dict:
+            return {key: self._redirected(item) for key, item in value.items()}
+        if kind is not torch.Tensor:
+            return value
+        memory = _memory_of(value)
+        if memory not in self._whole:
+            return value
+        if id(value) not in self._parts:
+            self._parts[id(value)] = (value, self._part(value, *self._whole[memory]))
+        return self._parts[id(value)][1]
+
+    def is_written_by(self, tensor: torch.Tensor, example: torch.Tensor) -> bool:
+        """Tell whether an example's value is that of the proxy which stands for a tensor."""
+        return id(tensor) in self._parts and self._parts[id(tensor)][1].example is example
+
+    def close(self) -> None:
+        """Take part in torch's calls no longer."""
+        if self._mode is not None:
+            self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch's
+
+    def _replace(self, tensor: torch.Tensor) -> None:
+        memory = _memory_of(tensor)
+        if memory == 0 or memory in self._whole:
+            return
+        if self._mode is None and _count_of_modes() != self._outer_modes:
+            raise TraceError(
+                f"a tensor that the traced code made is written{self._tracer._place()}, inside a torch function mode "
+                "(`with torch.device(...)` is one), where the write cannot be followed\n"
+                "Make the tensor from an input (x.new_zeros(...)), or write it outside of the mode"
+            )
+        whole = tensor if tensor._base is None else tensor._base
+        node = self._tracer.create_arg(whole)
+        # What a model keeps is written in each run. What the code made is made anew.
+        proxy = self._proxy_of(node, whole.detach().clone())
+        if node.meta.get("is_lifted"):
+            proxy = self._tracer.create_proxy("call_method", "clone", (proxy,), {})
+        self._whole[memory] = (whole, proxy)
+        self._parts[id(whole)] = (whole, proxy)
+        if self._mode is None:
+            self._mode = _Redirection(self)
+            self._mode.__enter__()  # type: ignore[no-untyped-call]  # torch's
+
+    def _part(self, tensor: torch.Tensor, whole: torch.Tensor, proxy: Any) -> Any:
+        """Return a proxy for a tensor that shares the memory of another."""
+        if proxy.example.stride() != whole.stride():
+            raise TraceError(
+                f"a part of a tensor is used{self._tracer._place()} that was written by the traced code, and whose "
+                "memory is laid out in a way that the graph cannot repeat; make it contiguous() before it is written"
+            )
+        offset = tensor.storage_offset() - whole.storage_offset()
+        return self._tracer.create_proxy(
+            "call_method", "as_strided", (proxy, tuple(tensor.shape), tensor.stride(), offset), {}
+        )
+
+
+class _Redirection(TorchFunctionMode):
+    """Sees every call of torch, and puts proxies in the place of tensors that were written."""
+
+    def __init__(self, written: WrittenTensors) -> None:
+        super().__init__()
+        self._written = written
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if module_hooks.active_tracer() is self._written._tracer:
+            args, kwargs = self._written.redirected(args), self._written.redirected(kwargs)
+        return func(*args, **kwargs)
+
+
+def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors, no proxies and no parameters, that a call writes."""
+    places = _places_of(kind, target)
+    if not places and not kwargs:
+        return
+    found: list[Any] = [args[position] if position < len(args) else kwargs.get(name) for position, name in places]
+    found.append(kwargs.get("out"))
+    if kwargs.get("inplace") is True:
+        found.append(args[0] if args else kwargs.get("input"))
+    while found:
+        value = found.pop()
+        if type(value) in (tuple, list):
+            found += value
+        elif type(value) is torch.Tensor:
+            yield value
+
+
+@functools.lru_cache(maxsize=4096)
+def _places_of(kind: str, target: Any) -> tuple[tuple[int, str], ...]:
+    """Return position and name of the arguments that a method or a function writes."""
+    if kind == "call_method":
+        return _FIRST if names_mutation(target) or "mutates" in facts_of_name(target) else ()
+    if kind != "call_function":
+        return ()
+    schema = getattr(target, "_schema", None)
+    if schema is not None:
+        arguments = enumerate(schema.arguments)
+        return tuple((index, each.name) for index, each in arguments if each.alias_info and each.alias_info.is_write)
+    name = getattr(target, "__name__", "")
+    facts = facts_of_function(target)
+    if "writes" in facts:
+        return tuple((position, argument) for position, argument in facts["writes"])
+    is_operator = getattr(target, "__module__", "") == "_operator" and name in INPLACE_OPERATORS
+    return _FIRST if is_operator or names_mutation(name) else ()
+
+
+def _memory_of(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have none to ask
+        return 0
+
+
+def _count_of_modes() -> int:
+    return int(torch._C._len_torch_function_stack())

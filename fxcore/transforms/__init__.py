@@ -1,0 +1,21 @@
+"""Passes of our own: fusion, quantization, decomposition, costs and others. `fxcore.passes` has torch.fx's list."""
+
+from __future__ import annotations
+
+from fxcore.lazy_submodules import on_demand
+
+__getattr__ = on_demand(
+    __name__,
+    "analysis",
+    "constant_folding",
+    "dead_code",
+    "decomposition",
+    "exchange",
+    "extraction",
+    "fusion",
+    "identities",
+    "inlining",
+    "instrumentation",
+    "quantization",
+    "splitting",
+)

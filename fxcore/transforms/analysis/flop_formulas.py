@@ -1,0 +1,289 @@
+"""How many floating-point operations an operator does, from the shapes of what goes in and comes out.
+
+A multiplication and the addition of its product are two; the bias of a linear or convolution is free; every other
+operator does so many for each element. These formulas are ours and change with a release of ours alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any
+
+import torch
+
+from fxcore.transforms.analysis.values import OperatorCall, TensorSpec, tensors_in
+
+Formula = Callable[[OperatorCall], int]
+
+# What does one operation for each element of its result, three, and none.
+_ONE = """\
+abs acos acosh add addscalar and asin asinh atan atan2 atanh bitwiseand bitwisenot bitwiseor bitwisexor ceil celu
+clamp clampmax clampmin copysign cos cosh deg2rad dequantize digamma div elu eq erf erfc erfinv exp exp2 expm1
+fakequantizeperchannelaffine fakequantizepertensoraffine floor floordivide fmax fmin fmod frac ge gelu gelubackward
+glu gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan ldexp le lshift leakyrelu
+lgamma log log10 log1p log2 logaddexp logicaland logicalnot logicalor logicalxor logit logsigmoid logsigmoidforward lt
+maximum minimum mish mul nantonum ne neg nextafter outer polar pow prelu prelukernel quantizeperchannel
+quantizepertensor rad2deg reciprocal relu relu6 relubackward remainder round rrelu rshift rsqrt rsub selu sgn sigmoid
+sigmoidbackward sign silu silubackward sin sinc sinh softplus softshrink softsign sqrt square sub tan tanh
+tanhbackward tanhshrink threshold thresholdbackward trunc xlogy"""
+_THREE = "addcdiv addcmul lerp"
+_NOTHING = """\
+alias alphadropout arange argsort assertasync assertscalar asserttensormetadata asstrided bernoulli bincount bool
+broadcasttensors broadcastto cat channelshuffle chunk clone col2im columnstack constantpad1d constantpad2d
+constantpad3d constantpadnd constrainrange contiguous convertelementtype copy cpu cuda detach device diag diagembed
+diagonal dim double dropout dsplit dstack dtype embedding empty emptylike emptystrided expand expandas eye
+featurealphadropout featuredropout fill flatten flip fliplr flipud float fold full fulllike gather getattr getitem
+half hsplit hstack identity im2col index indexcopy indexfill indexput indexselect int iscontiguous isfloatingpoint
+issamesize item len liftfresh liftfreshcopy linspace localscalardense long maskedfill maskedscatter maskedselect
+meshgrid moveaxis movedim multinomial narrow narrowcopy nativedropout ndimension newempty newemptystrided newfull
+newones newtensor newzeros nonzero nonzerostatic normal numel onehot ones oneslike pad permute pos pixelshuffle
+pixelunshuffle rand randint randlike randn randnlike randperm range ravel reflectionpad1d reflectionpad2d
+reflectionpad3d repeat repeatinterleave replicationpad1d replicationpad2d replicationpad3d reshape reshapeas resize
+resolveconj resolveneg roll rot90 scalartensor scatter searchsorted select selectcopy selectscatter setitem shape size
+slice slicecopy sliceinverse slicescatter sort split splitwithsizes squeeze stack stride swapaxes swapdims
+symconstrainrange symconstrainrangeforsize symnumel symsize symstride t take takealongdim tensor tensorsplit tile to
+toallocated tocopy tolist topk transpose tril trilindices triu triuindices type typeas unbind unflatten unfold
+unsafechunk unsafesplit unsafesplitwithsizes unsafeview unsqueeze upsamplenearest1d upsamplenearest2d
+upsamplenearest3d upsamplenearestexact1d view viewas viewascomplex viewasreal viewcopy vsplit vstack where zero
+zeropad1d zeropad2d zeropad3d zeros zeroslike"""
+# What does so many for each element of its argument.
+_FOR_EACH_INPUT = {
+    1: """\
+adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d all amax
+amin aminmax any argmax argmin countnonzero cummax cummin cumprod cumsum indexadd indexreduce mean median nanmean nansum
+prod scatteradd scatterreduce sum""",
+    2: "linalgvectornorm logcumsumexp norm vectornorm",
+    3: "huberloss l1loss logsumexp mseloss smoothl1loss std stdmean var varmean",
+    4: "fusedrmsnorm normalize rmsnorm weightnorminterface",
+    5: """\
+binarycrossentropy groupnorm instancenorm layernorm logsoftmax nativegroupnorm nativelayernorm safesoftmax softmax
+softmin""",
+}
+_BATCH_NORMS = ("batchnorm", "nativebatchnorm", "nativebatchnormlegit", "cudnnbatchnorm", "syncbatchnorm",
+                "batchnormwithupdate", "nativebatchnormlegitnotraining", "batchnormnoupdate")  # fmt: skip
+_ATTENTION = ("scaleddotproductattention", "scaleddotproductflashattention", "scaleddotproductefficientattention",
+              "scaleddotproductcudnnattention", "scaleddotproductflashattentionforcpu", "flexattention",
+              "scaleddotproductfusedattentionoverrideable")  # fmt: skip
+_ATTENTION_BACKWARD = ("scaleddotproductflashattentionbackward", "scaleddotproductefficientattentionbackward",
+                       "scaleddotproductcudnnattentionbackward",
+                       "scaleddotproductflashattentionforcpubackward", "flexattentionbackward")  # fmt: skip
+# How many operations each unit does in a step, beside the products.
+_RECURRENT = {"lstm": 9, "lstmcell": 9, "gru": 8, "grucell": 8, "rnn": 2, "rnncell": 2}
+_UNFUSED_ATTENTION = ("flashattentionforward", "efficientattentionforward", "flashattentionbackward",
+                      "efficientattentionbackward")  # fmt: skip
+
+
+def operand(call: OperatorCall, position: int, *names: str) -> Any:
+    """Return an argument by position or keyword, or what a called module has by that name; None if there is none."""
+    if position < len(call.args):
+        return call.args[position]
+    for name in names:
+        if name in call.kwargs:
+            return call.kwargs[name]
+        found = getattr(call.module, name, None) if call.module is not None else None
+        if isinstance(found, torch.Tensor):
+            return TensorSpec(tuple(found.shape), tuple(found.stride()), found.dtype, -1, 0)
+        if found is not None:
+            return found
+    return None
+
+
+def _elements(value: Any) -> int:
+    tensors = tensors_in(value)
+    return tensors[0].numel if tensors else 0
+
+
+def _input(call: OperatorCall) -> int:
+    return _elements(operand(call, 0, "input", "self"))
+
+
+def _each_result(count: int) -> Formula:
+    return lambda call: count * _elements(call.result)
+
+
+def _each_input(count: int) -> Formula:
+    return lambda call: count * _input(call)
+
+
+def _maximum(call: OperatorCall) -> int:
+    """Return the count of `max` and `min`, which reduce one tensor or compare two."""
+    other = operand(call, 1, "other")
+    return _elements(call.result) if isinstance(other, TensorSpec) else _input(call)
+
+
+def _product(position: int = 0, name: str = "input") -> Formula:
+    """Return the formula of a product of matrices, whose left one is the argument at `position`."""
+
+    def formula(call: OperatorCall) -> int:
+        matrix = operand(call, position, name)
+        return int(2 * matrix.shape[-1] * _elements(call.result))
+
+    return formula
+
+
+def _summed_batches(call: OperatorCall) -> int:
+    batches, _, inner = operand(call, 1, "batch1").shape
+    return int(2 * batches * inner * _elements(call.result))
+
+
+def _convolution(call: OperatorCall) -> int:
+    has_flag = call.name in ("convolution", "convolutionoverrideable")
+    is_transposed = operand(call, 6, "transposed") if has_flag else "transpose" in call.name
+    weight = operand(call, 1, "weight")
+    elements = _input(call) if is_transposed else _elements(call.result)
+    return int(2 * elements * prod(weight.shape[1:]))
+
+
+def _convolution_backward(call: OperatorCall) -> int:
+    gradient, given, weight = (operand(call, place) for place in range(3))
+    is_transposed, mask = operand(call, 7, "transposed"), operand(call, 10, "output_mask")
+    positions = prod((given if is_transposed else gradient).shape[2:])
+    # The gradients of input and weight are a product of the same size each.
+    return int(2 * prod(weight.shape) * given.shape[0] * positions * sum(map(bool, mask[:2])))
+
+
+def _attention(call: OperatorCall) -> int:
+    query, key, value = (operand(call, place, name) for place, name in enumerate(("query", "key", "value")))
+    return _attention_products(query.shape, key.shape, value.shape, 1, 1)
+
+
+def _attention_products(query: Any, key: Any, value: Any, with_scores: int, with_values: int) -> int:
+    pairs = prod(query[:-1]) * key[-2]
+    return int(2 * pairs * (with_scores * query[-1] + with_values * value[-1]))
+
+
+def _attention_backward(call: OperatorCall) -> int:
+    # The scores are computed anew; each of the two products has two gradients.
+    first = 0 if call.name.startswith("flex") else 1
+    query, key, value = (operand(call, first + place).shape for place in range(3))
+    return _attention_products(query, key, value, 3, 2)
+
+
+def _unfused_attention(call: OperatorCall) -> int:
+    # Length and heads stand the other way round here.
+    is_gradient = call.name.endswith("backward")
+    query, key, value = (operand(call, place + is_gradient).shape for place in range(3))
+    pairs = prod(query[:-1]) * key[-3]
+    return int(2 * pairs * (3 * query[-1] + 2 * value[-1] if is_gradient else query[-1] + value[-1]))
+
+
+def _batch_norm(call: OperatorCall) -> int:
+    if call.module is not None:
+        is_training = call.module.training or getattr(call.module, "running_mean", None) is None
+    elif call.name.endswith("notraining") or call.name.endswith("noupdate"):
+        is_training = False
+    else:
+        is_training = operand(call, 5, "training", "train") is True
+    return (5 if is_training else 2) * _input(call)
+
+
+def _pooling(call: OperatorCall) -> int:
+    size = operand(call, 1, "kernel_size")
+    dimensions = int(call.name.partition("pool")[2][:1] or 1)
+    window = prod(size) if isinstance(size, (tuple, list)) and len(size) > 1 else _number(size) ** dimensions
+    return _elements(call.result) * window
+
+
+def _number(size: Any) -> int:
+    return int(size[0] if isinstance(size, (tuple, list)) else size)
+
+
+def _interpolation(call: OperatorCall) -> int:
+    name = "" if call.name in ("interpolate", "upsample") else call.name
+    mode = name or str(operand(call, 3, "mode") or "nearest")
+    dimensions = max(1, len(tensors_in(call.result)[0].shape) - 2)
+    if "nearest" in mode:
+        return 0
+    taps = 4 if "cubic" in mode else 2
+    return int(2 * taps**dimensions * _elements(call.result))
+
+
+def _recurrent(gates: int) -> Formula:
+    def formula(call: OperatorCall) -> int:
+        module: Any = call.module
+        steps = prod(tensors_in(call.args)[0].shape[:-1])
+        products = sum(weight.numel() for name, weight in module.named_parameters() if name.startswith("weight"))
+        return int(2 * steps * products + gates * steps * module.hidden_size)
+
+    return formula
+
+
+def _recurrent_layer(call: OperatorCall) -> int:
+    steps, products = prod(_shape(call, 0)[:-1]), prod(_shape(call, 1)) + prod(_shape(call, 2))
+    return int(2 * steps * products)
+
+
+def _shape(call: OperatorCall, position: int) -> tuple[int, ...]:
+    found: TensorSpec = call.args[position]
+    return found.shape
+
+
+def _summed_rows(call: OperatorCall) -> int:
+    """Return the count of sums of rows of a table: each row that is picked is added once."""
+    indices = [spec for spec in tensors_in(call.args) if not spec.dtype.is_floating_point]
+    return int(indices[0].numel * tensors_in(call.result)[0].shape[-1]) if indices else 0
+
+
+def _multihead_attention(call: OperatorCall) -> int:
+    """Return the count of the four projections and the two products of nn.MultiheadAttention."""
+    module: Any = call.module
+    query, key = (operand(call, place, name).shape for place, name in enumerate(("query", "key")))
+    width, sequence = module.embed_dim, -2 if module.batch_first or len(query) == 2 else 0
+    length = key[sequence]
+    projections = prod(query[:-1]) * width * width * 2 + prod(key[:-1]) * width * (module.kdim + module.vdim)
+    return int(2 * projections + 4 * prod(query[:-1]) * length * width)
+
+
+def _table() -> dict[str, Formula]:
+    table: dict[str, Formula] = {}
+
+    def enter(names: str | Iterable[str], formula: Formula) -> None:
+        table.update(dict.fromkeys(names.split() if isinstance(names, str) else names, formula))
+
+    enter(_NOTHING, lambda call: 0)
+    enter(_ONE, _each_result(1))
+    enter(_THREE, _each_result(3))
+    for count, names in _FOR_EACH_INPUT.items():
+        enter(names, _each_input(count))
+    enter("max min", _maximum)
+    enter(_BATCH_NORMS, _batch_norm)
+    enter("mm bmm matmul linear mv dot vdot inner intmm scaledmm chainmatmul2", _product())
+    enter("addmm baddbmm addmv", _product(1, "mat1"))
+    table["baddbmm"] = _product(1, "batch1")
+    table["addmv"] = _product(1, "mat")
+    enter("addbmm", _summed_batches)
+    enter(["bilinear"], lambda call: int(2 * _elements(call.result) * prod(operand(call, 2, "weight").shape[1:])))
+    enter("conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d", _convolution)
+    enter("convolution cudnnconvolution convolutionoverrideable slowconv2dforward mkldnnconvolution", _convolution)
+    enter(["convolutionbackward"], _convolution_backward)
+    enter(_ATTENTION, _attention)
+    enter(_ATTENTION_BACKWARD, _attention_backward)
+    enter(_UNFUSED_ATTENTION, _unfused_attention)
+    enter(["multiheadattention"], _multihead_attention)
+    for dimension in "123":
+        enter([f"maxpool{dimension}d", f"avgpool{dimension}d", f"maxpool{dimension}dwithindices"], _pooling)
+    enter(
+        "interpolate upsample upsamplebilinear2d upsamplebicubic2d upsampletrilinear3d upsamplelinear1d", _interpolation
+    )
+    enter("upsamplingnearest2d", lambda call: 0)
+    for name, gates in _RECURRENT.items():
+        enter([name], _recurrent(gates))
+    enter("nllloss nlllossforward nllloss2d nllloss2dforward", lambda call: _elements(operand(call, 1, "target")))
+    enter("embeddingbag embeddingbagforwardonly", _summed_rows)
+    enter(["mkldnnrnnlayer"], _recurrent_layer)
+    return table
+
+
+FORMULAS = _table()
+
+
+def flops_of_call(call: OperatorCall) -> int | None:
+    """Return how many floating-point operations a call does; None if no formula knows its operator.
+
+    What gives no tensor, such as a size, does none.
+    """
+    formula = FORMULAS.get(call.name)
+    if formula is None or (call.name in _RECURRENT and call.module is None):
+        return None if tensors_in(call.result) else 0
+    return formula(call)

@@ -1,0 +1,317 @@
+"""What every node of a graph gives: shape, strides, dtype and storage of each tensor, without keeping the tensors."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fxcore.errors import InterpreterError
+from fxcore.graph import Graph
+from fxcore.interpreter import Interpreter
+from fxcore.node import Node
+from fxcore.node_data.arguments import map_aggregate
+from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
+from fxcore.uninitialized import refuse_uninitialized
+
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+Propagation = Literal["meta", "fake", "real"]
+
+
+class TensorSpec(NamedTuple):
+    """A tensor as far as analyses know it; equal `storage` means shared memory."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    storage: int
+    storage_bytes: int
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of distinct elements: what was expanded is in memory once."""
+        if not self.stride:
+            return self.numel * self.dtype.itemsize
+        distinct = prod(size for size, step in zip(self.shape, self.stride, strict=True) if step or not size)
+        return distinct * self.dtype.itemsize
+
+
+class OperatorCall(NamedTuple):
+    """One call of an operator, with a TensorSpec in place of each tensor."""
+
+    name: str  # as formulas know it
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    result: Any
+    module: nn.Module | None = None  # whose call this is
+
+
+@dataclass
+class GraphValues:
+    """What a run of a graph gave, node by node."""
+
+    graph: Graph
+    modules: Mapping[str, nn.Module]
+    results: dict[Node, Any] = field(default_factory=dict)  # structures with a TensorSpec for each tensor
+    # What a node that no formula knows calls inside.
+    inner_calls: dict[Node, list[OperatorCall]] = field(default_factory=dict)
+    state_storages: set[int] = field(default_factory=set)  # of parameters, buffers and constants
+    state_specs: dict[int, TensorSpec] = field(default_factory=dict)  # by id of the real parameter or buffer
+
+    def tensors(self, node: Node) -> list[TensorSpec]:
+        """Return the tensors that a node gives, however nested."""
+        return tensors_in(self.results.get(node))
+
+    def call(self, node: Node) -> OperatorCall:
+        """Return what a node calls, with specs for its arguments."""
+        args, kwargs = (map_aggregate(part, self._spec) for part in (node.args, node.kwargs))
+        module = self.modules.get(node.target) if node.op == "call_module" else None
+        return OperatorCall(formula_name(node, module), args, kwargs, self.results.get(node), module)
+
+    def _spec(self, leaf: Any) -> Any:
+        return self.results.get(leaf) if isinstance(leaf, Node) else leaf
+
+
+def tensors_in(value: Any) -> list[TensorSpec]:
+    """Return the tensors of a structure in order."""
+    if isinstance(value, TensorSpec):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [spec for each in value for spec in tensors_in(each)]
+    if isinstance(value, Mapping):
+        return [spec for each in value.values() for spec in tensors_in(each)]
+    return []
+
+
+def propagate(
+    module: nn.Module,
+    *args: Any,
+    propagation: Propagation = "meta",
+    knows: Callable[[str], bool] = lambda name: True,
+) -> GraphValues:
+    """Run a graph module once on copies of its state and inputs, and describe what every node gave.
+
+    "meta" runs on the meta device and "fake" on fake tensors, which know their devices; neither computes anything.
+    "real" computes, and is for graphs whose shapes depend on values. Nothing of the module, the inputs or the random
+    generators changes. The calls inside nodes whose operator `knows` denies are kept as well. Raises InterpreterError
+    (a RuntimeError) if the graph does not run, ValueError for another `propagation`.
+    """
+    if propagation not in get_args(Propagation):
+        raise ValueError(f"propagation={propagation!r} is not known; use one of {', '.join(get_args(Propagation))}")
+    refuse_uninitialized(module, "", "cannot find the shapes of", InterpreterError)
+    mode, copied, arguments = _copies(module, args, propagation)
+    recorder = _Recorder(copied, module.graph, dict(module.named_modules()), knows)  # type: ignore[arg-type]  # a graph
+    with _deterministic(), mode:
+        try:
+            recorder.run(*arguments)
+        except Exception as error:
+            remedy = "" if propagation == "real" else '; where shapes depend on values, use propagation="real"'
+            place = f" at node {recorder.current.name!r}" if recorder.current is not None else ""
+            reason = str(error).partition("\n")[0]
+            raise InterpreterError(
+                f"cannot find the shapes of the graph{place}: {type(error).__name__}: {reason}{remedy}"
+            ) from error
+    recorder.describe_state(module, copied)
+    return recorder.values
+
+
+def example_arguments(graph: Graph) -> tuple[torch.Tensor | Any, ...] | None:
+    """Make arguments on the meta device from the metadata of placeholders; None if one has none.
+
+    It is "val", "example_value" of Dynamo, or "tensor_meta". A size that is unknown gets the size of the example that
+    the graph was captured with.
+    """
+    found = []
+    for node in graph.find_nodes(op="placeholder"):
+        kinds = (node.meta.get(kind) for kind in ("val", "example_value", "tensor_meta"))
+        noted = next((each for each in kinds if each is not None), None)
+        if noted is None:
+            return None
+        found.append(_example(noted))
+    return tuple(found)
+
+
+def concrete(size: Any) -> int:
+    """Return a size as a number; of a symbolic one the size that it was captured with. Raises ValueError if none."""
+    if isinstance(size, int):
+        return size
+    hint = getattr(size.node, "hint", None)
+    if hint is None:
+        raise ValueError(f"the size {size} is not known before the model runs; give example inputs")
+    return int(hint)
+
+
+def _example(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor) or type(leaf).__name__ == "TensorMetadata":
+        stride = leaf.stride() if isinstance(leaf, torch.Tensor) else leaf.stride
+        sizes, steps = ([concrete(size) for size in numbers] for numbers in (leaf.shape, stride))
+        return torch.empty_strided(sizes, steps or _contiguous(sizes), dtype=leaf.dtype, device="meta")
+    if isinstance(leaf, (tuple, list)):
+        return type(leaf)(map(_example, leaf))
+    return concrete(leaf) if isinstance(leaf, torch.SymInt) else leaf
+
+
+def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(prod(sizes[place + 1 :]) for place in range(len(sizes)))
+
+
+def _copies(
+    module: nn.Module, args: tuple[Any, ...], propagation: Propagation
+) -> tuple[AbstractContextManager[Any], nn.Module, tuple[Any, ...]]:
+    """Copy a module and its arguments in the form that is run."""
+    if propagation == "fake":
+        return _fake_copies(module, args)
+    to_meta = propagation == "meta"
+    tensors = [*module.parameters(), *module.buffers()]
+    tensors += [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+    done: dict[int, Any] = {id(tensor): _copy_of(tensor, to_meta) for tensor in tensors}
+    with torch.no_grad():
+        copied: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy((_without_graph(module), args), done)
+    return nullcontext(), *copied
+
+
+def _without_graph(module: nn.Module) -> nn.Module:
+    """Return a module with the parameters, buffers, modules and attributes that a graph reads, and no graph to copy."""
+    holder = nn.Module()
+    for name in ("_parameters", "_buffers", "_modules", "training"):
+        holder.__dict__[name] = module.__dict__[name]
+    for node in module.graph.find_nodes(op="get_attr"):  # type: ignore[union-attr, operator]  # a graph module's
+        name = str(node.target).partition(".")[0]
+        if name in module.__dict__:
+            holder.__dict__[name] = module.__dict__[name]
+    return holder
+
+
+def _copy_of(tensor: torch.Tensor, to_meta: bool) -> torch.Tensor:
+    detached = tensor.detach()
+    duplicate = detached.to("meta") if to_meta else detached.clone()
+    return nn.Parameter(duplicate, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else duplicate
+
+
+def _fake_copies(module: nn.Module, args: tuple[Any, ...]) -> tuple[FakeTensorMode, nn.Module, tuple[Any, ...]]:
+    # Here and not above: it loads a good part of the compiler.
+    from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with FakeCopyMode(mode):
+        fake = copy.deepcopy(_without_graph(module))
+
+    def faked(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_meta:  # made out of metadata: it goes where the parameters are
+            with mode:
+                return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_device_of(fake))
+        return mode.from_tensor(tensor, static_shapes=True)
+
+    return mode, fake, pytree.tree_map_only(torch.Tensor, faked, args)
+
+
+def _device_of(module: nn.Module) -> torch.device:
+    state = next(iter([*module.parameters(), *module.buffers()]), None)
+    return torch.device("cpu") if state is None else state.device
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Leave no trace in the generators, and let attention run as written, not by the kernel that this machine has."""
+    mha = torch.backends.mha
+    fast = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        with torch.random.fork_rng(), torch.no_grad():
+            yield
+    finally:
+        mha.set_fastpath_enabled(fast)
+
+
+class _Recorder(Interpreter):
+    """Runs a copy of a module and notes on the original's nodes what they gave."""
+
+    def __init__(
+        self, copied: nn.Module, graph: Graph, modules: Mapping[str, nn.Module], knows: Callable[[str], bool]
+    ) -> None:
+        super().__init__(copied, graph=graph)
+        self.extra_traceback = False
+        self.values = GraphValues(graph, modules)
+        self.current: Node | None = None
+        self._knows = knows
+        # A storage that was freed keeps its number as long as somebody refers to it weakly.
+        self._storages: dict[int, tuple[int, StorageWeakRef]] = {}
+        self._numbers = itertools.count()
+
+    def run_node(self, n: Node) -> Any:
+        self.current = n
+        called = self.values.modules.get(n.target) if n.op == "call_module" else None
+        if n.op in ("call_function", "call_method", "call_module") and not self._knows(formula_name(n, called)):
+            calls = self.values.inner_calls[n] = []
+            with _CallRecorder(self.spec, calls):
+                result = super().run_node(n)
+        else:
+            result = super().run_node(n)
+        self.values.results[n] = described = self.described(result)
+        if n.op == "get_attr":
+            self.values.state_storages.update(spec.storage for spec in tensors_in(described))
+        return result
+
+    def described(self, value: Any) -> Any:
+        """Return a structure with a spec in place of each tensor."""
+        if isinstance(value, torch.Tensor):
+            return self.spec(value)
+        return map_aggregate(value, lambda leaf: self.spec(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+
+    def spec(self, tensor: torch.Tensor) -> TensorSpec:
+        """Describe a tensor."""
+        shape = tuple(map(concrete, tensor.shape))
+        try:
+            storage = tensor.untyped_storage()
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
+            if reference.cdata not in self._storages:
+                self._storages[reference.cdata] = (next(self._numbers), reference)
+            number = self._storages[reference.cdata][0]
+            stride = tuple(map(concrete, tensor.stride()))
+            return TensorSpec(shape, stride, tensor.dtype, number, concrete(storage.nbytes()))
+        except (NotImplementedError, RuntimeError):  # sparse and other layouts have no storage
+            return TensorSpec(shape, (), tensor.dtype, next(self._numbers), prod(shape) * tensor.dtype.itemsize)
+
+    def describe_state(self, module: nn.Module, copied: nn.Module) -> None:
+        """Note the storages of parameters and buffers, which are no activations."""
+        pairs = zip(_state_of(module), _state_of(copied), strict=True)
+        for original, duplicate in pairs:
+            spec = self.spec(duplicate)
+            self.values.state_specs[id(original)] = spec
+            self.values.state_storages.add(spec.storage)
+
+
+def _state_of(module: nn.Module) -> list[torch.Tensor]:
+    return [tensor for part in module.modules() for tensor in (*part._parameters.values(), *part._buffers.values())
+            if tensor is not None]  # fmt: skip
+
+
+class _CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
+    """Keeps the operators that run below autograd."""
+
+    def __init__(self, describe: Callable[[torch.Tensor], TensorSpec], calls: list[OperatorCall]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
+        self._describe, self._calls = describe, calls
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        parts = [pytree.tree_map_only(torch.Tensor, self._describe, part) for part in (args, kwargs or {}, result)]
+        self._calls.append(OperatorCall(formula_name_of_operator(func), *parts))
+        return result

@@ -1,0 +1,309 @@
+"""Writing operations by simpler ones, by tracing the graph again with rules for some of them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fxcore.errors import PassError
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Transformer
+from fxcore.node import Argument, Node, Target
+from fxcore.node_data.arguments import map_values
+from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.transforms.fusion.calls import has_hooks
+
+__all__ = ["Decompose", "DecomposeOperators", "torch_rules"]
+
+Rules = Mapping[Any, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Decompose(PassBase):
+    """Replaces calls by what plain Python functions compute in their place.
+
+    `rules` maps what is called to a function of the same arguments: a function, an operator of `torch.ops` with or
+    without overload, the name of a method, or the class of a module, whose rule gets the module first. A rule that
+    returns NotImplemented leaves a call as it is. Rules are applied to what rules give, until none applies.
+    """
+
+    rules: Rules
+    most_rounds: int = 20
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module, or `graph_module` itself if no rule applies.
+
+        Raises PassError if rules still apply after `most_rounds`.
+        """
+        current = graph_module
+        for _ in range(self.most_rounds):
+            retracing = _Retracing(current, self.rules)
+            following = retracing.transform(keep_types=True)
+            if not retracing.applied:
+                # Of a graph that has not changed, the names would be others.
+                return PassResult(current, current is not graph_module)
+            following.graph.eliminate_dead_code()
+            current = rebuilt(following)
+        raise PassError(
+            f"after {self.most_rounds} rounds rules still apply, for {', '.join(sorted(retracing.applied))}: a rule "
+            "gives what it is for; let it return NotImplemented where it is to stay"
+        )
+
+
+class _Retracing(Transformer):
+    def __init__(self, gm: GraphModule, rules: Rules) -> None:
+        super().__init__(gm)
+        self._rules = rules
+        self.applied: set[str] = set()
+
+    def _by_rule(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rule = self._rules.get(key)
+        if rule is None:
+            return NotImplemented
+        result = rule(*args, **kwargs)
+        if result is not NotImplemented:
+            self.applied.add(getattr(key, "__name__", str(key)))
+        return result
+
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        for key in (target, getattr(target, "overloadpacket", None)):
+            result = self._by_rule(key, args, kwargs) if key is not None else NotImplemented
+            if result is not NotImplemented:
+                return result
+        return super().call_function(target, args, kwargs)
+
+    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        result = self._by_rule(target, args, kwargs)
+        return super().call_method(target, args, kwargs) if result is NotImplemented else result
+
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+        module = get_attribute(self.module, str(target))
+        # Hooks would no longer run.
+        result = NotImplemented if has_hooks(module) else self._by_rule(type(module), (module, *args), kwargs)
+        return super().call_module(target, args, kwargs) if result is NotImplemented else result
+
+
+def torch_rules(*operators: Any) -> dict[Any, Callable[..., Any]]:
+    """Return torch's own rules for operators of ATen, with or without overload; without arguments all of its table.
+
+    Operators that torch itself makes of others, such as `aten.layer_norm`, are no part of the table; named, they have
+    a rule, too.
+    """
+    # Here: it takes long to import.
+    from torch._decomp import decomposition_table, get_decompositions
+
+    if not operators:
+        return dict(decomposition_table)
+    rules = dict(get_decompositions(list(operators)))
+    for each in operators:
+        overloads = [getattr(each, name) for name in each.overloads()] if hasattr(each, "overloads") else [each]
+        for overload in overloads:
+            if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
+                rules.setdefault(overload, overload.decompose)
+    return rules
+
+
+@dataclass(frozen=True)
+class DecomposeOperators(PassBase):
+    """Replaces operators of ATen by what their rules call, to a fixed point.
+
+    `rules` are those of torch (`torch_rules`), which look at shapes and dtypes: so each node needs the metadata `val`,
+    as exported programs have it and `FakeTensorProp` gives it. Rules run on tensors without data.
+    """
+
+    rules: Rules
+    most_rounds: int = 20
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module, or `graph_module` itself if no rule applies.
+
+        Raises PassError for a node without metadata, if a rule chooses by a symbolic size, and if rules still apply
+        after `most_rounds`.
+        """
+        made = working_copy(graph_module)
+        modified = False
+        for _ in range(self.most_rounds):
+            nodes = [node for node in made.graph.nodes if isinstance(node.target, OpOverload)]
+            nodes = [node for node in nodes if node.target in self.rules]
+            replaced = [_replace(node, self.rules[node.target], made) for node in nodes]
+            if not any(replaced):
+                break
+            modified = True
+        else:
+            names = ", ".join(sorted({str(node.target) for node in nodes}))
+            raise PassError(
+                f"after {self.most_rounds} rounds rules still apply, for {names}: a rule gives what it is for"
+            )
+        if not modified:
+            return PassResult(graph_module, False)
+        made.graph.eliminate_dead_code()
+        return PassResult(rebuilt(made), True)
+
+
+def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule) -> bool:
+    """Put what a rule calls in the place of a node; False if the rule calls just that, or gives NotImplemented."""
+    args, kwargs = map_values(node.args, _value_of), map_values(node.kwargs, _value_of)
+    inputs = {id(value): each for each in node.all_input_nodes for value in [_value_of(each)]}
+    modes = [getattr(each, "fake_mode", None) for each in pytree.tree_leaves((args, kwargs, node.meta.get("val")))]
+    mode = next((each for each in modes if each is not None), None)
+    recording = _Recording(node, inputs, gm)
+    guards = len(_guards_of(mode))
+    with torch.no_grad(), mode if mode is not None else torch.no_grad(), recording:
+        result = rule(*args, **kwargs)
+    recording.check_guards(guards, mode)
+    if result is NotImplemented or [each.target for each in recording.made] == [node.target]:
+        recording.undo()
+        return False
+    values = result if isinstance(result, (tuple, list)) else (result,)
+    if isinstance(result, (tuple, list)):
+        replaced = [recording.node_of(value) if isinstance(value, torch.Tensor) else value for value in values]
+        for user in list(node.users):
+            item = replaced[user.args[1]]  # only getitem reads several values
+            user.replace_all_uses_with(item)
+            gm.graph.erase_node(user)
+    else:
+        node.replace_all_uses_with(recording.node_of(result), propagate_meta=False)
+    gm.graph.erase_node(node)
+    return True
+
+
+def _value_of(node: Node) -> Any:
+    if "val" not in node.meta:
+        raise PassError(
+            f"cannot decompose what reads {node.name!r}: it has no metadata 'val', and torch's rules ask for shapes; "
+            "run FakeTensorProp on the graph first"
+        )
+    return node.meta["val"]
+
+
+def _guards_of(mode: Any) -> list[Any]:
+    return getattr(getattr(mode, "shape_env", None), "guards", [])
+
+
+# What sizes are computed by -> how a graph does it.
+_ARITHMETIC: dict[str, Any] = {
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "ToFloat": torch.sym_float,
+}
+
+
+class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs operators on tensors without data and notes each before a node of a graph."""
+
+    def __init__(self, place: Node, inputs: dict[int, Node], gm: GraphModule) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._place, self._gm = place, gm
+        self._nodes = dict(inputs)
+        self._alive: list[Any] = []  # so that no identity is used again
+        self._sizes: dict[Any, Any] = {}
+        self._size_nodes: list[Node] = []
+        self.made: list[Node] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "prim" or func in (torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int):
+            return result
+        with self._gm.graph.inserting_before(self._place):
+            read = pytree.tree_map(self._argument, (args, kwargs or {}))
+            node = self._note(self._gm.graph.call_function(func, *read), result)
+            if isinstance(result, (tuple, list)):
+                for index, item in enumerate(result):
+                    if isinstance(item, torch.Tensor):
+                        self._note(self._gm.graph.call_function(operator.getitem, (node, index)), item)
+        return result
+
+    def _note(self, node: Node, value: Any) -> Node:
+        node.meta = {key: kept for key, kept in self._place.meta.items() if key not in ("val", "tensor_meta")}
+        node.meta["val"] = value
+        self._nodes[id(value)] = node
+        self._alive.append(value)
+        self.made.append(node)
+        return node
+
+    def _argument(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return self.node_of(leaf)
+        if isinstance(leaf, torch.SymBool):
+            raise self._refusal(f"its rule passes on whether {leaf}")
+        return self._size(leaf.node.expr) if isinstance(leaf, (torch.SymInt, torch.SymFloat)) else leaf
+
+    def _size(self, expression: Any) -> Any:
+        """Return a number, or the node that computes a symbolic size from those of tensors that are there."""
+        if expression.is_Integer:
+            return int(expression)
+        if expression.is_Float:
+            return float(expression)
+        if expression not in self._sizes:
+            self._sizes[expression] = self._read_size(expression)
+        return self._sizes[expression]
+
+    def _read_size(self, expression: Any) -> Node:
+        graph = self._gm.graph
+        for node in graph.nodes:
+            if node is self._place:
+                break
+            value = node.meta.get("val")
+            if isinstance(value, torch.SymInt) and value.node.expr == expression:
+                return node
+            if isinstance(value, torch.Tensor):
+                for axis, size in enumerate(value.shape):
+                    if isinstance(size, torch.SymInt) and size.node.expr == expression:
+                        return self._sized(torch.ops.aten.sym_size.int, node, axis)
+        function = _ARITHMETIC.get(type(expression).__name__)
+        if function is None:
+            raise self._refusal(f"its rule computes {expression}, which no tensor has as its size")
+        parts = [self._size(part) for part in expression.args]
+        if len(parts) == 1:
+            return self._sized(function, parts[0])
+        computed: Node = functools.reduce(functools.partial(self._sized, function), parts)
+        return computed
+
+    def _sized(self, function: Any, *args: Any) -> Node:
+        node = self._gm.graph.call_function(function, args)
+        values = [each.meta["val"] if isinstance(each, Node) else each for each in args]
+        node.meta["val"] = function(*values)
+        self._size_nodes.append(node)
+        return node
+
+    def _refusal(self, why: str) -> PassError:
+        return PassError(
+            f"cannot decompose {self._place.name!r}: {why}; use run_decompositions() of the exported program, or "
+            "export without dynamic shapes"
+        )
+
+    def check_guards(self, before: int, mode: Any) -> None:
+        """Raise PassError if the rule chose by a symbolic size: it would give other operators for another size."""
+        chosen = [str(guard.expr) for guard in _guards_of(mode)[before:]]
+        if chosen:
+            raise self._refusal(f"its rule goes on differently unless {', '.join(dict.fromkeys(chosen))}")
+
+    def node_of(self, value: torch.Tensor) -> Node:
+        """Return the node that gives a value. Raises PassError for a tensor that comes from elsewhere."""
+        node = self._nodes.get(id(value))
+        if node is None:
+            raise PassError(
+                f"cannot decompose {self._place.name!r}: its rule uses a tensor that is no argument and no result"
+            )
+        return node
+
+    def undo(self) -> None:
+        """Erase what was noted."""
+        for node in (*reversed(self.made), *reversed(self._size_nodes)):
+            self._gm.graph.erase_node(node)

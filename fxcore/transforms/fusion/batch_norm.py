@@ -1,0 +1,289 @@
+"""Folding batch norm into the convolution or linear layer before it, for inference."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from fxcore.errors import EvalModeError
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.passes.infra.pass_base import PassBase
+from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.transforms.fusion.calls import (
+    LAYERS,
+    LayerCall,
+    NormCall,
+    argument,
+    has_hooks,
+    layer_call,
+    norm_call,
+    place_of,
+    tensor_of,
+)
+from fxcore.transforms.fusion.report import Fused, FusionReport, FusionResult, Left
+
+__all__ = ["FuseBatchNorm"]
+
+
+@dataclass(frozen=True)
+class FuseBatchNorm(PassBase):
+    """Lets convolution, transposed convolution and linear layers do the batch norm that follows them.
+
+    Modules, functions and operators of ATen are known, of all precisions; the new weights are computed in double
+    precision. `layers` are the classes of modules that may take a norm; with `functions` calls of functions may, too.
+    A layer whose result or weights something else reads stays as it is; one that is called several times is fused if
+    the same norm follows each call. The result has a `report`.
+    """
+
+    layers: tuple[type[nn.Module], ...] = LAYERS
+    functions: bool = True
+
+    def call(self, graph_module: GraphModule) -> FusionResult:
+        """Return a new module; `graph_module` and its layers stay as they are.
+
+        Raises EvalModeError (an AssertionError and RuntimeError) if a norm that could be fused is in training mode.
+        """
+        made = working_copy(graph_module)
+        readers, written = _readers_of_state(made), _written_state(made)
+        nodes = list(made.graph.nodes)
+        groups: dict[object, list[tuple[NormCall, LayerCall]]] = {}
+        left: dict[Node, str] = {}
+        for norm in self._norms(made):
+            layer = layer_call(norm.source, made, self.layers)
+            reason = _reason_against(norm, layer) if layer is not None else _why_no_layer(norm, made, self.layers)
+            if layer is None or reason is not None:
+                left[norm.node] = reason or ""
+            else:
+                groups.setdefault(layer.module if layer.module is not None else layer.node, []).append((norm, layer))
+        fused: list[Fused] = []
+        for pairs in groups.values():
+            reason = _reason_against_group(pairs, made, readers, written)
+            if reason is not None:
+                left.update((norm.node, reason) for norm, _ in pairs)
+                continue
+            _refuse_training(pairs)
+            fused.extend(Fused(place_of(layer.node), (place_of(norm.node),)) for norm, layer in pairs)
+            _fuse(pairs, made)
+        alone = tuple([Left(place_of(node), left[node]) for node in nodes if node in left])
+        report = FusionReport(tuple(fused), alone)
+        if not fused:
+            return FusionResult(graph_module, False, report)
+        _erase_unread(made)
+        return FusionResult(rebuilt(made), True, report)
+
+    def _norms(self, gm: GraphModule) -> Iterator[NormCall]:
+        for node in gm.graph.nodes:
+            norm = norm_call(node, gm) if self.functions or node.op == "call_module" else None
+            if norm is not None:
+                yield norm
+
+
+def _readers_of_state(gm: GraphModule) -> dict[int, set[str]]:
+    """Map each parameter and buffer, by identity, to the modules and nodes of the graph that read it."""
+    readers: dict[int, set[str]] = {}
+    for node in gm.graph.nodes:
+        if node.op == "get_attr":
+            for user in node.users:
+                readers.setdefault(id(get_attribute(gm, str(node.target))), set()).add(user.name)
+        elif node.op == "call_module":
+            module = get_attribute(gm, str(node.target))
+            for tensor in (*module.parameters(), *module.buffers()):
+                readers.setdefault(id(tensor), set()).add(f"module {id(module)}")
+    return readers
+
+
+def _written_state(gm: GraphModule) -> set[int]:
+    """Return the parameters and buffers, by identity, that the graph may write to."""
+    storage = SharedStorage(gm.graph.nodes, gm)
+    reads = gm.graph.find_nodes(op="get_attr")
+    return {id(get_attribute(gm, str(node.target))) for node in reads if storage.writers(node)}
+
+
+def _why_no_layer(norm: NormCall, gm: GraphModule, layers: tuple[type[nn.Module], ...]) -> str:
+    source = norm.source
+    if not isinstance(source, Node) or source.op in ("placeholder", "get_attr"):
+        return "it normalises an input"
+    if source.op == "call_module":
+        module = get_attribute(gm, str(source.target))
+        parent = next((kind for kind in layers if isinstance(module, kind)), None)
+        if parent is not None:
+            name = type(module).__name__
+            return f"{source.target} is of class {name}, which may compute something else than {parent.__name__}"
+        return f"it follows {source.target}, of class {type(module).__name__}"
+    return f"it follows {source.name}, which is no layer with a weight that the module holds"
+
+
+def _reason_against(norm: NormCall, layer: LayerCall) -> str | None:
+    """Tell why a norm cannot be folded into the layer before it, if it cannot."""
+    place = place_of(layer.node)
+    others = [user.name for user in layer.node.users if user is not norm.node]
+    if others:
+        return f"{', '.join(others)} reads the result of {place}, too"
+    if norm.result is None:
+        return "the statistics that it returns are read"
+    if (norm.mean is None or norm.variance is None) and not norm.is_training:
+        return "it keeps no statistics, or they or its weights are computed in the graph"
+    if norm.mean is not None and norm.mean.numel() != layer.channels:
+        return f"it normalises {norm.mean.numel()} channels, and {place} has {layer.channels}"
+    dimensions = _dimensions(layer.node)
+    if layer.is_linear and dimensions not in (None, 2):
+        return f"the result of {place} has {dimensions} dimensions, of which it normalises the second, not the last"
+    if not layer.is_linear and dimensions not in (None, layer.weight.dim()):
+        return f"the result of {place} has no batch, so that it does not normalise channels"
+    hooked = [each for each in (layer.module, _norm_module(norm)) if each is not None and has_hooks(each)]
+    if hooked:
+        return f"the {type(hooked[0]).__name__} has hooks, which would no longer run or see other values"
+    return None
+
+
+def _norm_module(norm: NormCall) -> nn.Module | None:
+    owner = norm.node.graph.owning_module
+    return get_attribute(owner, str(norm.node.target)) if norm.node.op == "call_module" else None
+
+
+def _dimensions(node: Node) -> int | None:
+    known = node.meta.get("val", node.meta.get("tensor_meta"))
+    shape = getattr(known, "shape", None)
+    return None if shape is None else len(shape)
+
+
+def _reason_against_group(
+    pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule, readers: dict[int, set[str]], written: set[int]
+) -> str | None:
+    """Tell why the norms after all calls of one layer cannot be folded into it, if they cannot."""
+    layer = pairs[0][1]
+    place = place_of(layer.node)
+    if len({(id(norm.mean), id(norm.weight), id(norm.bias)) for norm, _ in pairs}) > 1:
+        return f"{place} is called several times, and different norms follow"
+    norm = pairs[0][0]
+    state = (layer.weight, layer.bias, norm.mean, norm.variance, norm.weight, norm.bias)
+    if any(id(tensor) in written for tensor in state) and not norm.is_training:
+        return "the graph writes to its statistics or weights"
+    own = {layer.node.name}
+    if layer.module is not None:
+        module = layer.module
+        calls = [
+            node for node in gm.graph.find_nodes(op="call_module") if get_attribute(gm, str(node.target)) is module
+        ]
+        if len(calls) > len(pairs):
+            return f"{place} is called elsewhere without this norm"
+        own = {f"module {id(module)}"}
+    tensors = [layer.weight, layer.bias]
+    if layer.module is None:  # of a transposed weight the tensor that is read is another
+        tensors = [get_attribute(gm, str(node.target)) for node in _state_nodes(layer)]
+        own |= {user.name for node in _state_nodes(layer) for user in node.users if user.op != "output"}
+        shared = [node for node in _state_nodes(layer) if len(node.users) > 1]
+        if shared:
+            return f"the weights of {place} are read elsewhere, too"
+    if any(tensor is not None and not readers.get(id(tensor), set()) <= own for tensor in tensors):
+        return f"the weights of {place} are read elsewhere, too"
+    return None
+
+
+def _state_nodes(layer: LayerCall) -> list[Node]:
+    """Return the nodes that read the weight and bias of a call of a function."""
+    found = []
+    for name in ("weight", "bias"):
+        node = argument(layer.node, layer.names, name)
+        while isinstance(node, Node) and node.op != "get_attr":
+            node = node.args[0]
+        if isinstance(node, Node):
+            found.append(node)
+    return found
+
+
+def _refuse_training(pairs: list[tuple[NormCall, LayerCall]]) -> None:
+    for norm, layer in pairs:
+        place, norm_place = place_of(layer.node), place_of(norm.node)
+        is_trained = layer.module is not None and layer.module.training
+        if norm.is_training or is_trained:
+            mode = f"{norm_place!r} is" if norm.is_training else f"{place!r} is"
+            raise EvalModeError(
+                f"Fusion only for eval: cannot fold batch norm {norm_place!r} into {place!r}, because {mode} in "
+                "training mode, where statistics and weights change; call eval() on the model, trace it, and run "
+                "this pass then"
+            )
+
+
+def _fuse(pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule) -> None:
+    norm, layer = pairs[0]
+    weight, bias = _folded(norm, layer)
+    if layer.module is not None:
+        fused = _with_state(layer.module, weight, bias)
+        for path in {str(each.node.target) for _, each in pairs}:
+            set_attribute(gm, path, fused)
+    else:
+        _set_state(layer, weight, bias, gm)
+    for each, _ in pairs:
+        assert each.result is not None
+        each.result.replace_all_uses_with(each.source)
+        for node in dict.fromkeys((each.result, each.node)):
+            gm.graph.erase_node(node)
+
+
+def _folded(norm: NormCall, layer: LayerCall) -> tuple[nn.Parameter, nn.Parameter]:
+    """Return weight and bias of a layer that also normalises. Computed in double precision, then rounded once."""
+    assert norm.mean is not None
+    assert norm.variance is not None
+    with torch.no_grad():
+        mean, scale = norm.mean.double(), torch.rsqrt(norm.variance.double() + norm.eps)
+        if norm.weight is not None:
+            scale = scale * norm.weight.double()
+        bias = -mean if layer.bias is None else layer.bias.double() - mean
+        bias = bias * scale
+        if norm.bias is not None:
+            bias = bias + norm.bias.double()
+        weight = layer.scaled(scale)
+    own = layer.weight
+    needs_grad = own.requires_grad
+    return nn.Parameter(weight.to(own.dtype), needs_grad), nn.Parameter(bias.to(own.dtype), needs_grad)
+
+
+def _with_state(layer: nn.Module, weight: nn.Parameter, bias: nn.Parameter) -> nn.Module:
+    """Return a layer with other weights; the one that is given stays."""
+    # The old weights need not be copied.
+    fused = copy.deepcopy(layer, {id(value): value for value in layer.parameters()})
+    fused.register_parameter("weight", weight)
+    fused.register_parameter("bias", bias)
+    return fused
+
+
+def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: GraphModule) -> None:
+    """Let the call of a function read new weights, in places of their own."""
+    node, names = layer.node, layer.names
+    stem = _stem(layer)
+    for name, value in (("weight", weight), ("bias", bias)):
+        path = free_name(gm, f"{stem}_{name}")
+        set_attribute(gm, path, value)
+        with gm.graph.inserting_before(node):
+            read = gm.graph.get_attr(path)
+        position = names.index(name)
+        if name in node.kwargs:
+            node.update_kwarg(name, read)
+        elif position < len(node.args):
+            node.update_arg(position, read)
+        elif position == len(node.args):
+            node.args = (*node.args, read)
+        else:
+            node.update_kwarg(name, read)
+
+
+def _stem(layer: LayerCall) -> str:
+    """Name new weights after the module that the old ones lie in."""
+    path = str(_state_nodes(layer)[0].target)
+    parent = path.rpartition(".")[0]
+    return f"{parent or layer.node.name}_fused"
+
+
+def _erase_unread(gm: GraphModule) -> None:
+    """Erase what only the norms read: their weights and statistics, and what transposed the old weights."""
+    for node in reversed(list(gm.graph.nodes)):
+        if not node.users and (node.op == "get_attr" or tensor_of(node, gm) is not None):
+            gm.graph.erase_node(node)

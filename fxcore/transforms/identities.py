@@ -1,0 +1,67 @@
+"""Removing calls that give back what they are given: identities, and dropout that drops nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+from torch import nn
+
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.transforms.fusion.calls import has_hooks
+
+__all__ = ["RemoveIdentities"]
+
+_DROPOUT_MODULES = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+# With the name and position of the argument that says whether they drop, and what holds without it.
+_DROPOUT_FUNCTIONS: dict[Any, tuple[str, int, bool]] = {
+    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d, F.dropout3d), ("training", 2, True)),
+    **dict.fromkeys((F.alpha_dropout, F.feature_alpha_dropout), ("training", 2, False)),
+    **dict.fromkeys(
+        (torch.dropout, torch.alpha_dropout, torch.feature_dropout, torch.ops.aten.dropout.default), ("train", 2, True)
+    ),
+}
+
+
+class RemoveIdentities(PassBase):
+    """Removes `nn.Identity`, empty `nn.Sequential`, and dropout that is not in training or whose rate is 0.
+
+    What is removed drops nothing later either, whatever `train()` is called on. Dropout that drops stays;
+    `fxcore.experimental.optimization.remove_dropout` removes that.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module without them, or `graph_module` itself if there are none."""
+        made = working_copy(graph_module)
+        modified = False
+        for node in list(made.graph.nodes):
+            if _is_identity(node, made):
+                value = node.args[0] if node.args else node.kwargs["input"]
+                assert isinstance(value, Node)
+                node.replace_all_uses_with(value)
+                made.graph.erase_node(node)
+                modified = True
+        return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+
+
+def _is_identity(node: Node, gm: GraphModule) -> bool:
+    value = node.args[0] if node.args else node.kwargs.get("input")
+    if not isinstance(value, Node):
+        return False
+    if node.op == "call_module":
+        module: Any = get_attribute(gm, str(node.target))
+        if has_hooks(module):
+            return False
+        if type(module) in _DROPOUT_MODULES:
+            return not module.training or module.p == 0
+        return type(module) is nn.Identity or (type(module) is nn.Sequential and not len(module))
+    if node.op != "call_function" or node.target not in _DROPOUT_FUNCTIONS:
+        return False
+    name, position, default = _DROPOUT_FUNCTIONS[node.target]
+    rate = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
+    return rate == 0 or (node.args[position] if len(node.args) > position else node.kwargs.get(name, default)) is False

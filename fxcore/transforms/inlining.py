@@ -1,0 +1,152 @@
+"""Putting the inside of submodules into the graph that calls them, and taking stretches of it out again."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torch import nn
+
+from fxcore._symbolic_trace import symbolic_trace
+from fxcore.codegen.codegen import CodeGen
+from fxcore.errors import PassError
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.arguments import map_values
+from fxcore.node_data.attribute_paths import get_attribute, has_attribute
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm, validate_partition
+from fxcore.transforms.fusion.calls import has_hooks
+
+__all__ = ["Inline", "Outline", "inline_call"]
+
+
+def inline_call(gm: GraphModule, call: Node, inlined: GraphModule, prefix: str = "") -> dict[Node, Any]:
+    """Put the nodes of `inlined` in place of its call in the graph of `gm`; return what stands for each of them.
+
+    `prefix` goes before the paths that they refer to. Raises PassError for an argument that the call does not give.
+    """
+    copies: dict[Node, Any] = {}
+    arguments = list(call.args)
+    for node in inlined.graph.nodes:
+        if node.op == "placeholder":
+            copies[node] = _argument(node, arguments, call)
+        elif node.op == "output":
+            _replace_call(call, map_values(node.args[0], copies.__getitem__), copies)
+        else:
+            with gm.graph.inserting_before(call):
+                copied = copies[node] = gm.graph.node_copy(node, copies.__getitem__)
+            if prefix and node.op in ("call_module", "get_attr"):
+                copied.target = f"{prefix}{node.target}"
+    # By hand: the module may be impure, and then dead code elimination would keep its call.
+    gm.graph.erase_node(call)
+    return copies
+
+
+def _argument(placeholder: Node, arguments: list[Any], call: Node) -> Any:
+    if str(placeholder.target).startswith("*"):
+        raise PassError(f"cannot inline {call.target}: it takes any number of arguments, as {placeholder.target}")
+    if placeholder.name in call.kwargs:
+        return call.kwargs[placeholder.name]
+    if arguments:
+        return arguments.pop(0)
+    if placeholder.args:
+        return placeholder.args[0]
+    raise PassError(f"cannot inline {call.target}: its call {call.name} gives no argument for {placeholder.name!r}")
+
+
+def _replace_call(call: Node, results: Any, copies: dict[Node, Any]) -> None:
+    """Let readers of `call` read `results`; the items of a tuple directly."""
+    if isinstance(results, (list, tuple)):
+        for user in list(call.users):
+            if user.target is operator.getitem and isinstance(user.args[1], int):
+                copies[user] = results[user.args[1]]
+                user.replace_all_uses_with(copies[user])
+                user.graph.erase_node(user)
+    call.replace_all_uses_with(results)
+
+
+@dataclass(frozen=True)
+class Inline(PassBase):
+    """Puts what submodules do into the graph that calls them, down to the layers of torch.
+
+    `paths` are globs of the submodules; others stay. One that is no graph module is traced first.
+    """
+
+    paths: tuple[str, ...] = ("*",)
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module. Raises TraceError and other FxErrors for submodules that cannot be traced."""
+        made = working_copy(graph_module)
+        modified = False
+        while calls := [node for node in made.graph.find_nodes(op="call_module") if self._is_inlined(node, made)]:
+            for call in calls:
+                path = str(call.target)
+                module = get_attribute(made, path)
+                traced = module if isinstance(module, GraphModule) else symbolic_trace(module)
+                for node, copied in inline_call(made, call, traced, f"{path}.").items():
+                    # A tensor that the trace of the submodule found outside of its attributes.
+                    if node.op == "get_attr" and not has_attribute(made, copied.target):
+                        copied.target = free_name(made, copied.target)
+                        made.register_buffer(copied.target, get_attribute(traced, str(node.target)))
+            modified = True
+        if not modified:
+            return PassResult(graph_module, False)
+        made.graph.eliminate_dead_code()  # results that the calls gave and nobody read
+        return PassResult(rebuilt(made), True)
+
+    def _is_inlined(self, call: Node, gm: GraphModule) -> bool:
+        module = get_attribute(gm, str(call.target))
+        if has_hooks(module):  # they would no longer run
+            return False
+        if isinstance(module, GraphModule):
+            can_be = type(module.graph._codegen) is CodeGen
+        else:
+            is_of_torch = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.", "torch.export."))
+            can_be = not is_of_torch or isinstance(module, nn.Sequential)
+        return can_be and any(fnmatchcase(str(call.target), pattern) for pattern in self.paths)
+
+
+@dataclass(frozen=True)
+class Outline(PassBase):
+    """Makes submodules again of what was traced through: one for each call of the modules that `paths` name, as globs.
+
+    The graph knows what a module did by the metadata `nn_module_stack`. A submodule is named after the path, with `_`
+    for the dots; the layers that it calls are shared. Nodes that cannot be one call, because a value leaves them and
+    comes back, stay.
+    """
+
+    paths: tuple[str, ...]
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module, or `graph_module` itself if no node was made in such a module."""
+        made = working_copy(graph_module)
+        groups: dict[str, list[Node]] = {}
+        for node in made.graph.nodes:
+            key = self._outermost(node)
+            if key is not None and node.op.startswith("call_"):
+                groups.setdefault(key, []).append(node)
+        modified = False
+        for key, nodes in groups.items():
+            if not validate_partition(nodes):
+                continue
+            # Attributes that only these nodes read move along.
+            inside = dict.fromkeys(nodes)
+            states = [value for node in nodes for value in node.all_input_nodes if value.op == "get_attr"]
+            nodes = [*(value for value in dict.fromkeys(states) if all(user in inside for user in value.users)), *nodes]
+            name = free_name(made, key.partition("@")[0].replace(".", "_") + "_outlined")
+            part, inputs, outputs = fuse_as_graphmodule(made, nodes, name, dict.fromkeys(nodes))
+            insert_subgm(made, part, inputs, outputs, nodes[-1])
+            erase_nodes(made, nodes)
+            modified = True
+        return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+
+    def _outermost(self, node: Node) -> str | None:
+        """Return the key of the outermost call of a module that is asked for, in which `node` was made."""
+        for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
+            if path != node.target and any(fnmatchcase(str(path), pattern) for pattern in self.paths):
+                return str(key)
+        return None

@@ -1,0 +1,102 @@
+"""Dynamic quantization: weights are integers, scales of activations are found in every run."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.ao.nn.quantized.dynamic as nnqd
+from torch import nn
+from torch.ao.quantization import QConfig
+
+from fxcore.errors import PassError
+from fxcore.graph_module import GraphModule
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.passes.infra.pass_base import PassBase
+from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.transforms.fusion.report import Left
+from fxcore.transforms.quantization.layers import Skip, reason_to_stay
+from fxcore.transforms.quantization.observers import MakeObserver, weight_observer
+from fxcore.transforms.quantization.static import QuantizationReport, QuantizationResult
+
+__all__ = ["QuantizeDynamic"]
+
+_RECURRENT: dict[type[nn.Module], Any] = {
+    nn.LSTM: nnqd.LSTM,
+    nn.GRU: nnqd.GRU,
+    nn.LSTMCell: nnqd.LSTMCell,
+    nn.GRUCell: nnqd.GRUCell,
+    nn.RNNCell: nnqd.RNNCell,
+}
+
+
+@dataclass(frozen=True)
+class QuantizeDynamic(PassBase):
+    """Replaces linear and recurrent layers by torch's dynamic quantized ones, which need no examples; for the CPU.
+
+    `weight` makes observers of weights; `skip` names layers to leave alone.
+    """
+
+    weight: MakeObserver = field(default_factory=lambda: weight_observer("per_tensor"))
+    skip: Skip = field(default_factory=Skip)
+
+    def call(self, graph_module: GraphModule) -> QuantizationResult:
+        """Return a new module. Raises PassError if this build of torch computes with no quantized layers."""
+        if torch.backends.quantized.engine in ("none", ""):
+            raise PassError(
+                "cannot quantize dynamically: this build of torch has no engine for quantized layers; "
+                "quantize the weights alone, with QuantizeWeights"
+            )
+        made = working_copy(graph_module)
+        quantized: list[str] = []
+        left: list[Left] = []
+        for path in dict.fromkeys([str(node.target) for node in made.graph.find_nodes(op="call_module")]):
+            layer = get_attribute(made, path)
+            if type(layer) is not nn.Linear and type(layer) not in _RECURRENT:
+                continue
+            reason = reason_to_stay(path, made, self.skip)
+            reason = reason or _reason_against(layer)
+            if reason is not None:
+                left.append(Left(path, reason))
+                continue
+            make = _recurrent if type(layer) in _RECURRENT else _linear
+            set_attribute(made, path, make(layer, self.weight))
+            quantized.append(path)
+        report = QuantizationReport(tuple(quantized), tuple(left))
+        if not quantized:
+            return QuantizationResult(graph_module, False, report, graph_module)
+        return QuantizationResult(rebuilt(made), True, report, graph_module)
+
+
+def _reason_against(layer: nn.Module) -> str | None:
+    weight = next(layer.parameters())
+    if weight.dtype is not torch.float32:
+        return f"its weight is of {weight.dtype}; only that of torch.float32 is quantized"
+    if type(layer) in _RECURRENT and not layer.bias:
+        return "it has no bias, and torch quantizes recurrent layers with bias alone"
+    if getattr(layer, "proj_size", 0):
+        return "it projects its hidden state, and torch's quantized layers do not"
+    return None
+
+
+def _recurrent(layer: Any, make_observer: MakeObserver) -> nn.Module:
+    with_settings = copy.copy(layer)  # `layer` stays without
+    with_settings.qconfig = QConfig(activation=nn.Identity, weight=make_observer)  # type: ignore[no-untyped-call]
+    made: nn.Module = _RECURRENT[type(layer)].from_float(with_settings)
+    return made.train(layer.training)
+
+
+def _linear(layer: nn.Linear, make_observer: MakeObserver) -> nn.Module:
+    weight, observer = layer.weight.detach(), make_observer()
+    observer(weight)
+    scale, zero_point = observer.calculate_qparams()
+    if observer.qscheme in (torch.per_channel_affine, torch.per_channel_symmetric):
+        integers = torch.quantize_per_channel(weight, scale.double(), zero_point, observer.ch_axis, observer.dtype)
+    else:
+        integers = torch.quantize_per_tensor(weight, float(scale), int(zero_point), observer.dtype)
+    kind: Any = nnqd.Linear
+    made = kind(layer.in_features, layer.out_features, dtype=observer.dtype)
+    made.set_weight_bias(integers, None if layer.bias is None else layer.bias.detach())
+    return made.train(layer.training)  # type: ignore[no-any-return]  # torch.ao is not typed

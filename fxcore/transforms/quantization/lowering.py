@@ -1,0 +1,147 @@
+"""From the reference form of a quantized graph to torch's layers that compute with integers."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+
+from fxcore.errors import PassError
+from fxcore.graph_module import GraphModule
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.passes.infra.pass_base import PassBase
+from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.transforms.fusion.calls import TRANSPOSED
+from fxcore.transforms.fusion.report import Left
+from fxcore.transforms.quantization.layers import QUANTIZED, core_of
+from fxcore.transforms.quantization.static import QuantizationReport, QuantizationResult
+
+__all__ = ["LowerQuantized"]
+
+_ADDITIONS = (operator.add, operator.iadd, torch.add)
+_RELUS = (torch.relu, F.relu)
+
+
+class LowerQuantized(PassBase):
+    """Replaces `dequantize`, reference layer, `quantize_per_tensor` by the quantized layer of torch, which does it all.
+
+    So it does with additions of two dequantized values, and a relu after. What finds no quantized value before or after
+    it stays as it is, in floating point; the report of the result says so. Needs the engine that
+    `torch.backends.quantized.engine` names.
+    """
+
+    def call(self, graph_module: GraphModule) -> QuantizationResult:
+        """Return a new module. Raises PassError if this build of torch computes with no quantized layers."""
+        if torch.backends.quantized.engine in ("none", ""):
+            raise PassError(
+                "cannot lower to quantized layers: this build of torch has no engine for them "
+                f"(torch.backends.quantized.supported_engines: {torch.backends.quantized.supported_engines}); "
+                "keep the reference form"
+            )
+        made = working_copy(graph_module)
+        lowered: list[str] = []
+        left: list[Left] = []
+        storage = SharedStorage(made.graph.nodes, made)
+        for node in list(made.graph.nodes):
+            if _is_quantize(node):
+                lowered.extend(_lower_addition(node, made, storage))
+        calls = [node for node in made.graph.find_nodes(op="call_module") if _is_reference(node, made)]
+        shared = {str(node.target) for node in calls if sum(node.target == other.target for other in calls) > 1}
+        for node in calls:
+            reason = (
+                "it is called several times" if str(node.target) in shared else _reason_against(node, storage, made)
+            )
+            if reason is None:
+                _lower_layer(node, made)
+                lowered.append(str(node.target))
+            else:
+                left.append(Left(str(node.target), reason))
+        report = QuantizationReport(tuple(lowered), tuple(left))
+        if not lowered:
+            return QuantizationResult(graph_module, False, report, graph_module)
+        made.graph.eliminate_dead_code()
+        return QuantizationResult(rebuilt(made), True, report, graph_module)
+
+
+def _is_quantize(node: Any) -> bool:
+    return isinstance(node, Node) and node.op == "call_function" and node.target is torch.quantize_per_tensor
+
+
+def _is_reference(node: Node, gm: GraphModule) -> bool:
+    module = get_attribute(gm, str(node.target))
+    return type(module) in QUANTIZED and hasattr(core_of(module), "get_quantized_weight")
+
+
+def _quantized_source(value: Any, reader: Node, storage: SharedStorage) -> Node | None:
+    """Return the quantized value that `value` was made of by `dequantize`, if that is what `reader` sees."""
+    if not isinstance(value, Node) or value.op != "call_method" or value.target != "dequantize":
+        return None
+    if any(writer < reader for writer in storage.writers_after(value)):
+        return None
+    source = value.args[0]
+    assert isinstance(source, Node)
+    return source
+
+
+def _reason_against(node: Node, storage: SharedStorage, gm: GraphModule) -> str | None:
+    if _quantized_source(node.args[0], node, storage) is None:
+        return "what it takes is not quantized"
+    if [_is_quantize(user) for user in node.users] != [True]:
+        return "what it gives is not quantized, or read before it is"
+    layer: Any = get_attribute(gm, str(node.target))
+    engine = torch.backends.quantized.engine
+    if isinstance(layer, TRANSPOSED) and engine not in ("fbgemm", "qnnpack"):
+        # Of torch 2.13, results are those of another layer where the numbers of channels differ.
+        return (
+            f"the engine {engine!r} is wrong on transposed convolutions; set torch.backends.quantized.engine to another"
+        )
+    if isinstance(layer, TRANSPOSED) and core_of(layer).weight_qscheme != torch.per_tensor_affine:
+        return "no engine has transposed convolutions with a scale for each channel; give weight_observer('per_tensor')"
+    return None
+
+
+def _lower_layer(node: Node, gm: GraphModule) -> None:
+    (quantize,) = node.users
+    module = get_attribute(gm, str(node.target))
+    _, scale, zero_point, _ = quantize.args
+    (restored,) = node.all_input_nodes
+    source = restored.args[0]
+    with torch.no_grad():
+        made = QUANTIZED[type(module)].from_reference(module, scale, zero_point)
+    set_attribute(gm, str(node.target), made.train(module.training))
+    node.args = (source,)
+    quantize.replace_all_uses_with(node)
+    gm.graph.erase_node(quantize)
+
+
+def _lower_addition(quantize: Node, gm: GraphModule, storage: SharedStorage) -> list[str]:
+    """Replace what quantizes a sum of two dequantized values, or its relu; return the names of what went."""
+    value, scale, zero_point, _ = quantize.args
+    steps = []
+    relu = False
+    if isinstance(value, Node) and _is_relu(value, gm) and len(value.users) == 1:
+        steps.append(value.name)
+        value, relu = value.args[0], True
+    if not isinstance(value, Node) or value.target not in _ADDITIONS or len(value.users) != 1 or value.kwargs:
+        return []
+    sources = [_quantized_source(argument, value, storage) for argument in value.args]
+    if len(sources) != 2 or None in sources:
+        return []
+    if value.target is operator.iadd and len(value.all_input_nodes[0].users) > 1:  # they may see what it writes
+        return []
+    target = torch.ops.quantized.add_relu if relu else torch.ops.quantized.add
+    with gm.graph.inserting_before(quantize):
+        added = gm.graph.call_function(target, (*sources, scale, zero_point))
+    quantize.replace_all_uses_with(added)
+    gm.graph.erase_node(quantize)
+    return [value.name, *steps]
+
+
+def _is_relu(node: Node, gm: GraphModule) -> bool:
+    if node.op == "call_module":
+        return type(get_attribute(gm, str(node.target))) is torch.nn.ReLU
+    return node.target in _RELUS or (node.op == "call_method" and node.target == "relu")

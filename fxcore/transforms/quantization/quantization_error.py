@@ -1,0 +1,139 @@
+"""How much quantization loses: noise per layer, the layers that lose most, and the size of the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Interpreter
+from fxcore.node import Node
+from fxcore.transforms.quantization.layers import Skip, layers_to_quantize
+from fxcore.transforms.quantization.static import fused
+
+__all__ = ["LayerError", "layer_errors", "sensitivity", "sqnr", "state_bytes"]
+
+
+def sqnr(expected: torch.Tensor, obtained: torch.Tensor) -> float:
+    """Return the ratio of signal to quantization noise in decibels: infinite if both are the same."""
+    expected, obtained = (_floating(value) for value in (expected, obtained))
+    noise = (expected - obtained).square().sum().item()
+    signal = expected.square().sum().item()
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf
+
+
+def _floating(value: torch.Tensor) -> torch.Tensor:
+    return (value.dequantize() if value.is_quantized else value).detach().double()
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """What is lost at one layer, or by one layer."""
+
+    path: str
+    sqnr: float  # decibels
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.sqnr:.1f} dB"
+
+
+class _Recorder(Interpreter):
+    """Runs a graph and keeps what each call of a module gives."""
+
+    def __init__(self, gm: GraphModule) -> None:
+        super().__init__(gm)
+        self.values: dict[str, torch.Tensor] = {}
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n.op == "call_module" and isinstance(value, torch.Tensor):
+            calls = sum(key.partition("@")[0] == n.target for key in self.values)
+            # Copied: what follows may work in place.
+            self.values[f"{n.target}@{calls}" if calls else str(n.target)] = _floating(value).clone()
+        return value
+
+
+def layer_errors(float_module: GraphModule, quantized: GraphModule, example: Any) -> list[LayerError]:
+    """Compare what every module that both graphs call gives, in the order of the graph.
+
+    `float_module` is that of the result of a quantization, in which the same layers are fused. Errors add up along the
+    graph; `sensitivity` tells what each layer does alone.
+    """
+    arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
+    runs = [_Recorder(gm) for gm in (float_module, quantized)]
+    with torch.no_grad():
+        for run in runs:
+            run.run(*arguments)
+    expected, obtained = runs[0].values, runs[1].values
+    return [LayerError(path, sqnr(value, obtained[path])) for path, value in expected.items() if path in obtained]
+
+
+def sensitivity(
+    gm: GraphModule,
+    quantize: Callable[[Skip], Callable[[GraphModule], Any]],
+    example: Any,
+    progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
+) -> list[LayerError]:
+    """Quantize every layer alone and measure the output: the layers that lose most come first.
+
+    `quantize` returns a pass that leaves alone what it is given, as `lambda skip: QuantizeStatic(examples, skip=skip)`.
+    The first layers of the list are those to leave in floating point.
+    """
+    arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
+    float_module = fused(gm)
+    paths = list(dict.fromkeys([str(node.target) for node in layers_to_quantize(float_module, Skip())[0]]))
+    found = []
+    with torch.no_grad():
+        expected = _first_tensor(float_module(*arguments))
+        for path in progress(paths):
+            others = Skip(tuple([_literal(other) for other in paths if other != path]))
+            alone = quantize(others)(gm).graph_module
+            found.append(LayerError(path, sqnr(expected, _first_tensor(alone(*arguments)))))
+    return sorted(found, key=lambda error: error.sqnr)
+
+
+def _literal(path: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
+
+
+def _first_tensor(value: Any) -> torch.Tensor:
+    while isinstance(value, (tuple, list, dict)):
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+def state_bytes(module: nn.Module) -> int:
+    """Return how many bytes the parameters and buffers of a model take, with packed weights; shared ones count once."""
+    # The tensors themselves are kept: an identity may be used again once its object is gone.
+    seen: dict[int, torch.Tensor] = {}
+    for each in module.modules():
+        for tensor in (*each._parameters.values(), *each._buffers.values(), *_packed(each)):
+            if tensor is not None:
+                seen[id(tensor)] = tensor
+    return sum(map(_bytes_of, seen.values()))
+
+
+def _packed(module: nn.Module) -> Iterable[torch.Tensor]:
+    """Return weights that torch's quantized layers keep in a form of their engine."""
+    read = getattr(module, "_weight_bias", None)
+    if isinstance(getattr(module, "_packed_params", None), nn.Module):  # they are seen there
+        return ()
+    if read is None or not type(module).__module__.startswith("torch.ao.nn."):
+        return ()
+    packed: tuple[torch.Tensor, ...] = read()
+    return packed
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    if tensor.is_quantized and tensor.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
+        channels = tensor.q_per_channel_scales()
+        return tensor.numel() * tensor.element_size() + channels.numel() * (channels.element_size() + 8)
+    return tensor.numel() * tensor.element_size()

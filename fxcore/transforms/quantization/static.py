@@ -1,0 +1,151 @@
+"""Post-training static quantization: scales of activations are found by running examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.errors import PassArgumentError, PassError
+from fxcore.graph_module import GraphModule
+from fxcore.interpreter import Interpreter
+from fxcore.model_state import state_kept
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.passes.infra.pass_base import PassBase, PassResult
+from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.transforms.fusion.activations import FuseActivations
+from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
+from fxcore.transforms.fusion.report import Left
+from fxcore.transforms.quantization.layers import Skip, layers_to_quantize, reference_of
+from fxcore.transforms.quantization.observers import MakeObserver, activation_observer, weight_observer
+
+__all__ = ["QuantizationReport", "QuantizationResult", "QuantizeStatic"]
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """Which layers were quantized, and which were left in floating point and why."""
+
+    quantized: tuple[str, ...]
+    left: tuple[Left, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"quantized {len(self.quantized)}", *(f"  {path}" for path in self.quantized)]
+        return "\n".join([*lines, f"left in floating point {len(self.left)}", *(f"  {each}" for each in self.left)])
+
+
+class QuantizationResult(PassResult):
+    """A PassResult with a report, and the module in floating point that errors are to be measured against."""
+
+    report: QuantizationReport
+    float_module: GraphModule
+
+    def __new__(
+        cls, graph_module: nn.Module, modified: bool, report: QuantizationReport, float_module: GraphModule
+    ) -> QuantizationResult:
+        """Make a result that unpacks into two as any other."""
+        made = super().__new__(cls, graph_module, modified)
+        made.report, made.float_module = report, float_module
+        return made
+
+
+@dataclass(frozen=True)
+class QuantizeStatic(PassBase):
+    """Quantizes convolutions and linear layers, and what goes in and comes out of them, to eight bits.
+
+    Batch norm and activations are fused first, so the module must be in eval mode. `examples` are arguments to run the
+    graph with, a tuple (or one tensor) each; observers look at the values. The result is the reference form: values go
+    through `quantize_per_tensor` and `dequantize`, layers compute in floating point with weights that went through
+    them too. `LowerQuantized` makes integers of it.
+
+    - `activation`, `weight`: what makes observers; `observers.py` has ready ones. `skip`: layers to leave alone.
+    - `progress`: what `examples` are passed through, such as `tqdm.tqdm`.
+    """
+
+    examples: Iterable[Any]
+    activation: MakeObserver = field(default_factory=activation_observer)
+    weight: MakeObserver = field(default_factory=weight_observer)
+    skip: Skip = field(default_factory=Skip)
+    progress: Callable[[Iterable[Any]], Iterable[Any]] = iter
+
+    def call(self, graph_module: GraphModule) -> QuantizationResult:
+        """Return a new module; `graph_module` and its layers stay as they are. Raises PassError without examples."""
+        float_module = fused(graph_module)
+        made = working_copy(float_module)
+        layers, left = layers_to_quantize(made, self.skip)
+        report = QuantizationReport(tuple([str(node.target) for node in layers]), tuple(left))
+        if not layers:
+            return QuantizationResult(graph_module, False, report, float_module)
+        values = dict.fromkeys([value for node in layers for value in (*node.all_input_nodes, node)])
+        observers = {value: self.activation() for value in values}
+        _calibrate(made, observers, self.progress(self.examples))
+        for path in dict.fromkeys(report.quantized):
+            set_attribute(made, path, reference_of(get_attribute(made, path), self.weight))
+        for value, observer in observers.items():
+            _quantize_value(value, observer, made)
+        return QuantizationResult(rebuilt(made), True, report, float_module)
+
+
+def fused(gm: GraphModule) -> GraphModule:
+    """Return `gm` with batch norm and activations fused. Raises EvalModeError in training mode."""
+    folded: Any = FuseBatchNorm().call(gm).graph_module
+    joined: Any = FuseActivations().call(folded).graph_module
+    return joined  # type: ignore[no-any-return]
+
+
+class _Calibration(Interpreter):
+    """Runs a graph and shows values to observers."""
+
+    def __init__(self, gm: GraphModule, observers: dict[Node, Any]) -> None:
+        super().__init__(gm)
+        self._observers = observers
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        observer = self._observers.get(n)
+        if observer is not None:
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                raise PassError(f"cannot quantize {n.name}: its value is a {type(value).__name__}, no floating tensor")
+            observer(value)
+        return value
+
+
+def _calibrate(gm: GraphModule, observers: dict[Node, Any], examples: Iterable[Any]) -> None:
+    count = 0
+    with torch.no_grad(), state_kept(gm, ()):
+        for example in examples:
+            arguments = (example,) if isinstance(example, torch.Tensor) else example
+            if not isinstance(arguments, (tuple, list)):
+                raise PassArgumentError(
+                    f"an example is a {type(example).__name__}; give a tuple of the graph's arguments, or one tensor"
+                )
+            _Calibration(gm, observers).run(*arguments)
+            count += 1
+    if not count:
+        raise PassError("cannot find scales: there is no example; give some inputs, as those that the model will see")
+
+
+def _quantize_value(value: Node, observer: Any, gm: GraphModule) -> None:
+    """Let all readers of a value read it quantized and made floating again."""
+    scale, zero_point = observer.calculate_qparams()
+    readers = list(value.users)
+    with gm.graph.inserting_after(value):
+        arguments = (value, float(scale), int(zero_point), observer.dtype)
+        quantized = gm.graph.call_function(torch.quantize_per_tensor, arguments)
+    with gm.graph.inserting_after(quantized):
+        restored = gm.graph.call_method("dequantize", (quantized,))
+    if value.op == "placeholder":
+        _after_placeholders(quantized, restored, gm)
+    restored.meta = dict(value.meta)
+    for reader in readers:
+        reader.replace_input_with(value, restored)
+
+
+def _after_placeholders(quantized: Node, restored: Node, gm: GraphModule) -> None:
+    last = gm.graph.find_nodes(op="placeholder")[-1]
+    last.append(quantized)
+    quantized.append(restored)

@@ -1,0 +1,126 @@
+"""Weights as integers of eight or four bits, for models that are slow because their weights are large."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+from torch import nn
+
+from fxcore.errors import PassArgumentError
+from fxcore.graph_module import GraphModule
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.passes.infra.pass_base import PassBase
+from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.transforms.fusion.report import Left
+from fxcore.transforms.quantization.layers import Skip, reason_to_stay
+from fxcore.transforms.quantization.static import QuantizationReport, QuantizationResult
+
+__all__ = ["QuantizeWeights", "WeightOnlyLayer"]
+
+_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class QuantizeWeights(PassBase):
+    """Keeps weights of convolutions and linear layers as integers, and computes in floating point as before.
+
+    With eight `bits` there is a scale for each channel of the result, unless `group_size` is given; with four, for each
+    `group_size` neighbours within a channel (32 if not given). Needs no examples and no engine.
+    """
+
+    bits: Literal[8, 4] = 8
+    group_size: int | None = None
+    skip: Skip = field(default_factory=Skip)
+
+    def call(self, graph_module: GraphModule) -> QuantizationResult:
+        """Return a new module. Raises PassArgumentError for other numbers of bits."""
+        if self.bits not in (4, 8) or (self.group_size is not None and self.group_size < 1):
+            raise PassArgumentError(
+                f"weights of {self.bits} bits in groups of {self.group_size} cannot be made; give 8 or 4 bits, and "
+                "groups of at least one weight"
+            )
+        group_size = self.group_size if self.group_size is not None or self.bits == 8 else 32
+        made = working_copy(graph_module)
+        layers: dict[nn.Module, nn.Module] = {}
+        quantized: list[str] = []
+        left: list[Left] = []
+        for path in dict.fromkeys([str(node.target) for node in made.graph.find_nodes(op="call_module")]):
+            layer = get_attribute(made, path)
+            if type(layer) not in _LAYERS:
+                continue
+            reason = reason_to_stay(path, made, self.skip)
+            if reason is not None:
+                left.append(Left(path, reason))
+                continue
+            if layer not in layers:
+                layers[layer] = WeightOnlyLayer(layer, self.bits, group_size)
+            set_attribute(made, path, layers[layer])
+            quantized.append(path)
+        report = QuantizationReport(tuple(quantized), tuple(left))
+        if not quantized:
+            return QuantizationResult(graph_module, False, report, graph_module)
+        return QuantizationResult(rebuilt(made), True, report, graph_module)
+
+
+class WeightOnlyLayer(nn.Module):
+    """A convolution or linear layer whose weight is stored as integers and a scale for each group of them."""
+
+    integers: torch.Tensor
+    scale: torch.Tensor
+    bias: nn.Parameter | None
+
+    def __init__(self, layer: nn.Module, bits: int, group_size: int | None) -> None:
+        """Take over the settings and bias of `layer`, which stays as it is."""
+        super().__init__()
+        weight: Any = layer.weight
+        self.bits, self.shape = bits, tuple(weight.shape)
+        rows = weight.detach().flatten(1)
+        size = min(group_size or rows.shape[1], rows.shape[1])
+        padded = F.pad(rows, (0, -rows.shape[1] % size)).reshape(len(rows), -1, size).float()
+        most = 2 ** (bits - 1) - 1
+        scale = (padded.abs().amax(-1, keepdim=True) / most).clamp(min=torch.finfo(torch.float32).tiny)
+        integers = (padded / scale).round().clamp(-most, most).to(torch.int8).flatten(1)[:, : rows.shape[1]]
+        self.register_buffer("integers", _packed(integers) if bits == 4 else integers.contiguous())
+        self.register_buffer("scale", scale.squeeze(-1).to(weight.dtype))
+        self.group_size = size
+        self.register_parameter("bias", layer.bias)  # type: ignore[arg-type]  # None, or one
+        # The settings of the layer, without its weights.
+        shell = copy.copy(layer)
+        shell._parameters = dict.fromkeys(layer._parameters)
+        object.__setattr__(self, "_shell", shell)
+        self.train(layer.training)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The weight in floating point, as it is computed with."""
+        columns = math.prod(self.shape[1:])
+        integers = _unpacked(self.integers, columns) if self.bits == 4 else self.integers
+        scale = self.scale.repeat_interleave(self.group_size, 1)[:, :columns]
+        return (integers.to(scale.dtype) * scale).reshape(self.shape)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Do what the layer does."""
+        shell: Any = vars(self)["_shell"]
+        if isinstance(shell, nn.Linear):
+            return F.linear(x, self.weight, self.bias)
+        return shell._conv_forward(x, self.weight, self.bias)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """Say how the weight is stored."""
+        return f"{type(vars(self)['_shell']).__name__}, bits={self.bits}, group_size={self.group_size}"
+
+
+def _packed(integers: torch.Tensor) -> torch.Tensor:
+    """Return two integers from -8 to 7 in each byte."""
+    pairs = F.pad(integers, (0, integers.shape[1] % 2)).add(8).to(torch.uint8)
+    return pairs[:, 0::2] | (pairs[:, 1::2] << 4)
+
+
+def _unpacked(packed: torch.Tensor, columns: int) -> torch.Tensor:
+    pairs = torch.stack([packed & 15, packed >> 4], -1)
+    return pairs.flatten(1)[:, :columns].to(torch.int8) - 8

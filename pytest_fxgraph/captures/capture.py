@@ -1,0 +1,342 @@
+"""What a capture found: graphs, and what Dynamo tells of the breaks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NoReturn, TypeVar
+
+from torch import nn
+
+import fxcore
+from pytest_fxgraph.captures.places import Place
+from pytest_fxgraph.captures.torch_internals import Unavailable
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES
+from pytest_fxgraph.errors import CaptureError
+
+_MOST_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Break:
+    """A place at which Dynamo ends a graph and lets Python go on."""
+
+    kind: str  # "branch on a tensor", "number out of a tensor", "builtin", ...
+    operator: str  # the operator or builtin, "" where torch does not name it
+    place: Place
+    is_avoidable: bool | None  # None where torch does not say
+    cure: str | None
+    reason: str = field(compare=False)  # torch's own sentence
+    frames: tuple[Place, ...] = field(default=(), compare=False)  # the calls that lead there, the innermost last
+
+    @property
+    def text(self) -> str:
+        """Return what a golden holds: kind, operator and place, without lines of files and torch's words."""
+        return f"{self.kind}{f' ({self.operator})' if self.operator else ''} in {self.place.text}"
+
+    def __repr__(self) -> str:
+        return f"<break: {self.text}>"
+
+    def lines(self) -> list[str]:
+        """Describe the break: what, the user's frames, what torch says, and the cure."""
+        lines = [f"graph break: {self.kind}{f' ({self.operator})' if self.operator else ''}"]
+        lines += [f"  {frame}" for frame in self.frames or (self.place,)]
+        lines.append(f"  torch says: {self.reason}")
+        if self.cure is not None:
+            lines.append(f"  to avoid it: {self.cure}")
+        elif self.is_avoidable is False:
+            lines.append("  torch cannot trace this; keep it out of the model's forward")
+        return lines
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """A function that was compiled again, because a guard did not hold."""
+
+    call: int  # 1 for the first one, `inputs`
+    kind: str  # "size", "dtype", "value", "length", "type", ...
+    guard: str  # "x size[0]", "k", "len(xs)"
+    expected: str
+    obtained: str
+    place: Place  # of the function
+    is_resumed: bool = False  # the part of the function behind a break
+
+    @property
+    def text(self) -> str:
+        """Return what a golden holds."""
+        function = f"{f'{self.place.module}.' if self.place.module else ''}{self.place.function}"
+        function += f" behind the break at `{self.place.source}`" if self.is_resumed else ""
+        found = f": expected {self.expected}" if self.expected else ""
+        found += f", obtained {self.obtained}" if self.obtained else ""
+        return f"call {self.call} of {function}: {self.guard}{found}"
+
+    def __repr__(self) -> str:
+        return f"<recompile: {self.text}>"
+
+    def lines(self) -> list[str]:
+        """Describe the recompile."""
+        return [f"recompiled in {self.text}", f"  {self.place}"]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A value that the graphs take for granted."""
+
+    kind: str
+    name: str
+    expected: str
+
+    @property
+    def text(self) -> str:
+        """Return what a golden holds: `k == 2`."""
+        return f"{self.name} == {self.expected}" if self.expected else self.name
+
+    def __repr__(self) -> str:
+        return f"<guard: {self.text}>"
+
+
+@dataclass(frozen=True)
+class SkippedFrame:
+    """A function that Dynamo left to Python as a whole; nothing that it computes is in a graph."""
+
+    place: Place
+    kind: str
+    reason: str = field(compare=False)
+
+    @property
+    def text(self) -> str:
+        """Return what a golden holds."""
+        return f"{f'{self.place.module}.' if self.place.module else ''}{self.place.function}: {self.kind}"
+
+    def __repr__(self) -> str:
+        return f"<skipped: {self.text}>"
+
+    def lines(self) -> list[str]:
+        """Describe the frame."""
+        return [f"not captured: {self.place.function}, {self.kind}", f"  {self.place}", f"  torch says: {self.reason}"]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What goes into one graph and comes out of it, with values such as "float32[2, 3]" and names of the state."""
+
+    inputs: tuple[tuple[str, str | None], ...]
+    outputs: tuple[str | None, ...]
+    state: tuple[tuple[str, str], ...]
+
+
+Found = TypeVar("Found", Break, Recompile, SkippedFrame)
+
+
+class Findings(list[Found], Generic[Found]):
+    """A list that says all about what is in it where `assert capture.breaks == []` fails."""
+
+    def explanation(self) -> list[str]:
+        """Return the lines that describe what was found."""
+        lines = [line for each in self[:_MOST_SHOWN] for line in each.lines()]
+        return lines + ([f"and {len(self) - _MOST_SHOWN} more"] if len(self) > _MOST_SHOWN else [])
+
+
+class Capture:
+    """The graphs that a frontend made of a model, and what it tells of them.
+
+    A fact that a frontend does not have, or that this torch does not tell, is an error that says so, never empty.
+    """
+
+    def __init__(
+        self,
+        frontend: str,
+        model_name: str,
+        graphs: Sequence[fxcore.GraphModule],
+        *,
+        program: Any = None,
+        breaks: Sequence[Break] | Unavailable = (),
+        recompiles: Sequence[Recompile] | Unavailable = (),
+        guards: Sequence[Guard] | Unavailable = (),
+        skipped: Sequence[SkippedFrame] | Unavailable = (),
+        fallbacks: Sequence[SkippedFrame] | Unavailable = (),
+        backward_graphs: Sequence[fxcore.GraphModule] | Unavailable = (),
+        joint_graphs: Sequence[fxcore.GraphModule] | Unavailable = (),
+        ranges: Mapping[str, tuple[int | None, int | None]] | Unavailable | None = None,
+    ) -> None:
+        self.frontend = frontend
+        self.model_name = model_name
+        self.graphs = list(graphs)
+        self.program = program  # torch's own: the ExportedProgram of frontend "export"
+        self._breaks, self._recompiles, self._guards = breaks, recompiles, guards
+        self._skipped, self._fallbacks = skipped, fallbacks
+        self._backward_graphs, self._joint_graphs = backward_graphs, joint_graphs
+        self._ranges = ranges if isinstance(ranges, Unavailable) else dict(ranges or {})
+
+    @property
+    def is_dynamo(self) -> bool:
+        """Tell whether Dynamo captured it, so that there may be breaks and recompiles."""
+        return self.frontend in ("dynamo", "aot")
+
+    @property
+    def breaks(self) -> Findings[Break]:
+        """The graph breaks, each place once, in the order in which they were met."""
+        return Findings(_known(self._breaks))
+
+    @property
+    def recompiles(self) -> Findings[Recompile]:
+        """The functions that were compiled again in a later call."""
+        return Findings(_known(self._recompiles))
+
+    @property
+    def guards(self) -> list[Guard]:
+        """The values of arguments and of the user's modules, and the relations of sizes, that the graphs rely on."""
+        return list(_known(self._guards))
+
+    @property
+    def skipped(self) -> Findings[SkippedFrame]:
+        """The functions of the user's that were left to Python as a whole."""
+        return Findings(_known(self._skipped))
+
+    @property
+    def fallbacks(self) -> Findings[SkippedFrame]:
+        """The functions that run in Python since they were compiled too often."""
+        return Findings(_known(self._fallbacks))
+
+    @property
+    def backward_graphs(self) -> list[fxcore.GraphModule]:
+        """The graphs of the backward pass: of frontend "aot" in train mode."""
+        return list(_known(self._backward_graphs))
+
+    @property
+    def joint_graphs(self) -> list[fxcore.GraphModule]:
+        """The graphs of forward and backward in one, before they were parted: of frontend "aot" in train mode."""
+        return list(_known(self._joint_graphs))
+
+    @property
+    def range_constraints(self) -> dict[str, tuple[int | None, int | None]]:
+        """The bounds of symbolic sizes by symbol; None where there is none."""
+        if isinstance(self._ranges, Unavailable):
+            _refuse(self._ranges)
+        return dict(self._ranges)
+
+    @property
+    def signature(self) -> list[Signature]:
+        """What goes in and comes out, graph by graph."""
+        return [_signature_of(graph) for graph in self.graphs]
+
+    def assert_whole(self) -> None:
+        """Check that the model is one graph in each call: no break, nothing left to Python.
+
+        Raises AssertionError with the user's lines and the cure, also where nothing was captured at all.
+        """
+        __tracebackhide__ = True
+        found = [*self.breaks, *self.skipped, *self.fallbacks]
+        if not self.graphs:
+            lines = [f"{self.model_name} was not captured: frontend {self.frontend!r} made no graph of it"]
+        elif found:
+            words = f"{len(self.breaks)} graph break{'' if len(self.breaks) == 1 else 's'}"
+            lines = [f"{self.model_name} is not captured whole: {words}, {len(self.graphs)} graphs"]
+        else:
+            return
+        # A function that was given up is told as the break it was given up for.
+        told = [*self.breaks.explanation(), *self.fallbacks.explanation()] or self.skipped.explanation()
+        raise AssertionError("\n".join([*lines, *told]))
+
+    @property
+    def operators_of(self) -> Any:
+        """Return what is asked for operators: torch's program, as it is, or all graphs."""
+        return self if self.program is None else self.program
+
+    def as_graph_module(self) -> fxcore.GraphModule:
+        """Return the one graph of a frontend that makes one; of Dynamo's, a graph module that calls all of them.
+
+        Raises CaptureError if there is no graph at all.
+        """
+        self.refuse_empty()
+        if not self.is_dynamo:
+            return self.graphs[0]
+        graphs = {"graph": self.graphs}
+        if not isinstance(self._backward_graphs, Unavailable):
+            graphs["backward"] = self.backward_graphs
+        values = [guard for guard in self.guards if guard.kind == "value"]
+        found: dict[str, Sequence[Break | Recompile | SkippedFrame | Guard]] = {
+            "break": self.breaks,
+            "recompile": self.recompiles,
+            "skipped": self.skipped,
+            "fallback": self.fallbacks,
+            "guard": values,
+        }
+        notes = [f"{kind}: {each.text}" for kind, all_of_kind in found.items() for each in all_of_kind]
+        return _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
+
+    def refuse_empty(self) -> None:
+        """Raise CaptureError if there is no graph at all, which nothing could be said of."""
+        if not self.graphs:
+            told = "\n".join([*self.breaks.explanation(), *self.skipped.explanation()])
+            raise CaptureError(
+                f"{self.model_name} was not captured: frontend {self.frontend!r} made no graph of it, "
+                f"so there is nothing to compare{': ' if told else ''}\n{told}".rstrip()
+            )
+
+    def __repr__(self) -> str:
+        facts = [f"{len(self.graphs)} graph{'' if len(self.graphs) == 1 else 's'}"]
+        if self.is_dynamo and not isinstance(self._breaks, Unavailable):
+            facts.append(f"{len(self.breaks)} break{'' if len(self.breaks) == 1 else 's'}")
+        if self.is_dynamo and not isinstance(self._recompiles, Unavailable) and self._recompiles:
+            facts.append(f"{len(self.recompiles)} recompile{'' if len(self.recompiles) == 1 else 's'}")
+        return f"<capture of {self.model_name} by {self.frontend}: {', '.join(facts)}>"
+
+
+_Fact = TypeVar("_Fact")
+
+
+def _known(facts: Iterable[_Fact] | Unavailable) -> Iterable[_Fact]:
+    if isinstance(facts, Unavailable):
+        _refuse(facts)
+    return facts
+
+
+def _refuse(fact: Unavailable) -> NoReturn:
+    raise CaptureError(fact.reason)
+
+
+def _signature_of(graph: fxcore.GraphModule) -> Signature:
+    document = build_document(graph, constants="shape", sources=False)
+    outputs = [node for node in document.nodes if node.op == "output"]
+    values = {f"%{node.name}": node.value for node in document.nodes}
+    read = [text.strip("()[], ") for node in outputs for argument in node.args for text in argument.split(", ")]
+    return Signature(
+        tuple((node.target, node.value) for node in document.nodes if node.op == "placeholder"),
+        tuple(values.get(text) for text in read if text),
+        tuple((record.path, record.value) for record in document.state),
+    )
+
+
+def explain_findings(op: str, expected: object, obtained: object) -> list[str] | None:
+    """Return the lines that explain `assert capture.breaks == []`; None for all other comparisons."""
+    found = expected if isinstance(expected, Findings) else obtained
+    if op != "==" or not isinstance(found, Findings) or not found:
+        return None
+    words = "finding" if len(found) == 1 else "findings"
+    return [f"{len(found)} {words} where there should be {'none' if not (expected and obtained) else 'others'}",
+            *found.explanation()]  # fmt: skip
+
+
+class CapturedGraphs(nn.Module):
+    """Holds the graphs of a capture."""
+
+
+# Documents may hold the class's name, which must not change when the class is moved.
+CapturedGraphs.__module__ = "pytest_fxgraph"
+
+
+def _joined_graphs(graphs: Mapping[str, Sequence[fxcore.GraphModule]], notes: Iterable[str]) -> fxcore.GraphModule:
+    """Return a graph module with the graphs as its modules, `graph_0` and on; it is to be read, not to be run."""
+    root = CapturedGraphs()
+    outer = fxcore.Graph()
+    for kind, of_kind in graphs.items():
+        for number, graph in enumerate(of_kind):
+            name = f"{kind}_{number}"
+            root.add_module(name, graph)
+            outer.call_module(name, ())
+    outer.output(())
+    made = fxcore.GraphModule(root, outer, "CapturedGraphs")
+    made.meta[NOTES] = tuple(notes)
+    return made

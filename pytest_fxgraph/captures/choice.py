@@ -1,0 +1,77 @@
+"""The `frontend=` of the fixtures: how a module becomes a graph where one is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_fxgraph.captures.subjects import Adapter, is_model
+from pytest_fxgraph.choices import FRONTENDS
+from pytest_fxgraph.errors import CaptureError, ChoiceError
+
+if TYPE_CHECKING:
+    import fxcore
+    from pytest_fxgraph.captures.capture import Capture
+
+RUNNABLE = ("symbolic", "export", "make_fx", "dynamo")
+_HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
+
+
+def captured_by(
+    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None = None
+) -> Capture | None:
+    """Capture a module or function, in the mode that it is in; return None for a graph, and for "symbolic".
+
+    Raises CaptureError if the frontend fails, or needs inputs and got none.
+    """
+    if frontend == "symbolic" or not is_model(subject, adapt):
+        return None
+    # Here: every test of a golden comes by, and few ask for a frontend.
+    from pytest_fxgraph.captures.capture_fixture import captured
+    from pytest_fxgraph.captures.request import CaptureRequest
+
+    request = CaptureRequest.of(subject, inputs, kwargs, frontend)
+    if inputs is None and not kwargs:
+        raise CaptureError(
+            f"frontend={frontend!r} runs the model once, so it needs inputs: give example_inputs=, "
+            "or example_kwargs= for those that are given by name"
+        )
+    return captured(request)
+
+
+def runnable_by(
+    frontend: str, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], adapt: Adapter | None = None
+) -> fxcore.GraphModule | None:
+    """Capture a model as one graph that is called as the model is; return None for a graph, and for "symbolic".
+
+    Raises CaptureError if the frontend fails, or what it made cannot be run in place of the model.
+    """
+    if frontend == "symbolic" or not is_model(model, adapt):
+        return None
+    from pytest_fxgraph.captures.request import CaptureRequest
+    from pytest_fxgraph.captures.runnable import runnable_graph
+
+    return runnable_graph(CaptureRequest.of(model, args, kwargs, frontend))
+
+
+def checked_frontend(frontend: str) -> str:
+    """Return a frontend whose graph can be run in place of the model; raises ChoiceError for any other."""
+    if frontend not in RUNNABLE:
+        known = "" if frontend in FRONTENDS else ", and there is none of this name"
+        raise ChoiceError(
+            f"frontend={frontend!r} makes no graph that takes what the model takes{known}; fx_equivalence runs the "
+            f"graphs of {', '.join(map(repr, RUNNABLE))}. Look at the others with fx_capture"
+        )
+    return frontend
+
+
+@contextlib.contextmanager
+def other_frontends_named() -> Iterator[None]:
+    """Name the other frontends in the error of a symbolic trace that fails."""
+    try:
+        yield
+    except CaptureError as error:
+        if "frontend=" in str(error):
+            raise
+        raise CaptureError(f"{error}\n{_HINT}") from error.__cause__

@@ -1,0 +1,107 @@
+"""What the graph of a subject costs, as a golden of level `cost` holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, get_args
+
+from torch import nn
+
+import fxcore
+from fxcore.errors import InterpreterError
+from fxcore.transforms.analysis.costs import Cost, GraphCosts, graph_costs, module_path
+from fxcore.transforms.analysis.memory import activation_memory
+from fxcore.transforms.analysis.values import Propagation, example_arguments
+from pytest_fxgraph.captures.shapes import arguments_in_order
+from pytest_fxgraph.document.capture_notes import graphs_of_capture
+from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.errors import CaptureError, InputsError
+
+
+def with_costs(
+    document: GraphDocument,
+    root: nn.Module,
+    graph: Any,
+    example_inputs: object,
+    example_kwargs: Mapping[str, Any] | None,
+) -> GraphDocument:
+    """Return a document with the costs of its graph. Raises InputsError if there is nothing to tell shapes from.
+
+    Raises CaptureError if the graph does not run on the inputs.
+    """
+    module: Any = root if getattr(root, "graph", None) is graph else fxcore.GraphModule(root, graph)
+    graphs = graphs_of_capture(module)
+    if graphs:
+        return replace(document, cost=_together({name: _cost_of_captured(each) for name, each in graphs.items()}))
+    if example_inputs is None and not example_kwargs:
+        arguments = example_arguments(graph)
+        if arguments is None:
+            raise InputsError(
+                "level cost needs example inputs: what a graph costs follows from the shapes of its values; "
+                'write fx_golden(level="cost", example_inputs=(...,))'
+            )
+    else:
+        arguments = arguments_in_order(module, example_inputs, example_kwargs or {})
+    return replace(document, cost=costs_on(module, arguments))
+
+
+def _cost_of_captured(graph_module: Any) -> CostBlock:
+    arguments = example_arguments(graph_module.graph)
+    if arguments is None:
+        raise CaptureError(
+            f"cannot count what {type(graph_module).__name__} costs: the shapes of its inputs are not known"
+        )
+    return costs_on(graph_module, arguments)
+
+
+def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:
+    """Return the costs of several graphs that run one after the other; modules are named below their graphs."""
+    name, highest = max(blocks.items(), key=lambda pair: pair[1].peak_activation)
+    totals = [block.total for block in blocks.values()]
+    return CostBlock(
+        CostRecord(*(sum(getattr(total, count) for total in totals) for count in COUNTS)),
+        highest.peak_activation,
+        f"{name}.{highest.peak_at}".rstrip("."),
+        tuple(
+            (f"{graph}.{path}".rstrip("."), record) for graph, block in blocks.items() for path, record in block.modules
+        ),
+        tuple(sorted({operator for block in blocks.values() for operator in block.uncounted})),
+    )
+
+
+def costs_on(graph_module: Any, arguments: tuple[Any, ...]) -> CostBlock:
+    """Count what the graph of a graph module costs on arguments. Raises CaptureError if it does not run on them."""
+    return cost_block(_costs(graph_module, arguments))
+
+
+def _costs(module: nn.Module, arguments: tuple[Any, ...]) -> GraphCosts:
+    """Count on the meta device; where a device is named, on fake tensors; where shapes depend on values, really."""
+    for propagation in get_args(Propagation)[:-1]:
+        with suppress(InterpreterError):
+            return graph_costs(module, *arguments, propagation=propagation)
+    try:
+        return graph_costs(module, *arguments, propagation="real")
+    except InterpreterError as error:
+        raise CaptureError(f"cannot count what the graph costs: {error}") from error
+
+
+def cost_block(costs: GraphCosts) -> CostBlock:
+    """Write costs down as plain data."""
+    memory = activation_memory(costs.values)
+    peak = memory.peak_node
+    return CostBlock(
+        _record(costs.total),
+        memory.peak,
+        "" if peak is None else module_path(peak),
+        tuple((path, _record(cost)) for path, cost in costs.by_module.items()),
+        costs.uncounted,
+        {each.node.name: _record(each.cost) for each in costs.nodes},
+        tuple((held.node.name, held.bytes) for held in memory.holders),
+    )
+
+
+def _record(cost: Cost) -> CostRecord:
+    return CostRecord(cost.flops, cost.bytes_read, cost.bytes_written, cost.params, cost.nodes)

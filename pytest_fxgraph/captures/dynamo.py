@@ -1,0 +1,261 @@
+"""Frontend "dynamo": the graphs that Dynamo makes of a model's bytecode, and the breaks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import fxcore
+from fxcore import interop
+from pytest_fxgraph.captures.capture import Break, Capture, Guard, Recompile, SkippedFrame
+from pytest_fxgraph.captures.guards import guards_of, recompiles_of
+from pytest_fxgraph.captures.places import Place, UserCode, in_module, is_of_torch
+from pytest_fxgraph.captures.reasons import first_line, read_reason
+from pytest_fxgraph.captures.request import Call, CaptureRequest, copied_call, run_backward
+from pytest_fxgraph.captures.state_names import names_of_state, state_of_inputs, with_named_state
+from pytest_fxgraph.captures.symbolic import NO_BACKWARD
+from pytest_fxgraph.captures.torch_internals import (
+    DynamoLog,
+    FailedFrame,
+    Unavailable,
+    dynamo_reset,
+    mark_size,
+    shape_facts,
+)
+from pytest_fxgraph.document.capture_notes import NOTES
+from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
+from pytest_fxgraph.errors import CaptureError
+
+_OTHER_STRUCTURE = (
+    "dynamic_shapes= has another structure than the inputs; give a dict of sizes for each tensor, and None for "
+    "anything else"
+)
+# Makes what runs of a graph of Dynamo's; gets the names of the state among its inputs, by position.
+Lower = Callable[[Any, Sequence[Any], Mapping[int, str]], Callable[..., Any]]
+
+
+def capture_by_dynamo(request: CaptureRequest) -> Capture:
+    """Capture the graphs that Dynamo makes in some calls of a model.
+
+    Raises CaptureError, with the user's line, if the model itself fails.
+    """
+    recording = DynamoRecording(request)
+    recording.run(lambda graph_module, *_: graph_module.forward)
+    missing = Unavailable(NO_BACKWARD.format("dynamo"))
+    return recording.capture(recording.graphs, backward_graphs=missing, joint_graphs=missing)
+
+
+class DynamoRecording:
+    """What Dynamo does with one model in some calls."""
+
+    def __init__(self, request: CaptureRequest) -> None:
+        self.request = request
+        self.graphs: list[fxcore.GraphModule] = []
+        self._code = UserCode(request.model)
+        self._names = names_of_state(request.model)
+        self._recompiles: list[Recompile] = []
+        self._relations: list[str] = []
+        self._ranges: dict[str, tuple[int | None, int | None]] | Unavailable = {}
+        self._breaks: list[Break] | Unavailable = []
+        self._guards: list[Guard] = []
+        self._skipped: list[SkippedFrame] | Unavailable = []
+        self._fallbacks: list[SkippedFrame] | Unavailable = []
+
+    def run(self, lower: Lower, *, is_backward_run: bool = False) -> list[tuple[Call, Any]]:
+        """Make all calls, each graph lowered by `lower`, and return what each was given and returned.
+
+        Dynamo is reset before and after.
+        """
+        made: list[tuple[Call, Any]] = []
+        with dynamo_reset():
+            log = DynamoLog()
+            is_dynamic = self.request.dynamic_shapes if isinstance(self.request.dynamic_shapes, bool) else None
+            compiled = log.compiled(self.request.model, self._backend(lower), is_dynamic=is_dynamic)
+            for number, call in enumerate(self.request.calls, start=1):
+                copied = self._marked(copied_call(call))
+                before = len(log.failures)
+                try:
+                    outputs = compiled(*copied[0], **copied[1])
+                    if is_backward_run:
+                        run_backward(outputs)
+                except Exception as error:
+                    raise self.request.failure(error, number) from error
+                made.append((copied, outputs))
+                arguments = self.request.arguments(call)
+                self._recompiles += recompiles_of(log.failures[before:], number, arguments, self._place_of_code)
+            self._read(log)
+        return made
+
+    def capture(self, graphs: Sequence[fxcore.GraphModule], **further: Any) -> Capture:
+        """Return the capture with these graphs."""
+        request = self.request
+        return Capture(
+            request.frontend,
+            request.name,
+            graphs,
+            breaks=self._breaks,
+            recompiles=self._recompiles,
+            guards=[*self._guards, *(Guard("sizes", text, "") for text in self._relations)],
+            skipped=self._skipped,
+            fallbacks=self._fallbacks,
+            ranges=self._ranges,
+            **further,
+        )
+
+    def _backend(self, lower: Lower) -> Callable[[Any, Sequence[Any]], Callable[..., Any]]:
+        def backend(graph_module: Any, examples: Sequence[Any]) -> Callable[..., Any]:
+            state = state_of_inputs(examples, self._names)
+            placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
+            calls = [node for node in graph_module.graph.nodes if node.op not in ("placeholder", "output", "get_attr")]
+            # Dynamo hands over graphs that compute nothing, where a number was asked of a tensor it knew.
+            if calls:
+                made = interop.from_torch(graph_module)
+                self._read_shapes(made)
+                _name_sizes(made)
+                named = {placeholders[place]: name for place, name in state.items()}
+                self.graphs.append(with_named_state(made, named, self.request.model))
+            return lower(graph_module, examples, state)
+
+        return backend
+
+    def _read_shapes(self, graph_module: fxcore.GraphModule) -> None:
+        try:
+            ranges, relations = shape_facts(graph_module.graph)
+        except CaptureError as error:
+            self._ranges = Unavailable(str(error))
+            return
+        graph_module.meta[RANGES] = ranges
+        graph_module.meta[NOTES] = tuple([f"guard: {text}" for text in relations])
+        if not isinstance(self._ranges, Unavailable):
+            self._ranges.update({str(symbol): bounds_as_numbers(bounds) for symbol, bounds in ranges.items()})
+        self._relations += [text for text in relations if text not in self._relations]
+
+    def _read(self, log: DynamoLog) -> None:
+        """Put what Dynamo told in our words; a place counts once, however often it was met."""
+        reasons, failed = log.break_reasons(), log.failed_frames()
+        self._guards = guards_of(log.guards, self.request.model, self.request.own_name)
+        if isinstance(failed, Unavailable):
+            self._breaks = self._skipped = self._fallbacks = failed
+            return
+        # The limit is reached by a function; what torch tells of it has no place, and the last guard's function has.
+        limited = [each for each in failed if each.file is None]
+        given_up = [each for each in failed if each.file is not None and each.kind]
+        frames = [self._skipped_frame(each) for each in given_up]
+        empty = [self._empty_frame(each) for each in failed if each.file is not None and not each.kind]
+        self._skipped = list(dict.fromkeys([*frames, *(each for each in empty if each is not None)]))
+        self._fallbacks = [self._fallback(each) for each in limited]
+        if isinstance(reasons, Unavailable):
+            self._breaks = reasons
+            return
+        breaks = [self._break(each.reason, each.user_stack) for each in reasons]
+        told = {(found.place.file, found.place.line) for found in breaks}
+        for each, frame in zip(given_up, frames, strict=True):
+            # The line may be one of a function that this one calls, whose break has been told.
+            if (frame.place.file, frame.place.line) not in told:
+                breaks.append(_break_at(each.reason, (frame.place,)))
+        self._breaks = list(dict.fromkeys(_with_callers(breaks)))
+
+    def _break(self, reason: str, stack: Sequence[Any]) -> Break:
+        frames = tuple([self._code.place(each.filename, each.lineno, each.name) for each in stack])
+        # torch's own frames are of no use to a reader, and change with every release.
+        own = tuple([frame for frame in frames if not is_of_torch(frame.file)])
+        return _break_at(reason, own or (self._code.forward,))
+
+    def _skipped_frame(self, failed: FailedFrame) -> SkippedFrame:
+        line = failed.line or failed.first_line or 0
+        place = self._code.place(str(failed.file), line, str(failed.function))
+        if is_of_torch(place.file) and not place.module:  # what torch puts around the model
+            place = self._code.forward
+        return SkippedFrame(place, read_reason(failed.reason, place.source).kind, first_line(failed.reason))
+
+    def _empty_frame(self, failed: FailedFrame) -> SkippedFrame | None:
+        """Describe a function of the model in which there was no operator; None for a function that it calls."""
+        place = self._code.place(str(failed.file), failed.first_line or 0, str(failed.function))
+        if not self._code.has(place):
+            return None
+        return SkippedFrame(place, "no operator in a call", "Dynamo found nothing to capture and leaves it to Python")
+
+    def _fallback(self, failed: FailedFrame) -> SkippedFrame:
+        place = self._recompiles[-1].place if self._recompiles else Place("", 0, "", "")
+        return SkippedFrame(place, "compiled too often", first_line(failed.reason))
+
+    def _place_of_code(self, code: CodeType) -> Place:
+        return self._code.place(code.co_filename, code.co_firstlineno, code.co_name)
+
+    def _marked(self, call: Call) -> Call:
+        """Mark the dimensions that are to be symbolic, on the copies of the inputs."""
+        shapes = self.request.dynamic_shapes
+        if shapes is None or isinstance(shapes, bool):
+            return call
+        if isinstance(shapes, Mapping):
+            by_name = {**call[1], **self.request.arguments(call)}
+            unknown = [name for name in shapes if name not in by_name]
+            if unknown:
+                known = ", ".join(repr(name) for name, value in by_name.items() if value is not self.request.model)
+                raise CaptureError(
+                    f"dynamic_shapes= names {unknown[0]!r}, and {self.request.name} takes {known}; "
+                    "write dynamic_shapes={name: {dimension: size}}"
+                )
+            pairs = [(by_name[name], each) for name, each in shapes.items()]
+        else:
+            pairs = list(zip(call[0], shapes, strict=False))
+        for value, spec in pairs:
+            _mark(value, spec)
+        return call
+
+
+def _name_sizes(graph_module: fxcore.GraphModule) -> None:
+    """Name the inputs that are sizes by what they are; torch's symbols change between its versions."""
+    sizes = [node for node in graph_module.graph.nodes if node.op == "placeholder" and node.type is torch.SymInt]
+    taken = {node.name for node in graph_module.graph.nodes}
+    for number, node in enumerate(sizes):
+        name = next(name for name in (f"size_{n}" for n in range(number, len(taken) + number + 1)) if name not in taken)
+        taken.add(name)
+        node.name = node.target = name
+
+
+def _mark(value: Any, spec: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        dimensions = dict(spec) if isinstance(spec, Mapping) else dict(enumerate(spec or ()))
+        for dimension, size in dimensions.items():
+            if isinstance(size, (Mapping, list, tuple)) or not isinstance(dimension, int):
+                raise CaptureError(_OTHER_STRUCTURE)
+            if size is not None:
+                mark_size(value, dimension, size)
+    elif spec is not None:
+        leaves = pytree.tree_leaves(value)
+        specs = pytree.tree_leaves(spec, is_leaf=lambda each: isinstance(each, Mapping) and _is_of_dimensions(each))
+        is_one = len(leaves) == 1 and leaves[0] is value  # neither a tensor nor a structure of them
+        if len(leaves) != len(specs) or (is_one and any(each is not None for each in specs)):
+            raise CaptureError(_OTHER_STRUCTURE)
+        for leaf, each in zip(leaves, specs, strict=True):
+            if not is_one:
+                _mark(leaf, each)
+
+
+def _is_of_dimensions(spec: Mapping[Any, Any]) -> bool:
+    return all(isinstance(key, int) for key in spec)
+
+
+def _with_callers(breaks: Sequence[Break]) -> list[Break]:
+    """Give the breaks in one function the modules of all of them: behind a break, Dynamo meets a function by itself."""
+    modules: dict[tuple[str, str], dict[str, None]] = {}
+    for each in breaks:
+        if each.place.module:
+            modules.setdefault((each.place.file, each.place.function), {})[each.place.module] = None
+    found = [", ".join(modules.get((each.place.file, each.place.function), ())) for each in breaks]
+    return [
+        each if each.place.module == module else replace(each, place=replace(each.place, module=module))
+        for each, module in zip(breaks, found, strict=True)
+    ]
+
+
+def _break_at(reason: str, frames: tuple[Place, ...]) -> Break:
+    place = in_module(frames) if frames else Place("", 0, "", "")
+    read = read_reason(reason, place.source)
+    return Break(read.kind, read.operator, place, read.is_avoidable, read.cure, first_line(reason), frames)

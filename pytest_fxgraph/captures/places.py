@@ -1,0 +1,205 @@
+"""Places in the user's code: what a message shows, and the part of it that a golden holds."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import linecache
+import os
+import re
+import textwrap
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_fxgraph.captures.tracing_failure import short_path
+
+# Dynamo goes on after a break in a function that it makes, and names after the one it left.
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+\Z")
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_LONGEST_STATEMENT = 200
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_NO_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENDMARKER, tokenize.ENCODING),
+)
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.|\Z)|\A\d+(?=\.|\Z)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's code, and the module of the model whose code it is."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+    module: str = ""  # "encoder.blocks.*" where the class of several modules has it; "" for the model, or for no module
+
+    @property
+    def text(self) -> str:
+        """Return what stays the same when lines move: `encoder.forward: x = x.item()`."""
+        return f"{f'{self.module}.' if self.module else ''}{self.function}: {self.source}"
+
+    def __str__(self) -> str:
+        return f"{short_path(self.file)}:{self.line}, in {self.function}: {self.source}"
+
+
+class UserCode:
+    """Finds places in the code of one model."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._paths: dict[CodeType, list[str]] = {}
+        if isinstance(model, nn.Module):
+            for path, module in model.named_modules():
+                for code in _codes_of(type(module)):
+                    self._paths.setdefault(code, []).append(path)
+
+    def place(self, file: str, line: int, function: str) -> Place:
+        """Return the place of a line, with the module whose class has the function."""
+        name = function_name(function)
+        lines = linecache.getlines(file)
+        source = linecache.getline(file, line).strip() if is_of_torch(file) else statement_at(lines, line)
+        return Place(file, line, name, source, self._module(file, line, name))
+
+    @property
+    def forward(self) -> Place:
+        """The place of the model's own function."""
+        function = type(self._model).forward if isinstance(self._model, nn.Module) else self._model
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return Place("", 0, str(getattr(function, "__name__", "forward")), "")
+        return self.place(code.co_filename, code.co_firstlineno, code.co_name)
+
+    def has(self, place: Place) -> bool:
+        """Tell whether a place is in a function of one of the model's modules."""
+        return any(code.co_filename == place.file and code.co_name == place.function for code in self._paths)
+
+    def _module(self, file: str, line: int, function: str) -> str:
+        begun = [
+            (code.co_firstlineno, paths)
+            for code, paths in self._paths.items()
+            if code.co_filename == file and code.co_name == function and code.co_firstlineno <= line
+        ]
+        return _common_path(max(begun, key=lambda pair: pair[0])[1]) if begun else ""
+
+
+def statement_at(lines: Sequence[str], line: int) -> str:
+    """Return the statement of which a line is a part: on one line, without comments.
+
+    Of a statement with a body that is what stands before the body. A line that belongs to none, or to a statement
+    that is longer than a message can show, is returned by itself, and so is one of a file that Python cannot read.
+    """
+    if not 0 < line <= len(lines):
+        return ""
+    first, last = _span(lines, line)
+    joined = _joined("".join(lines[first - 1 : last]))
+    return joined if joined and len(joined) <= _LONGEST_STATEMENT else lines[line - 1].strip()
+
+
+def in_module(frames: Sequence[Place]) -> Place:
+    """Return the innermost place; of a function that is no module's, with the module that called it."""
+    module = next((frame.module for frame in reversed(frames) if frame.module), "")
+    return frames[-1] if frames[-1].module or not module else replace(frames[-1], module=module)
+
+
+def is_of_torch(file: str) -> bool:
+    """Tell whether a file is one of torch's own."""
+    return os.path.abspath(file).startswith(_TORCH)
+
+
+def function_name(name: str) -> str:
+    """Return the name of the function that the user wrote, of one that Dynamo made from it."""
+    resumed = _RESUMED.match(name)
+    return name if resumed is None else function_name(resumed[1])
+
+
+def _span(lines: Sequence[str], line: int) -> tuple[int, int]:
+    first, last = line, line
+    for start, end in _statements("".join(lines)):
+        if start <= line <= end and (end - start <= last - first or first == last == line):
+            first, last = start, end
+    return first, last
+
+
+@lru_cache(maxsize=8)
+def _statements(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the first and last line of every statement that has several; of one with a body, without the body."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    spans = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
+            body = getattr(node, "body", None) or getattr(node, "cases", None)
+            heads = [getattr(node, name) for name in ("test", "iter", "subject") if hasattr(node, name)]
+            heads += [item.optional_vars or item.context_expr for item in getattr(node, "items", ())]
+            end = max((head.end_lineno or 0 for head in heads), default=node.lineno) if body else node.end_lineno or 0
+            if end > node.lineno:
+                spans.append((node.lineno, end))
+    return tuple(spans)
+
+
+def _joined(text: str) -> str:
+    """Return a statement on one line: without comments, line ends, and the comma that stands before a line end."""
+    lines = textwrap.dedent(text).splitlines()
+    parts: list[tokenize.TokenInfo] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+            if token.type not in _NO_CODE:
+                parts.append(token)
+    except (tokenize.TokenError, SyntaxError):  # the head of a statement, whose body is missing
+        pass
+    joined, row, column = "", 1, 0
+    for number, token in enumerate(parts):
+        if token.start[0] != row:
+            row, column = token.start
+            is_closing = token.string in (*")]}",)
+            if is_closing and parts[number - 1].string == "," and not _is_tuple(parts[:number]):
+                joined = joined.removesuffix(",")
+            joined += "" if not joined or joined[-1] in "([{" or is_closing else " "
+        # What a token is said to hold differs between releases of Python for braces in f-strings; the line does not.
+        between = [*lines[row - 1 : token.end[0] - 1], lines[token.end[0] - 1][: token.end[1]]]
+        joined += " ".join(each[column:] if each is between[0] else each.strip() for each in between)
+        row, column = token.end
+    return joined.strip()
+
+
+def _is_tuple(parts: Sequence[tokenize.TokenInfo]) -> bool:
+    """Tell whether the comma at the end is what makes a tuple of one thing: `(x,)` and not `f(x,)`."""
+    depth, commas = 0, 0
+    for number in range(len(parts) - 1, -1, -1):
+        text = parts[number].string
+        commas += text == "," and depth == 0
+        depth += (text in (*")]}",)) - (text in (*"([{",))
+        if depth < 0:
+            before = parts[number - 1] if number else None
+            is_call = before is not None and (before.string in ")]" or before.type == tokenize.NAME)
+            return text != "{" and commas == 1 and not (text == "(" and is_call)
+    return False
+
+
+def _codes_of(cls: type) -> Iterator[CodeType]:
+    for base in cls.__mro__:
+        if base is nn.Module:
+            return
+        for value in vars(base).values():
+            code = getattr(getattr(value, "__func__", value), "__code__", None)
+            if isinstance(code, CodeType):
+                yield code
+
+
+def _common_path(paths: list[str]) -> str:
+    """Return the path of one module, or what the paths of several have in common: `blocks.*`."""
+    patterns = dict.fromkeys(paths if len(paths) == 1 else [_NUMBER.sub("*", path) for path in paths])
+    return ", ".join(patterns)

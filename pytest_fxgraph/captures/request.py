@@ -1,0 +1,184 @@
+"""What one capture is asked for, and the state that it leaves as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.guided.inputs import copied_example
+from fxcore.model_state import state_kept
+from pytest_fxgraph.captures.shapes import positional_arguments
+from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
+from pytest_fxgraph.choices import FRONTENDS, MODES
+from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
+from pytest_fxgraph.global_state import global_state_kept
+from pytest_fxgraph.rng import generators_kept
+
+Call = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class CaptureRequest:
+    """A model and how it is to be captured."""
+
+    model: Any
+    calls: tuple[Call, ...]  # of which the first is captured, the others show recompiles
+    frontend: str
+    dynamic_shapes: Any = None
+    mode: str | None = None  # None: as the model is
+    decompositions: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        inputs: object,
+        kwargs: Mapping[str, Any] | None,
+        frontend: str,
+        *,
+        calls: Sequence[Any] = (),
+        dynamic_shapes: Any = None,
+        mode: str | None = None,
+        decompositions: Any = None,
+    ) -> CaptureRequest:
+        """Check what was asked for; raises ChoiceError, InputsError or CaptureError for what is not possible."""
+        _check_choice("frontend", frontend, FRONTENDS)
+        if mode is not None:
+            _check_choice("mode", mode, MODES)
+        if not isinstance(model, nn.Module) and not callable(model):
+            raise CaptureError(
+                f"cannot capture an object of type {type(model).__name__}: hand over a module or function"
+            )
+        first = () if inputs is None else positional_arguments(inputs)
+        further = [_checked_call(call, place) for place, call in enumerate(calls, start=2)]
+        if further and frontend not in ("dynamo", "aot"):
+            raise CaptureError(
+                f"calls= shows what is compiled again, and frontend={frontend!r} compiles once; "
+                "use frontend='dynamo' or 'aot', or leave calls out"
+            )
+        if decompositions is not None and frontend in ("dynamo", "symbolic"):
+            raise CaptureError(
+                f"frontend={frontend!r} knows no decompositions; use frontend='export', 'aot' or 'make_fx'"
+            )
+        if dynamic_shapes is not None and frontend == "symbolic":
+            raise CaptureError("frontend='symbolic' records no sizes, so dynamic_shapes= says nothing; leave it out")
+        if isinstance(dynamic_shapes, bool) and frontend == "export":
+            raise CaptureError(
+                f"dynamic_shapes={dynamic_shapes} is for frontends 'dynamo', 'aot' and 'make_fx'; name the sizes for "
+                "frontend='export': dynamic_shapes={'x': {0: torch.export.Dim('size')}}"
+            )
+        return cls(model, ((first, dict(kwargs or {})), *further), frontend, dynamic_shapes, mode, decompositions)
+
+    @property
+    def name(self) -> str:
+        """Name the model in messages."""
+        return name_of(self.model)
+
+    def arguments(self, call: Call) -> dict[str, Any]:
+        """Return the values of one call by the names of the parameters, the model's own `self` among them."""
+        function = type(self.model).forward if isinstance(self.model, nn.Module) else self.model
+        owner = (self.model,) if isinstance(self.model, nn.Module) else ()
+        try:
+            bound = inspect.signature(function).bind(*owner, *call[0], **call[1])
+        except (TypeError, ValueError):
+            return {}
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    @property
+    def own_name(self) -> str:
+        """Return what the model's forward calls the model."""
+        code = getattr(type(self.model).forward, "__code__", None) if isinstance(self.model, nn.Module) else None
+        return code.co_varnames[0] if code is not None and code.co_varnames else "self"
+
+    def failure(self, error: Exception, call: int = 1) -> CaptureError:
+        """Return the error for a frontend that failed, with the user's line and torch's reason."""
+        place = f" in call {call}" if len(self.calls) > 1 else ""
+        own = self._failure_of_model(call)
+        if own is not None:
+            return CaptureError(f"frontend={self.frontend!r}{place}: the model {self.name} itself fails: {own}")
+        message = describe_failure(self.model, error).replace("cannot trace ", "cannot capture ", 1)
+        user_lines = _lines_of_torch(error)
+        cure = _OTHER_FRONTEND.get(self.frontend, "")
+        return CaptureError(f"frontend={self.frontend!r}{place}: {message}{user_lines}{cure}")
+
+    def _failure_of_model(self, call: int) -> str | None:
+        """Return what the model itself raises in a call, and where; None if it runs, so that the frontend failed."""
+        args, kwargs = self.calls[call - 1]
+        return failure_of_model(self.model, {"example_inputs": args, "example_kwargs": kwargs})
+
+
+_OTHER_FRONTEND = {
+    "export": (
+        "\nexport takes a model whole or not at all; frontend='dynamo' captures it in parts and says where it breaks"
+    ),
+    "make_fx": (
+        "\nmake_fx runs the model once and sees its operators; frontend='export' names the line that stands in the way"
+    ),
+}
+
+
+def _lines_of_torch(error: BaseException) -> str:
+    """Return the user's frames that torch's errors carry as a text of their own."""
+    stack = getattr(error, "real_stack", None)
+    if not isinstance(stack, traceback.StackSummary) or not stack:
+        return ""
+    return "".join(f"\n  {frame.filename}:{frame.lineno}, in {frame.name}: {frame.line}" for frame in stack)
+
+
+def _check_choice(what: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ChoiceError(f"there is no {what} {value!r}; there are {', '.join(map(repr, known))}")
+
+
+def _checked_call(call: Any, place: int) -> Call:
+    if isinstance(call, tuple) and len(call) == 2 and isinstance(call[0], tuple) and isinstance(call[1], Mapping):
+        return call[0], dict(call[1])
+    raise InputsError(
+        f"calls: expected (args, kwargs), a tuple and a dict, got {type(call).__name__} for call {place}; "
+        "write calls=[((x,), {}), ((y,), {'flag': True})]"
+    )
+
+
+def copied_call(call: Call) -> Call:
+    """Return a copy of the arguments of a call, which a run may change."""
+    args, kwargs = copied_example((call[0], dict(call[1])))
+    return args, kwargs
+
+
+@contextlib.contextmanager
+def left_as_it_was(request: CaptureRequest) -> Iterator[None]:
+    """Put the model in the mode that was asked for; restore it, its gradients, generators and torch's settings."""
+    model = request.model if isinstance(request.model, nn.Module) else nn.Module()
+    flags = [(module, module.training) for module in model.modules()]
+    gradients = [(tensor, tensor.grad) for tensor in model.parameters()]
+    with generators_kept(), global_state_kept(), state_kept(model, ()):
+        try:
+            if request.mode is not None:
+                for module, _ in flags:
+                    module.training = request.mode == "train"
+            yield
+        finally:
+            for module, training in flags:
+                module.training = training
+            for tensor, gradient in gradients:
+                tensor.grad = gradient
+
+
+def run_backward(outputs: Any) -> None:
+    """Run the backward pass of all that can be differentiated in some outputs."""
+    from torch.utils import _pytree as pytree
+
+    leaves = [leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if leaves:
+        torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
+
+
+Capturer = Callable[[CaptureRequest], Any]

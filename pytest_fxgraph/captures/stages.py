@@ -1,0 +1,249 @@
+"""What a test gets as `fx_stages`."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import fxcore
+from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.capture_fixture import captured
+from pytest_fxgraph.captures.following import computing_nodes, sources_of
+from pytest_fxgraph.captures.request import CaptureRequest
+from pytest_fxgraph.captures.strip import strip_of
+from pytest_fxgraph.captures.subjects import to_graph_module
+from pytest_fxgraph.captures.torch_internals import core_decompositions
+from pytest_fxgraph.choices import FRONTENDS
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
+from pytest_fxgraph.report.stage_strip import StageStrip
+
+DECOMPOSE = "decompose"
+_MOST_SHOWN = 40
+
+StageStep = str | Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class StageNode:
+    """A node of one stage, and the nodes of the stage before that it was made from."""
+
+    name: str
+    operator: str
+    made_from: tuple[StageNode, ...]
+    scope: str | None
+    source: str | None
+
+    @property
+    def change(self) -> str:
+        """Say what became of it: "added", "kept", or "rewritten" where it was another operator before."""
+        if not self.made_from:
+            return "added"
+        return "kept" if [node.operator for node in self.made_from] == [self.operator] else "rewritten"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.operator})"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A graph on its way, and what the step that made it did."""
+
+    name: str
+    graph: fxcore.GraphModule
+    nodes: tuple[StageNode, ...]
+    removed: tuple[StageNode, ...]
+
+    def nodes_that_were(self, change: str) -> tuple[StageNode, ...]:
+        """Return the nodes that were "added", "kept" or "rewritten"."""
+        return tuple(node for node in self.nodes if node.change == change)
+
+    def lines(self, *, is_first: bool = False) -> Iterator[str]:
+        """Describe the stage."""
+        if is_first:
+            yield f"{self.name}: {len(self.nodes)} nodes"
+            return
+        counts = Counter(node.change for node in self.nodes)
+        yield (
+            f"{self.name}: {counts['added']} added, {len(self.removed)} removed, {counts['rewritten']} rewritten, "
+            f"{counts['kept']} kept"
+        )
+        lines = [f"  + {node}{_place(node)}" for node in self.nodes_that_were("added")]
+        lines += [f"  - {node}{_place(node)}" for node in self.removed]
+        lines += [
+            f"  ~ {', '.join(map(str, node.made_from))} -> {node}{_place(node)}"
+            for node in self.nodes_that_were("rewritten")
+        ]
+        yield from lines[:_MOST_SHOWN]
+        if len(lines) > _MOST_SHOWN:
+            yield f"  and {len(lines) - _MOST_SHOWN} more"
+
+
+class Stages(Sequence[Stage]):
+    """The stages of one model, the first one first."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._stages = tuple(stages)
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return a stage by its place or its name; raises KeyError, naming those that there are."""
+        if not isinstance(place, str):
+            return self._stages[place]
+        for stage in self._stages:
+            if stage.name == place:
+                return stage
+        raise KeyError(f"there is no stage {place!r}; there are {', '.join(stage.name for stage in self._stages)}")
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+    def made_by(self, operator: str) -> dict[str, str]:
+        """Map the nodes of the last graph that call an operator, "aten.clone*", to the stages that made them that.
+
+        Raises GateError if no node of the last graph calls it.
+        """
+        found = {
+            node.name: self._maker(node) for node in self._stages[-1].nodes if fnmatchcase(node.operator, operator)
+        }
+        if not found:
+            operators = ", ".join(sorted({node.operator for node in self._stages[-1].nodes}))
+            raise GateError(f"no node of the last stage calls {operator!r}; it calls {operators}")
+        return found
+
+    def history(self, name: str) -> list[str]:
+        """Describe a node of the last graph, stage by stage, the last one first.
+
+        Raises GateError if there is no such node.
+        """
+        nodes = tuple(node for node in self._stages[-1].nodes if node.name == name)
+        if not nodes:
+            known = ", ".join(node.name for node in self._stages[-1].nodes)
+            raise GateError(f"the last stage has no node {name!r} that computes; it has {known}")
+        lines = []
+        for stage in reversed(self._stages):
+            told = ", ".join(map(str, nodes))
+            change = nodes[0].change if stage is not self._stages[0] else "traced"
+            lines.append(f"{stage.name}: {told}, {change}{_place(nodes[0])}")
+            nodes = nodes[0].made_from
+            if not nodes:
+                break
+        return lines
+
+    def text(self) -> str:
+        """Describe all stages."""
+        return "\n".join(line for place, stage in enumerate(self._stages) for line in stage.lines(is_first=not place))
+
+    def __repr__(self) -> str:
+        return f"<stages: {' -> '.join(stage.name for stage in self._stages)}>"
+
+    def _maker(self, node: StageNode) -> str:
+        for stage in reversed(self._stages[1:]):
+            if node.change != "kept":
+                return stage.name
+            (node,) = node.made_from
+        return self._stages[0].name
+
+
+def _place(node: StageNode) -> str:
+    parts = [part for part in (f"in {node.scope}" if node.scope else "", node.source or "") if part]
+    return f"; {'; '.join(parts)}" if parts else ""
+
+
+class FxStages:
+    """Follows a model through the stages of its lowering: the fixture `fx_stages`."""
+
+    def __init__(self, tell: Callable[[StageStrip], None] | None = None) -> None:
+        """Take what is told of every lowering, for reports."""
+        self._tell = tell
+
+    def __call__(
+        self,
+        model: Any,
+        inputs: object = None,
+        stages: Sequence[StageStep] = ("export", DECOMPOSE),
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+        dynamic_shapes: Any = None,
+    ) -> Stages:
+        """Return what each stage made of the one before.
+
+        A stage is a frontend ("symbolic", "dynamo", "export", "aot", "make_fx"), which captures the model anew;
+        "decompose", which runs torch's decompositions to core operators after "export"; or a pass, which is given a
+        copy of the graph and changes it or returns another. Raises ChoiceError for another word, CaptureError where a
+        frontend fails or makes several graphs, and what a pass raises.
+        """
+        __tracebackhide__ = True
+        if not stages:
+            raise ChoiceError(
+                f"stages=() follows nothing; name {', '.join(map(repr, (*FRONTENDS, DECOMPOSE)))} or passes"
+            )
+        made: list[Stage] = []
+        program: Any = None
+        before: dict[fxcore.Node, StageNode] = {}
+        for step in stages:
+            if isinstance(step, str) and step in FRONTENDS:
+                shapes = dynamic_shapes if step in ("export", "dynamo", "aot") else None
+                capture = captured(CaptureRequest.of(model, inputs, kwargs, step, dynamic_shapes=shapes))
+                graph, program = _only_graph(capture), capture.program
+            elif step == DECOMPOSE:
+                program = _decomposed(program)
+                graph = to_graph_module(program)
+            elif callable(step):
+                graph, program = _passed(step, made), None
+            else:
+                known = ", ".join(map(repr, (*FRONTENDS, DECOMPOSE)))
+                raise ChoiceError(f"there is no stage {step!r}; a stage is one of {known}, or a pass that is called")
+            stage, before = _stage(_name_of(step), graph, before, is_first=not made)
+            made.append(stage)
+        stages_made = Stages(made)
+        if self._tell is not None:
+            self._tell(strip_of(stages_made, stages_made.text()))
+        return stages_made
+
+
+def _only_graph(capture: Capture) -> fxcore.GraphModule:
+    if len(capture.graphs) != 1:
+        capture.assert_whole()
+        raise CaptureError(f"{capture!r} has several graphs, and stages follow one")
+    return capture.graphs[0]
+
+
+def _decomposed(program: Any) -> Any:
+    if program is None:
+        raise ChoiceError("stage 'decompose' runs torch's decompositions of an exported program: put it after 'export'")
+    return program.run_decompositions(dict(core_decompositions()))
+
+
+def _passed(step: Callable[[Any], Any], made: Sequence[Stage]) -> fxcore.GraphModule:
+    if not made:
+        raise ChoiceError("the first stage is a pass, which has no graph to work on; begin with a frontend")
+    given = copy.deepcopy(made[-1].graph)
+    returned = step(given)
+    result = given if returned is None else getattr(returned, "graph_module", returned)
+    return to_graph_module(result)
+
+
+def _name_of(step: StageStep) -> str:
+    return step if isinstance(step, str) else str(getattr(step, "__name__", type(step).__name__))
+
+
+def _stage(
+    name: str, graph: fxcore.GraphModule, before: Mapping[fxcore.Node, StageNode], *, is_first: bool
+) -> tuple[Stage, dict[fxcore.Node, StageNode]]:
+    records = {record.name: record for record in build_document(graph, constants="shape").nodes}
+    modules = dict(graph.named_modules())
+    nodes = computing_nodes(graph)
+    sources = {} if is_first else sources_of([*before], nodes)
+    made = {}
+    for node in nodes:
+        record = records[node.name]
+        operator = type(modules[record.target]).__name__ if node.op == "call_module" else record.target
+        made_from = tuple(before[source] for source in sources.get(node, ()))
+        made[node] = StageNode(node.name, operator, made_from, record.scope, record.source)
+    used = {source for found in sources.values() for source in found}
+    removed = tuple(stage_node for node, stage_node in before.items() if node not in used)
+    return Stage(name, graph, tuple(made.values()), removed), made

@@ -1,0 +1,189 @@
+"""Subjects: everything that may be handed over where a fixture or function takes a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from types import FunctionType, MethodType
+from typing import Any
+
+from torch import nn
+
+import fxcore
+from fxcore import interop
+from pytest_fxgraph.captures.traced_graph import TracedGraph
+from pytest_fxgraph.captures.tracing import trace, trace_for_inputs, trace_to_read
+from pytest_fxgraph.document.exported_ranges import RANGES
+from pytest_fxgraph.errors import SubjectError
+
+# Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
+Adapter = Callable[[Any], Any]
+
+_OF_TORCH = {
+    ("torch.fx.graph_module", "GraphModule"),
+    ("torch.fx.graph", "Graph"),
+    ("torch.export.exported_program", "ExportedProgram"),
+}
+_CAPTURE = {("pytest_fxgraph.captures.capture", "Capture")}
+_EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
+_GRAPH_MODULE_OF_TORCH = {("torch.fx.graph_module", "GraphModule")}
+_GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
+# Modules of torch.export that are run by graphs, and whose own forward is an interpreter.
+_INTERPRETED = {("torch.export.unflatten", "UnflattenedModule"), ("torch.export.unflatten", "InterpreterModule")}
+
+
+def to_graph_module(
+    subject: Any,
+    adapt: Adapter | None = None,
+    *,
+    example_inputs: object = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> fxcore.GraphModule:
+    """Return the graph of a subject: graphs as they are, or converted from torch.fx; modules and functions are traced.
+
+    What cannot be traced without an example is traced with this one, and compared with the model. A GraphModule of
+    fxcore is returned itself, not a copy. Raises SubjectError (a TypeError) for an object that is no
+    subject, CaptureError if tracing fails.
+    """
+    found = _graph_or_model(subject, adapt)
+    if isinstance(found, fxcore.GraphModule):
+        return found
+    if example_inputs is None and not example_kwargs:
+        return trace(found)
+    return trace_for_inputs(found, example_inputs, example_kwargs, verify=True)
+
+
+def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
+    """Return the graph of a subject as `to_graph_module` does, to be asked for operators.
+
+    Of an exported program that is the graph as it is: with its parameters as inputs, nothing added for its checks.
+    """
+    if _is_one_of(subject, _EXPORTED):
+        return interop.from_torch(subject.graph_module)
+    return to_graph_module(subject, adapt)
+
+
+def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:
+    """Return the graph of a subject as `to_graph_module` does, only to be read, not to be run; this is faster."""
+    found = _graph_or_model(subject, adapt)
+    return TracedGraph(found.graph, found) if isinstance(found, fxcore.GraphModule) else trace_to_read(found)
+
+
+def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
+    """Return the graph module that a subject is, or the module or function that is to be traced."""
+    made = _as_graph(subject)
+    if made is not None:
+        return made
+    adapted = adapt(subject) if adapt is not None else None
+    if adapted is not None and adapted is not subject:
+        return _graph_or_model(adapted, None)
+    if isinstance(subject, type):
+        raise SubjectError(f"the class {subject.__qualname__} is no subject; hand over an instance of it")
+    if isinstance(subject, nn.Module) or callable(subject):
+        return subject
+    raise SubjectError(_no_subject_message(subject))
+
+
+def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
+    """Return what is run eagerly: modules and functions as they are, other objects as an adapter converts them."""
+    if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)) or is_exported_program(subject):
+        return subject
+    adapted = adapt(subject)
+    return subject if adapted is None else adapted
+
+
+def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
+    """Tell whether a subject is a module or function that has no graph yet, so that a frontend can make one."""
+    if isinstance(subject, fxcore.GraphModule | type) or not (isinstance(subject, nn.Module) or callable(subject)):
+        return False
+    if _is_one_of(subject, _OF_TORCH | _INTERPRETED | _CAPTURE):
+        return False
+    adapted = adapt(subject) if adapt is not None else None
+    return adapted is None or adapted is subject
+
+
+def is_exported_program(subject: object) -> bool:
+    """Tell whether a subject is an ExportedProgram of torch.export."""
+    return _is_one_of(subject, _EXPORTED)
+
+
+def is_torch_graph_module(subject: object) -> bool:
+    """Tell whether a subject is a GraphModule of torch.fx."""
+    return _is_one_of(subject, _GRAPH_MODULE_OF_TORCH)
+
+
+def is_graph(subject: object) -> bool:
+    """Tell whether a subject is a Graph without its module, of fxcore or of torch.fx."""
+    return isinstance(subject, fxcore.Graph) or _is_one_of(subject, _GRAPH_OF_TORCH)
+
+
+def _as_graph(subject: Any) -> fxcore.GraphModule | None:
+    if isinstance(subject, fxcore.GraphModule):
+        return subject
+    if isinstance(subject, fxcore.Graph):
+        return _module_around(subject)
+    if _is_one_of(subject, _CAPTURE):
+        return subject.as_graph_module()  # type: ignore[no-any-return]  # a Capture, whose package stands above this one
+    if _is_one_of(subject, _INTERPRETED):
+        return fxcore.GraphModule(subject, interop.from_torch(subject.graph))
+    if _is_one_of(subject, _OF_TORCH):
+        owner = getattr(subject, "owning_module", None)
+        is_of_owner = owner is not None and getattr(owner, "graph", None) is subject
+        converted = interop.from_torch(owner if is_of_owner else subject)
+        if isinstance(converted, fxcore.GraphModule) and _is_one_of(subject, _EXPORTED):
+            converted.meta[RANGES] = dict(subject.range_constraints)
+        return converted if isinstance(converted, fxcore.GraphModule) else _module_around(converted)
+    return None
+
+
+def _is_one_of(subject: Any, classes: Set[tuple[str, str]]) -> bool:
+    # By name: importing torch.fx and torch.export to ask isinstance would cost a second for those who use neither.
+    return any((base.__module__, base.__qualname__) in classes for base in type(subject).__mro__)
+
+
+def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:
+    """Return the module that owns a graph, or one made for it that knows no module and no tensor."""
+    owner = graph.owning_module
+    if isinstance(owner, fxcore.GraphModule) and owner.graph is graph:
+        return owner
+    return fxcore.GraphModule(_unknown_modules_of(graph), graph)
+
+
+class UnknownModule(nn.Module):
+    """Takes the place of a module that a graph names and that nobody gave with it."""
+
+
+# Documents contain the class's name, which must not change when this file is renamed.
+UnknownModule.__module__ = "pytest_fxgraph"
+
+
+def _unknown_modules_of(graph: fxcore.Graph) -> nn.Module:
+    root = UnknownModule()
+    for node in graph.nodes:
+        if node.op in ("call_module", "get_attr"):
+            place: nn.Module = root
+            for name in str(node.target).split("."):
+                if name not in place._modules:
+                    place.add_module(name, UnknownModule())
+                place = place.get_submodule(name)
+    return root
+
+
+def _no_subject_message(subject: Any) -> str:
+    return (
+        f"an object of {type(subject).__module__}.{type(subject).__qualname__} is no subject; "
+        "expected a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, "
+        "a torch.export.ExportedProgram, a Capture, "
+        "or something that a pytest_fxgraph_adapt hook turns into one of these"
+    )
+
+
+class FunctionModule(nn.Module):
+    """A function as the module that torch.export asks for."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **kwargs)

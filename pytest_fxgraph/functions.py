@@ -1,0 +1,388 @@
+"""The gate without pytest's fixtures and options: functions for unittest users and scripts."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import torch
+
+from pytest_fxgraph.budget import Allowances, Budget, allowances_of
+from pytest_fxgraph.captures.capture_fixture import FxCapture
+from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
+from pytest_fxgraph.captures.costs import with_costs
+from pytest_fxgraph.captures.shapes import shapes_recorded
+from pytest_fxgraph.captures.subjects import to_graph_module, to_graph_with_operators
+from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Frontend, Level, NumberByPath
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents, comparison_at
+from pytest_fxgraph.document.builder import build_document, build_document_of_graph
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.node_names import differs_in_names_at_most
+from pytest_fxgraph.draw.formats import drawn_text, ending_of
+from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
+from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.goldens.files import variant_paths
+from pytest_fxgraph.goldens.kept_names import document_after
+from pytest_fxgraph.goldens.location import encoded_name
+from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE, joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.store import GoldenStore, write_whole
+from pytest_fxgraph.operator_patterns import name_of_target
+from pytest_fxgraph.operator_queries import FxOps, OpsQuery
+from pytest_fxgraph.report.graph_summary import summary_section
+from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.text import full_section, short_lines
+from pytest_fxgraph.transform.fixture import FxTransform
+from pytest_fxgraph.transform.rewriting import FxRewrite
+
+UPDATE_VARIABLE = "FXGRAPH_UPDATE"
+_REMEDY = f"if the graph is right, run the test once with {UPDATE_VARIABLE}=1, or call with update=True"
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _as_function(kind: type[Any], call: Callable[Concatenate[Any, _P], _R], name: str) -> Callable[_P, _R]:
+    """Return a function that does what a fixture of this kind does, with the defaults and without the user's hooks."""
+
+    @functools.wraps(call)
+    def function(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        __tracebackhide__ = True
+        return call(kind(), *args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    signature = inspect.signature(call)
+    function.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]  # read by inspect
+    return function
+
+
+capture = _as_function(FxCapture, FxCapture.__call__, "capture")
+check_transform = _as_function(FxTransform, FxTransform.__call__, "check_transform")
+ops = _as_function(FxOps, FxOps.__call__, "ops")
+rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")
+
+
+def diff_graphs(expected: Any, obtained: Any) -> Difference:
+    """Compare two subjects at level `structure` and return what differs, which may be nothing.
+
+    A subject is whatever a fixture takes: a module or function, which is traced, or a graph. Raises SubjectError for
+    anything else, and CaptureError if a module cannot be traced.
+    """
+    return compare_documents(_document_of(expected), _document_of(obtained))
+
+
+def draw_graph(
+    subject: Any,
+    path: str | os.PathLike[str],
+    *,
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    is_full: bool = False,
+) -> None:
+    """Draw the graph of a subject to a file: `.svg`, `.html`, `.mmd` or `.dot`, as `fxgraph draw` draws goldens.
+
+    With example inputs, shapes stand at the edges; with `is_full`, nothing is folded. Raises ReportError for another
+    ending or a file that cannot be written, and SubjectError or CaptureError where `diff_graphs` raises them.
+    """
+    ending_of(os.fspath(path))  # a wrong ending is refused before a model is traced
+    module = to_graph_module(subject, example_inputs=example_inputs, example_kwargs=example_kwargs)
+    graphs: Graphs = {}
+    with shapes_recorded(module, example_inputs, example_kwargs):
+        document = build_document_of_graph(module.graph, module, sources=True, graphs=graphs)
+    title = type(subject).__name__ if not inspect.isfunction(subject) else subject.__name__
+    text = drawn_text(with_code(document, graphs), os.fspath(path), title=title, is_full=is_full)
+    write_whole(Path(path), text, "picture")
+
+
+def assert_graph_equal(
+    expected: Any,
+    obtained: Any,
+    *,
+    level: Level = "structure",
+    commutative: bool = False,
+    normalize: bool = False,
+    constants: ConstantForm = "exact",
+) -> None:
+    """Compare two subjects at a level: "exact", "structure", "ops" or "signature".
+
+    With `commutative`, the order of the operands of commutative operators does not count; with `normalize`, neither
+    does the spelling of an operator; with `constants="close"`, floats may differ by rounding. Raises AssertionError if
+    they differ, naming what does, LevelError for another level, and SubjectError or CaptureError where `diff_graphs`
+    raises them.
+    """
+    __tracebackhide__ = True
+    comparison_at(level)  # a wrong level is refused before two models are traced
+    difference = compare_documents(
+        _document_of(expected),
+        _document_of(obtained),
+        level=level,
+        commutative=commutative,
+        normalize=normalize,
+        constants=constants,
+    )
+    if not difference.is_empty:
+        raise AssertionError("\n".join(_mismatch_lines(difference)))
+
+
+def assert_graph_matches_golden(
+    subject: Any,
+    path: str | os.PathLike[str],
+    *,
+    level: Level = "structure",
+    update: bool = False,
+    name: str | None = None,
+    example_inputs: Any = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    constants: ConstantForm = "exact",
+    commutative: bool = False,
+    normalize: bool = False,
+    meta: Sequence[str] = (),
+    code: CodeForm = "always",
+    budget: Budget | None = None,
+    frontend: Frontend = "symbolic",
+) -> None:
+    """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
+
+    `name` stands for the file `<stem>.<name>.yaml` beside `path`, and a variant for the torch that runs takes the
+    golden's place. Of several programs each has its file, `<stem>.<program>.yaml`; a golden of one that is gone fails.
+    With `update`, or FXGRAPH_UPDATE=1 in the environment, goldens that are missing or do not match are written instead,
+    which is printed, all of them or none; one that matches is left as it is.
+
+    Raises AssertionError with all that differs, GoldenMissingError if there is no golden, GoldenFormatError if it
+    cannot be read, GoldenWriteError if it cannot be written, GateError for another value of FXGRAPH_UPDATE, and
+    otherwise what `assert_graph_equal` raises.
+    """
+    __tracebackhide__ = True
+    comparison_at(level)
+    is_update = update or _is_update_asked()
+    loosened = {"commutative": commutative, "normalize": normalize}
+    check = _GoldenCheck(
+        level,
+        is_update,
+        example_inputs,
+        example_kwargs,
+        constants,
+        loosened,
+        meta,
+        code,
+        allowances_of(budget),
+        frontend,
+    )
+    base = Path(path)
+    programs = programs_of(subject)
+    if programs is None:
+        place = _place_of(base, name)
+        texts = {place: check.text_to_write(subject, place)}
+    else:
+        texts = _texts_of_programs(check, programs, lambda program: _place_of(base, name, program))
+    for place, text in texts.items():
+        if text is not None:
+            GoldenStore(place.parent).write(place.name, text)
+            print(f"wrote {printable_line(str(place))}")
+
+
+@dataclass(frozen=True)
+class _GoldenCheck:
+    """What is asked of each comparison of one call."""
+
+    level: Level
+    is_update: bool
+    example_inputs: Any
+    example_kwargs: Mapping[str, Any] | None
+    constants: ConstantForm
+    loosened: Mapping[str, bool]
+    meta: Sequence[str]
+    code: CodeForm
+    budget: Allowances
+    frontend: Frontend
+
+    def text_to_write(self, subject: Any, place: Path, program: str | None = None) -> str | None:
+        """Compare a graph with its golden; return the text that an update is to write, None where it matches.
+
+        Raises AssertionError if the golden does not match and nobody asked for an update.
+        """
+        graphs: Graphs = {}
+        inputs, kwargs = self.example_inputs, self.example_kwargs
+        captured = captured_by(self.frontend, subject, inputs, kwargs)
+        if captured is not None:  # what a frontend captured knows its values
+            subject, inputs, kwargs = captured, None, None
+        with other_frontends_named():
+            module = to_graph_module(subject, example_inputs=inputs, example_kwargs=kwargs)
+        with shapes_recorded(module, inputs, kwargs):
+            document = build_document_of_graph(
+                module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs
+            )
+        if self.level == "cost":
+            document = with_costs(document, module, module.graph, inputs, kwargs)
+        if program is not None:
+            document = replace(document, notes=(*document.notes, PROGRAM_NOTE + program))
+        store = GoldenStore(place.parent)
+        if self.level != "exact" and _holds(store, place, document):  # the ordinary case, which costs no YAML
+            return None
+        document = with_code(document, graphs)
+        complete = document if self.level == "exact" or self.code == "always" else without_code(document)
+        expected = _golden_at(place, store, document, self.is_update)
+        if expected is None:
+            return encode(replace(complete, keeps_traced_names=self.level == "exact"))
+        difference = compare_documents(
+            expected, document, level=self.level, constants=self.constants, budget=self.budget, **self.loosened
+        )
+        if difference.is_empty:
+            return None
+        if self.is_update:
+            return encode(document_after(expected, complete, graphs, self.level))
+        lines = short_lines(difference, golden=str(place))
+        section = full_section(difference, expected, document, golden=str(place))
+        raise AssertionError("\n".join([*lines, f"  {_REMEDY}", "", section]))
+
+
+def _texts_of_programs(
+    check: _GoldenCheck, programs: Mapping[str, Any], place_of: Callable[[str], Path]
+) -> dict[Path, str | None]:
+    """Compare each program with its golden; return what is to be written. Raises one error for all that is wrong."""
+    texts: dict[Path, str | None] = {}
+    errors: list[Exception] = []
+    for program, subject in programs.items():
+        place = place_of(program)
+        try:
+            texts[place] = check.text_to_write(subject, place, program)
+        except (AssertionError, GoldenError) as error:
+            errors.append(error)
+    if not check.is_update:
+        store = GoldenStore(place.parent)
+        gone = vanished_programs(store, lambda program: PurePosixPath(place_of(program).name), programs)
+        errors += [_vanished(program, place.with_name(golden.name), programs) for program, golden in gone.items()]
+    joined = joined_error(errors)
+    if joined is not None:
+        raise joined
+    return texts
+
+
+def _vanished(program: str, golden: Path, programs: Iterable[str]) -> AssertionError:
+    return AssertionError(
+        f"the program {program!r} is gone, which the golden {printable_line(str(golden))} holds\n"
+        f"  the subject has {', '.join(programs)}\n"
+        "  if that is right, remove this file"
+    )
+
+
+def _holds(store: GoldenStore, place: Path, obtained: GraphDocument) -> bool:
+    """Tell, without reading YAML, that a golden holds a graph; False means that nothing is known."""
+    try:
+        return differs_in_names_at_most(store.read(place.name), obtained)
+    except GoldenError:  # read again, it is explained
+        return False
+
+
+def _golden_at(place: Path, store: GoldenStore, obtained: GraphDocument, is_update: bool) -> GraphDocument | None:
+    """Read a golden; None where an update is to write a new one, which it does not in place of a newer release's."""
+    try:
+        return decode(store.read(place.name), str(place))
+    except GoldenMissingError:
+        if is_update:
+            return None
+        section = summary_section(obtained, golden=str(place))
+    except GoldenFormatError as error:
+        if not is_update or isinstance(error, GoldenVersionError):
+            raise
+        return None
+    raise GoldenMissingError(f"there is no golden {printable_line(str(place))}; {_REMEDY}\n\n{section}")
+
+
+def _place_of(path: Path, *names: str | None) -> Path:
+    """Return the golden of a name and of a program, or its variant for the torch that runs if there is one."""
+    for name in names:
+        if name is not None:
+            path = path.with_name(f"{path.stem}.{encoded_name(name)}{path.suffix}")
+    variants = variant_paths(path, str(torch.__version__), has_cuda=torch.cuda.is_available())
+    return next((variant for variant in variants if variant.exists()), path)
+
+
+def _is_update_asked() -> bool:
+    """Tell whether the environment asks for an update."""
+    value = os.environ.get(UPDATE_VARIABLE, "")
+    if value not in ("", "1"):
+        raise GateError(f"{UPDATE_VARIABLE}={value!r} is neither 1 nor empty; set it to 1 to have goldens written")
+    return value == "1"
+
+
+def assert_equivalent(
+    model: Any,
+    graph: Any,
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    rtol: NumberByPath | None = None,
+    atol: NumberByPath | None = None,
+    grads: bool = False,
+    seed: int = 0,
+    fp64_reference: bool = False,
+    sqnr: float | None = None,
+    cosine: float | None = None,
+    checks: Check | Iterable[Check] | None = None,
+    strict_inputs: bool = False,
+) -> None:
+    """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
+
+    `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol`, which are numbers or numbers
+    by path, the tolerance follows the dtype; `sqnr`, `cosine`, `checks` and `fp64_reference` as in `fx_equivalence`.
+    With `strict_inputs`, an input that only the model's results depend on is a difference, too. Both run in the mode,
+    train or eval, that they are in, and are left as they were. Raises AssertionError if they differ, with statistics
+    and the first node that does, InputsError for inputs of another form, and ChoiceError for a wrong check.
+    """
+    __tracebackhide__ = True
+    options = CheckOptions(rtol, atol, grads, 1, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
+    check_equivalent(model, graph, inputs, kwargs=kwargs, **vars(options))
+
+
+def assert_ops(
+    subject: Any,
+    *,
+    count: Mapping[Any, int] | None = None,
+    absent: Iterable[Any] = (),
+    in_order: Iterable[Any] = (),
+    only_from: Iterable[Any] | None = None,
+) -> None:
+    """Check which operators the graph of a subject calls.
+
+    `count` says how often each of some targets is called, `absent` which never, `in_order` which one after the other,
+    `only_from` the only ones that may be. Targets are functions, classes of modules, names of methods, and globs such
+    as "aten.batch_norm*". Raises AssertionError if the graph calls others, naming them, and GateError if nothing is
+    asked or a target names no operator.
+    """
+    __tracebackhide__ = True
+    targets, forbidden, sequence = dict(count or {}), tuple(absent), tuple(in_order)
+    if not (targets or forbidden or sequence) and only_from is None:
+        raise GateError("assert_ops was asked nothing; say count=, absent=, in_order= or only_from=")
+    operators = OpsQuery(to_graph_with_operators(subject))
+    for target, expected in targets.items():
+        obtained = operators.count(target)
+        if obtained != expected:
+            raise AssertionError(
+                f"{name_of_target(target)} is called {obtained} times, expected {expected}; "
+                f"the graph calls {operators.summary()}"
+            )
+    if forbidden:
+        operators.absent(*forbidden)
+    if sequence:
+        operators.in_order(*sequence)
+    if only_from is not None:
+        operators.only_from(only_from)
+
+
+def _document_of(subject: Any) -> GraphDocument:
+    return build_document(to_graph_module(subject))
+
+
+def _mismatch_lines(difference: Difference) -> list[str]:
+    # There is no golden here, and nothing to accept.
+    first, *rest = short_lines(difference, golden="the obtained graph", command="")
+    return [first, *rest[:-2], f"  compared at level {difference.level}"]

@@ -1,0 +1,182 @@
+"""What one attempt of one test did with goldens; its outcomes leave on the report of the test."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_fxgraph.errors import GoldenMissingError
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.gate.inline_call import InlineCall
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
+    from pytest_fxgraph.report.outcome import Outcome
+
+# A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
+_MOST_SHOWN = 5
+# Of a report.
+_ATTRIBUTE = "fxgraph_outcomes"
+_LACKED = "fxgraph_lacked_goldens_only"
+_FAILURES = "fxgraph_numeric_failures"
+# Of a test, as JUnit properties; those of further goldens are in the other reports.
+_MOST_PROPERTIES = 20
+
+
+class GoldenAttempt:
+    """The goldens of one attempt of one test; a rerun starts with a fresh one."""
+
+    # No dataclass, which every run of pytest would wait for.
+    def __init__(self) -> None:
+        self.asked = False  # the test has the fixture fx_golden
+        self.compared = False
+        self.unnamed = 0  # comparisons without a name so far
+        self.outcomes: list[Outcome] = []
+        self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
+        self.traced_texts: dict[str, str] = {}  # by golden: what it gets if compared at `exact`
+        self.inline_texts: dict[
+            InlineCall, str
+        ] = {}  # where texts are written: what the test has found right, or wants
+        # Inline goldens that were made and not compared yet, with the line of their test.
+        self.uncompared: dict[str, types.TracebackType] = {}
+        self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
+        self.sections: list[tuple[str, str]] = []  # for the next report
+        self.numeric_failures: list[str] = []  # headlines
+        self.failed_checks: list[str] = []
+        self.first_failed_check: types.TracebackType | None = None
+        self.check_error: AssertionError | None = None  # what was raised for failed checks
+
+    def show_inline(self, place: str, call: InlineCall, caller: types.FrameType) -> str:
+        """Return the name of an inline golden that the test has made: its place, of a second one in a line the column.
+
+        The test has to compare it.
+        """
+        if self._inline_calls.setdefault(place, call).end != call.end and call.end is not None:
+            place = f"{place}:{call.end[1]}"
+        self.uncompared[place] = _line_of(caller)
+        return place
+
+    def fail_later(self, message: str, caller: types.FrameType) -> None:
+        """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
+        self.failed_checks.append(message)
+        if self.first_failed_check is None:
+            self.first_failed_check = _line_of(caller)
+
+    def close(self) -> None:
+        """End the call of a test; raise AssertionError for what `check` found, and fail it if nothing was compared."""
+        __tracebackhide__ = True
+        self.raise_failed_checks()
+        if self.asked and not self.compared and not self.uncompared:
+            pytest.fail(
+                "the test asked for fx_golden and compared nothing with it; "
+                "write `assert subject == fx_golden`, or leave the fixture out",
+                pytrace=False,  # no line of the test is to blame
+            )
+        for place, line in self.uncompared.items():
+            raise AssertionError(
+                f"the inline golden {place} was made and compared with nothing; "
+                "write `assert subject == fx_golden.inline(...)`"
+            ).with_traceback(line)
+
+    def raise_failed_checks(self) -> None:
+        """Raise AssertionError for what `check` found since this was last called."""
+        __tracebackhide__ = True
+        failed, self.failed_checks = self.failed_checks, []
+        if failed:
+            self.check_error = AssertionError(_failure_message(failed))
+            raise self.check_error.with_traceback(self.first_failed_check)
+
+
+def _line_of(caller: types.FrameType) -> types.TracebackType:
+    return types.TracebackType(None, caller, caller.f_lasti, caller.f_lineno)
+
+
+_ATTEMPT = pytest.StashKey[GoldenAttempt]()
+
+
+def attempt_of(item: pytest.Item) -> GoldenAttempt:
+    """Return the attempt that is under way."""
+    return item.stash.setdefault(_ATTEMPT, GoldenAttempt())
+
+
+def start_attempt(item: pytest.Item) -> None:
+    """Forget what an earlier attempt of the same test did."""
+    item.stash[_ATTEMPT] = GoldenAttempt()
+
+
+def _failure_message(failures: list[str]) -> str:
+    if len(failures) == 1:
+        return failures[0]
+    lines = [f"{len(failures)} goldens of this test do not match"]
+    lines += failures[:_MOST_SHOWN]
+    if len(failures) > _MOST_SHOWN:
+        lines.append(f"and {len(failures) - _MOST_SHOWN} more, each in a report section of its own")
+    return "\n\n".join(lines)
+
+
+def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport) -> None:
+    """Put outcomes on a report as plain data, which pytest-xdist carries; without outcomes it stays as it was."""
+    plain = [outcome.to_dict() for outcome in outcomes]
+    if plain:
+        setattr(report, _ATTRIBUTE, plain)
+
+
+def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None:
+    """Say in properties of the report what did not match, for JUnit XML and whatever else shows properties of tests."""
+    found: list[tuple[str, object]] = []
+    told = [outcome for outcome in attempt.outcomes if outcome.status != "matched"][:_MOST_PROPERTIES]
+    for number, outcome in enumerate(told, start=1):
+        end = f".{number}" if number > 1 else ""
+        found += [(f"fx_golden{end}", outcome.golden), (f"fx_level{end}", outcome.level)]
+        found += [(f"fx_status{end}", outcome.status), (f"fx_headline{end}", outcome.headline)]
+    report.user_properties += [*found, *(("fx_equivalence", headline) for headline in attempt.numeric_failures)]
+
+
+def attach_numeric_failure(item: pytest.Item, error: BaseException, report: pytest.TestReport) -> None:
+    """Put the failure of a numeric check on the report of its test as plain data; other errors leave it as it was."""
+    section = getattr(error, "section", None)
+    if not isinstance(section, str) or not type(error).__module__.startswith("pytest_fxgraph."):
+        return
+    headline = str(error).partition("\n")[0]
+    report.sections.append(("fx equivalence", section))
+    attempt_of(item).numeric_failures.append(headline)
+    # Asked of the error itself, which knows more than its text.
+    make_data = getattr(error, "report_data", None)
+    if make_data is not None:
+        setattr(report, _FAILURES, [make_data(str(report.nodeid))])
+
+
+def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:
+    """Return the numeric failures that came with a report."""
+    plain: list[dict[str, Any]] = getattr(report, _FAILURES, [])
+    if not plain:
+        return []
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
+
+    return [NumericFailure.from_dict(each) for each in plain]
+
+
+def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.TestReport) -> None:
+    """Mark the report of a failed call if nothing is wrong but that goldens are missing."""
+    if report.when != "call" or not (isinstance(error, GoldenMissingError) or error is attempt.check_error):
+        return
+    statuses = {outcome.status for outcome in attempt.outcomes}
+    if "missing" in statuses and statuses <= {"matched", "updated", "missing"}:
+        setattr(report, _LACKED, True)
+
+
+def lacked_goldens_only(report: pytest.TestReport) -> bool:
+    """Tell whether `mark_missing` marked a report."""
+    return getattr(report, _LACKED, False) is True
+
+
+def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:
+    """Return the outcomes that came with a report."""
+    plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
+    if not plain:
+        return []
+    from pytest_fxgraph.report.outcome import Outcome  # here: the plugin imports this file in every run
+
+    return [Outcome.from_dict(each) for each in plain]

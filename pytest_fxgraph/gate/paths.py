@@ -1,0 +1,108 @@
+"""Where the golden folder is, how paths in it are shown, and the command that writes a golden."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from pytest_fxgraph.goldens.layout import GoldenLayout
+from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.settings import GOLDEN_DIR, LEVEL, value_of_config
+
+# By the name under which pytest keeps them.
+_REPEATED = (
+    ("rootdir", "--rootdir"),
+    ("inifilename", "-c"),
+    ("override_ini", "-o"),
+    (GOLDEN_DIR.key, GOLDEN_DIR.option),
+    (LEVEL.key, LEVEL.option),
+)
+STARTED_IN = "fxgraph_started_in"  # what the controller of pytest-xdist tells its workers
+
+
+def accepting_command(item: pytest.Item) -> str:
+    """Return the command that writes the goldens of this test and of no other, quoted for a shell.
+
+    It can be pasted where the user's pytest was started.
+    """
+    options = [part for option, value in _repeated_options(item.config) for part in (option, _quoted(value))]
+    return " ".join(["pytest", "--fx-update-golden", *options, _quoted(_target(item))])
+
+
+def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    """Yield the options of this run without which the command would find other tests, other files or no difference."""
+    for name, option in _REPEATED:
+        given = config.getoption(name, None)
+        values = [str(value) for value in (given if isinstance(given, list) else [given]) if value]
+        # pytest 9 keeps --strict-markers of addopts among them; strictness finds no other tests and no other files.
+        yield from ((option, value) for value in values if not (option == "-o" and value.startswith("strict")))
+
+
+def started_in(config: pytest.Config) -> str:
+    """Return the folder in which the user started pytest, on a worker as far as that is known."""
+    folder = getattr(config, "workerinput", {}).get(STARTED_IN)
+    return str(config.invocation_params.dir) if folder is None else os.path.join(config.rootpath, folder)
+
+
+def _target(item: pytest.Item) -> str:
+    file = slashed_path(item.path, started_in(item.config))
+    if "[" in file:  # pytest reads what follows as parameters; the nearest folder that can be named will do
+        return os.path.dirname(file.partition("[")[0]) or "."
+    _, colons, inside = str(item.nodeid).partition("::")
+    # An option begins with a dash, a file of arguments with an at sign.
+    return f"{'./' if file.startswith(('-', '@')) else ''}{file}{colons}{inside}"
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for a shell, on one line: control characters stand as escapes, which bash, zsh and ksh read."""
+    if printable_line(text) == text:
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{printable_line(escaped)}'"
+
+
+def golden_layout(config: pytest.Config) -> GoldenLayout:
+    """Return where the goldens of this run lie."""
+    return _layout(Path(config.rootpath), value_of_config(GOLDEN_DIR, config))
+
+
+@functools.lru_cache(maxsize=8)  # asked several times for each golden
+def _layout(rootpath: Path, setting: str) -> GoldenLayout:
+    return GoldenLayout(rootpath, setting)
+
+
+def golden_root(config: pytest.Config) -> Path:
+    """Return the folder that paths of goldens are relative to, absolute."""
+    return golden_layout(config).root
+
+
+def shown(path: PurePosixPath, config: pytest.Config) -> str:
+    """Show the path of a golden within the folder as users read it."""
+    return str(_prefix(config) / path)
+
+
+def within_folder(shown_path: str, config: pytest.Config) -> PurePosixPath:
+    """Return the path that a GoldenStore takes, relative to its folder, of a shown one."""
+    return PurePosixPath(shown_path).relative_to(_prefix(config))
+
+
+def _prefix(config: pytest.Config) -> PurePosixPath:
+    return _shown_folder(golden_root(config), config.rootpath)
+
+
+@functools.lru_cache(maxsize=8)  # asked several times for each golden
+def _shown_folder(root: Path, rootpath: Path) -> PurePosixPath:
+    return PurePosixPath(slashed_path(root, rootpath))
+
+
+def slashed_path(path: str | Path, start: str | Path) -> str:
+    """Return a path relative to a folder, with slashes; the whole path if it is on another drive of Windows."""
+    try:
+        return os.path.relpath(path, start).replace(os.sep, "/")
+    except ValueError:
+        return str(path).replace(os.sep, "/")

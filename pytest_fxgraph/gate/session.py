@@ -1,0 +1,186 @@
+"""The one place that writes goldens: it follows reports, and writes what a test wants once the test has passed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, lacked_goldens_only
+from pytest_fxgraph.gate.paths import golden_root, shown, within_folder
+from pytest_fxgraph.gate.stage_strips import StageStrips
+from pytest_fxgraph.gate.workers import check_remote_golden
+from pytest_fxgraph.goldens.files import Received, received_path, write_received
+from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.summary import counted_goldens
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.gate.inline_writes import InlineWrites
+    from pytest_fxgraph.report.numeric_failure import NumericFailure
+
+
+class GoldenSession:
+    """What became of all goldens of a run. Lives in the main process alone, under pytest-xdist the controller."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self._store = GoldenStore(golden_root(config))
+        self.outcomes: list[Outcome] = []  # of last attempts
+        self.written: list[str] = []
+        self.written_received: list[str] = []
+        self.written_inline: list[str] = []  # "2 inline goldens of tests/test_fuse.py"
+        self.errors: list[str] = []
+        self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
+        self.failures: list[NumericFailure] = []  # of last attempts
+        self.strips = StageStrips()
+        self.places: dict[str, tuple[str, int]] = {}  # by test that failed: its file, and its line, the first being 1
+        # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
+        self._passing: dict[tuple[str, str], bool] = {}
+        self._failed: set[tuple[str, str]] = set()
+        self._found: dict[tuple[str, str], list[NumericFailure]] = {}
+        # Tests that failed because a golden was missing, and those that failed otherwise.
+        self._missed: set[str] = set()
+        self._broken: set[str] = set()
+        self._writers: dict[str, Outcome] = {}  # by golden: the first outcome that had a text written to it
+        self._inline: InlineWrites | None = None  # once there is an inline golden
+        self._inline_goldens: set[str] = set()
+        self._received: set[str] = set()  # goldens for which this run wrote what was received
+
+    def asked(self) -> set[str]:
+        """Return the golden files that tests asked for, whatever became of them."""
+        return {golden for _, golden in self.results} - self._inline_goldens
+
+    def lacking(self) -> set[str]:
+        """Return the tests that failed for nothing but goldens that are missing."""
+        return self._missed - self._broken
+
+    def new(self) -> list[Outcome]:
+        """Return the outcomes for which a golden file is missing, or was written because it was."""
+        files = (outcome for outcome in self.outcomes if outcome.inline is None)
+        return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
+
+    def summary(self, unused: int = 0) -> str:
+        """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
+        return counted_goldens(self.results.values(), unused)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""
+        self.strips.take(report)
+        key = (str(getattr(report, "worker_id", "")), str(report.nodeid))
+        passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
+        # Sub-tests report within the call; one that failed spoils the whole.
+        self._passing[key] = passed and (report.when == "setup" or self._passing.get(key, False))
+        if report.when == "setup":
+            self._failed.discard(key)
+            self._found.pop(key, None)
+        if str(report.outcome) == "failed":
+            self._found.setdefault(key, []).extend(extract_numeric_failures(report))
+            self._failed.add(key)
+            (self._missed if lacked_goldens_only(report) else self._broken).add(str(report.nodeid))
+        # An attempt that pytest-rerunfailures repeats does not count; the next one reports anew.
+        if report.when == "teardown" and str(report.outcome) != "rerun":
+            passed, failed = self._passing.pop(key), key in self._failed
+            self._failed.discard(key)
+            found = self._found.pop(key, [])
+            self.failures += found
+            outcomes = extract_outcomes(report)
+            if found or any(outcome.status not in ("matched", "updated") for outcome in outcomes):
+                file, line, _ = report.location
+                self.places[str(report.nodeid)] = (file.replace(os.sep, "/"), (line or 0) + 1)
+            for outcome in outcomes:
+                self._take(outcome, report, passed=passed, failed=failed)
+
+    def _take(self, outcome: Outcome, report: pytest.TestReport, *, passed: bool, failed: bool) -> None:
+        """Write what one outcome of a finished test asks for, and keep its result."""
+        if outcome.inline is not None:
+            self._take_inline(outcome, passed=passed)
+            return
+        # What was written in this run is newer than any copy.
+        is_written = outcome.golden in self._writers
+        error = None if is_written else check_remote_golden(outcome, report, self.config)
+        if error is not None:
+            self.errors.append(error)
+        result = outcome.status
+        if outcome.new_text is not None:
+            may_write = passed and error is None
+            result = "written" if may_write and self._write(outcome, outcome.new_text) else "refused"
+        status = "refused" if result == "refused" else outcome.status
+        self._keep(replace(outcome, status=status), result)
+        if self.config.getoption("fx_received") and outcome.golden not in self._received:
+            self._update_received(outcome, passed=passed, failed=failed)
+
+    def _keep(self, outcome: Outcome, result: str) -> None:
+        # Without the texts, of which a run may see a million lines.
+        self.outcomes.append(replace(outcome, new_text=None, received=None))
+        # One golden may be compared twice; what happened to it goes before "it matched the other time".
+        key = (outcome.nodeid, outcome.golden)
+        if result != "matched" or key not in self.results:
+            self.results[key] = result
+
+    def _take_inline(self, outcome: Outcome, *, passed: bool) -> None:
+        """Keep what becomes of an inline golden; it is written at the end of the run."""
+        if self._inline is None:
+            from pytest_fxgraph.gate.inline_writes import InlineWrites
+
+            self._inline = InlineWrites(self.config.rootpath)
+        self._inline_goldens.add(outcome.golden)
+        is_update = outcome.new_text is not None
+        if passed or not is_update:
+            self._inline.take(outcome)
+        status = "refused" if is_update and not passed else outcome.status
+        self._keep(replace(outcome, status=status), "written" if status == "updated" else status)
+
+    def has_inline_failures(self) -> bool:
+        """Tell whether an inline golden was missing, or another than what a test obtained."""
+        return any(each.inline is not None and each.status in ("missing", "mismatch") for each in self.outcomes)
+
+    def write_inline(self) -> None:
+        """Write the texts of inline goldens, at the end of the run; what cannot be written is kept as an error."""
+        if self._inline is None:
+            return
+        self._inline.write()
+        self.errors += self._inline.errors
+        self.written_inline = self._inline.written
+        refused = {(outcome.nodeid, outcome.golden) for outcome in self._inline.refused}
+        self.results.update(dict.fromkeys(refused, "refused"))
+        self.outcomes = [
+            replace(outcome, status="refused")
+            if outcome.status == "updated" and (outcome.nodeid, outcome.golden) in refused
+            else outcome
+            for outcome in self.outcomes
+        ]
+
+    def _write(self, outcome: Outcome, text: str) -> bool:
+        """Write a golden unless another test has written another text to it; tell whether the golden holds the text."""
+        first = self._writers.setdefault(outcome.golden, outcome)
+        if first.new_text != text:
+            self.errors.append(
+                f"cannot write {outcome.golden}: {first.nodeid} and {outcome.nodeid} want different graphs in it; "
+                "give one of them a name of its own with fx_golden(name=...)"
+            )
+            return False
+        try:
+            self._store.write(within_folder(outcome.golden, self.config), text)
+        except (GateError, OSError) as error:
+            self.errors.append(str(error))
+            return False
+        if first is outcome:
+            self.written.append(outcome.golden)
+        return True
+
+    def _update_received(self, outcome: Outcome, *, passed: bool, failed: bool) -> None:
+        """Write what a failed test received; remove what was received once for a golden that a passed test matches."""
+        received = received_path(within_folder(outcome.golden, self.config))
+        try:
+            if failed and outcome.received is not None:
+                self._received.add(outcome.golden)
+                self._store.write(received, write_received(Received(outcome.received, outcome.expected_digest)))
+                self.written_received.append(shown(received, self.config))
+            elif passed:
+                self._store.remove(received)
+        except (GateError, OSError) as error:
+            self.errors.append(str(error))

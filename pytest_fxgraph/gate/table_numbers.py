@@ -1,0 +1,126 @@
+"""The numbers that a table keeps of a subject: what is counted in its graphs, what they cost, what a test measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from fxcore.transforms.analysis.values import example_arguments
+from pytest_fxgraph.captures.capture import Capture
+from pytest_fxgraph.captures.costs import costs_on
+from pytest_fxgraph.captures.shapes import arguments_in_order
+from pytest_fxgraph.compare.ops import operator_counts
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.costs import CostBlock
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
+from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED
+from pytest_fxgraph.goldens.table_rows import KEYS, Values
+
+
+def numbers_of(subject: Any) -> dict[str, int | float]:
+    """Count the graphs, breaks, operators and nodes of a capture or graph module.
+
+    Raises CaptureError for a capture without any graph, and where torch does not tell of breaks.
+    """
+    numbers = dict.fromkeys(COUNTED, 0)
+    if isinstance(subject, Capture):
+        subject.refuse_empty()
+        numbers["breaks"], numbers["recompiles"] = len(subject.breaks), len(subject.recompiles)
+        numbers["skipped"], numbers["fallbacks"] = len(subject.skipped), len(subject.fallbacks)
+    graphs = _graphs_of(subject)
+    documents = [build_document(graph, constants="shape", sources=False) for graph in graphs]
+    numbers["graphs"] = len(graphs)
+    numbers["operators"] = sum(sum(operator_counts(document).values()) for document in documents)
+    numbers["nodes"] = sum(map(_nodes_in, documents))
+    return dict(numbers)
+
+
+def _graphs_of(subject: Any) -> list[Any]:
+    return subject.graphs if isinstance(subject, Capture) else [subject]
+
+
+def _nodes_in(document: GraphDocument) -> int:
+    inner = sum(_nodes_in(module.graph) for module in document.modules if module.graph is not None)
+    return len(document.nodes) + inner
+
+
+def costs_of(
+    subject: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None, *, is_asked: bool
+) -> dict[str, int | float]:
+    """Count what the graphs of a subject cost, all together; of the peaks of memory the highest.
+
+    Nothing for a graph whose shapes nobody knows, unless costs are asked for: then that raises CaptureError, as does a
+    graph that cannot be counted.
+    """
+    if isinstance(subject, Capture):  # whose graphs know their values, and do not all take what the model takes
+        example_inputs, example_kwargs = None, None
+    blocks = [_costs_of(graph, example_inputs, example_kwargs) for graph in _graphs_of(subject)]
+    counted = [block for block in blocks if block is not None]
+    if len(counted) < len(blocks):
+        if is_asked or counted:
+            raise CaptureError(
+                "cannot count what the graphs cost: the shapes of their inputs are not known; give example_inputs=, "
+                "or leave the columns of costs out with fx_table(costs=False)"
+            )
+        return {}
+    numbers = {column: sum(block.metric(column) for block in counted) for column in ("flops", "bytes")}
+    numbers["params"] = counted[0].total.params if len(counted) == 1 else _elements(subject)
+    numbers["peak_activation"] = max(block.peak_activation for block in counted)
+    numbers["uncounted"] = len({name for block in counted for name in block.uncounted})
+    return {column: numbers[column] for column in COSTS}
+
+
+def _costs_of(graph_module: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None) -> CostBlock | None:
+    if example_inputs is None and not example_kwargs:
+        arguments = example_arguments(graph_module.graph)
+    else:
+        arguments = arguments_in_order(graph_module, example_inputs, example_kwargs or {})
+    if arguments is None:
+        return None
+    try:
+        return costs_on(graph_module, arguments)
+    except CaptureError as error:
+        raise CaptureError(f"{error}; leave the columns of costs out with fx_table(costs=False)") from error
+
+
+def _elements(subject: Any) -> int:
+    """Count the elements of all parameters that graphs read, each once."""
+    tensors = {id(each): each for graph in _graphs_of(subject) for each in graph.parameters()}
+    return sum(tensor.numel() for tensor in tensors.values())
+
+
+def measured_numbers(values: Mapping[str, Any], row: str) -> dict[str, int | float]:
+    """Return what a test measured itself, as Python's numbers.
+
+    Raises GateError for what is no finite number, as NaN would match nothing, and ChoiceError for a name that a column
+    of the table has already.
+    """
+    numbers: dict[str, int | float] = {}
+    for column, value in values.items():
+        if not isinstance(column, str) or column in (*COUNTED, *COSTS, *KEYS):
+            taken = ", ".join((*KEYS, *COUNTED, *COSTS))
+            raise ChoiceError(f"extra={{{column!r}: ...}}: a table has {taken} itself; give the column another name")
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            shown = repr(value) if isinstance(value, Real) else f"an object of type {type(value).__name__}"
+            raise GateError(
+                f"column {column!r} of row {row!r} is {shown}: a table holds finite numbers; find out why it is none"
+            )
+        numbers[column] = int(value) if isinstance(value, Integral) else float(value)
+    return numbers
+
+
+def row_values(
+    subject: Any,
+    extra: Values,
+    *,
+    costs: bool | None,
+    example_inputs: object = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> dict[str, int | float]:
+    """Return all numbers of a row. `costs` says whether costs are among them; None: where shapes are known."""
+    counted = numbers_of(subject)
+    cost = {} if costs is False else costs_of(subject, example_inputs, example_kwargs, is_asked=costs is True)
+    return {**counted, **cost, **extra}

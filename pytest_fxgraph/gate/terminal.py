@@ -1,0 +1,115 @@
+"""How our report sections look on the terminal: always shown, coloured as pytest colours, with links where they work.
+
+Reports keep the plain text, which is what other plugins, files and processes get. It is coloured only while pytest
+prints its summary.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_fxgraph.gate.activation import outcomes_of_run
+from pytest_fxgraph.settings import LINKS, value_of_config
+
+if TYPE_CHECKING:
+    from pytest_fxgraph.report.hyperlinks import Hyperlinks
+
+OURS = ("fx golden ", "fx equivalence")
+
+
+class TerminalSections:
+    """Prints our report sections in colour. Registered in the process that has the terminal."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._shown: dict[str, str] = {}  # by cluster: the section that tells its cause
+        self._links: Hyperlinks | None = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, object, object]:
+        """Colour our sections while pytest prints its summary, and put the plain ones back afterwards."""
+        clusters = {
+            (outcome.nodeid, outcome.section_name): outcome.cluster
+            for outcome in outcomes_of_run(self._config)
+            if outcome.cluster
+        }
+        if is_terminal(terminalreporter):
+            self._links = _hyperlinks(self._config)
+        changed: list[tuple[Any, list[tuple[str, str]], int]] = []
+        for report in _failed(terminalreporter):
+            sections = list(report.sections)
+            if any(name.startswith(OURS) for name, _ in sections):
+                told_once = [
+                    (name, self._told_once(name, content, clusters.get((report.nodeid, name))))
+                    for name, content in sections
+                ]
+                report.sections = [(name, self._coloured(name, content)) for name, content in told_once]
+                changed.append((report, sections, self._add_hidden_sections(report)))
+        try:
+            return (yield)
+        finally:
+            for report, sections, added in changed:
+                report.sections = sections
+                if added:
+                    del report.longrepr.sections[-added:]
+
+    def _told_once(self, name: str, content: str, cluster: str | None) -> str:
+        """Return a section, or where it is if another golden has the same difference; with -vv, always the section."""
+        if cluster is None or self._config.get_verbosity() > 1:
+            return content
+        first = self._shown.setdefault(cluster, name)
+        if first == name:
+            return content
+        return f"the same difference as in {first.removeprefix(OURS[0])} (cluster {cluster}); -vv shows it in full"
+
+    def _coloured(self, name: str, content: str) -> str:
+        writer = self._config.get_terminal_writer()
+        if not name.startswith(OURS) or not (writer.hasmarkup or self._links):
+            return content
+        from pytest_fxgraph.report.colour import coloured_spans  # here: most runs have nothing to colour
+
+        linked = self._links.linked if self._links else str
+        return "\n".join(
+            "".join(
+                writer.markup(linked(text), **{style: True}) if style else linked(text)
+                for text, style in coloured_spans(line)
+            )
+            for line in content.split("\n")
+        )
+
+    def _add_hidden_sections(self, report: Any) -> int:
+        """Add the sections that --show-capture leaves out to the error, as they are no captured output; count them."""
+        shown = str(self._config.getoption("showcapture", "all"))
+        if shown == "all" or not hasattr(report.longrepr, "addsection"):
+            return 0
+        hidden = [section for section in report.sections if section[0].startswith(OURS) and shown not in section[0]]
+        for name, content in hidden:
+            report.longrepr.addsection(name, content)
+        return len(hidden)
+
+
+def is_terminal(terminalreporter: Any) -> bool:
+    """Tell whether pytest writes to a terminal; a version keeps the answer, or a method that gives it."""
+    isatty = terminalreporter.isatty
+    return bool(isatty() if callable(isatty) else isatty)
+
+
+def _hyperlinks(config: pytest.Config) -> Hyperlinks | None:
+    """Return what makes links for this terminal, None if it gets none."""
+    from pytest_fxgraph.report.hyperlinks import Hyperlinks, url_format, wants_hyperlinks
+
+    choice = value_of_config(LINKS, config)
+    if not wants_hyperlinks(choice, os.environ):
+        return None
+    return Hyperlinks(config.invocation_params.dir, url_format(choice, os.environ))
+
+
+def _failed(terminalreporter: Any) -> Iterator[Any]:
+    for kind in ("failed", "error"):
+        for report in terminalreporter.stats.get(kind, ()):
+            if isinstance(getattr(report, "sections", None), list):
+                yield report

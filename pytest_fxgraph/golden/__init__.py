@@ -1,1 +1,0 @@
-"""Where golden files lie, and what a test run does with them."""

@@ -1,0 +1,70 @@
+"""Subjects that hold several programs, such as executorch's EdgeProgramManager: a golden for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from pytest_fxgraph.errors import GateError, GoldenError, GoldenNameError, SubjectError
+from pytest_fxgraph.goldens.files import RECEIVED_SUFFIX
+from pytest_fxgraph.goldens.location import SUFFIX
+from pytest_fxgraph.goldens.store import GoldenStore
+
+PROGRAM_NOTE = "program: "  # begins the note of a golden that belongs to a set
+
+_NOTE_LINE = re.compile(rf"^- '{PROGRAM_NOTE}((?:[^'\n]|'')+)'$", re.MULTILINE)
+
+
+def programs_of(subject: Any) -> dict[str, Any] | None:
+    """Return the programs of a subject by name, in the order of their names; None for a subject that is one graph.
+
+    Such a subject is a dict, or has `methods` and `exported_program(name)`. Raises SubjectError (a TypeError) for a set
+    without a program, or with names that are no texts.
+    """
+    if isinstance(subject, Mapping):
+        programs = dict(subject)
+    elif hasattr(type(subject), "methods") and callable(getattr(subject, "exported_program", None)):
+        methods = subject.methods() if callable(subject.methods) else subject.methods
+        programs = {name: subject.exported_program(name) for name in methods}
+    else:
+        return None
+    if not programs:
+        raise SubjectError(f"a {type(subject).__name__} without a program is no subject: there would be no golden")
+    if not all(isinstance(name, str) for name in programs):
+        raise SubjectError(
+            f"a {type(subject).__name__} is a subject if its keys are names of programs, got {next(iter(programs))!r}"
+        )
+    return {name: programs[name] for name in sorted(programs)}
+
+
+def vanished_programs(
+    store: GoldenStore, place_of: Callable[[str], PurePosixPath], names: Iterable[str]
+) -> dict[str, PurePosixPath]:
+    """Return the programs that other goldens of the set hold, with their paths; `place_of` gives a golden's path."""
+    places = {place_of(name) for name in names}
+    folder = next(iter(places)).parent
+    found = {}
+    for path in sorted((store.path(folder) if folder.parts else store.root).glob(f"*{SUFFIX}")):
+        place = folder / path.name
+        if place in places or path.name.endswith(RECEIVED_SUFFIX):
+            continue
+        try:
+            note = _NOTE_LINE.search(store.read(place))
+            name = note[1].replace("''", "'") if note else None
+            if name is not None and place_of(name) == place:
+                found[name] = place
+        except (GoldenError, GoldenNameError):  # of a file that is no golden of this test, somebody else will tell
+            continue
+    return found
+
+
+def joined_error(errors: Iterable[Exception | None]) -> Exception | None:
+    """Return one error for those of several comparisons: the only one, or an AssertionError that tells them all."""
+    raised = [error for error in errors if error is not None]
+    if len(raised) < 2:
+        return raised[0] if raised else None
+    if all(isinstance(error, GateError) for error in raised):
+        return type(raised[0])("\n\n".join(map(str, raised)))
+    return AssertionError("\n\n".join(map(str, raised)))

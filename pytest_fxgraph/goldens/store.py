@@ -1,0 +1,243 @@
+"""Golden files on disk: read whole, written whole or not at all, and never outside their folder."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from pytest_fxgraph.document.model import MOST_BYTES
+from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
+from pytest_fxgraph.goldens.files import golden_digest
+
+# What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
+TEMPORARY_SUFFIX = ".fxgraph-tmp"
+_READ_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
+
+
+class GoldenStore:
+    """The golden files below one folder, named by paths relative to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+
+    @functools.cached_property
+    def _real_root(self) -> str:
+        return os.path.realpath(self.root)
+
+    def path(self, relative: PurePosixPath | str) -> Path:
+        """Return the path of a golden; raise GoldenNameError if it leaves the folder, by its name or by links."""
+        text = str(relative)
+        parts = [part for part in text.split("/") if part not in ("", ".")]
+        is_foreign = "\\" in text or "\0" in text or (":" in text and PureWindowsPath(text).drive)
+        if not parts or is_foreign or text.startswith("/") or ".." in parts:
+            raise GoldenNameError(
+                f"cannot use {text!r} as a golden file: it is not a path below {self.root}; choose another name"
+            )
+        path = self.root.joinpath(*parts)
+        if not _has_links(self._real_root, parts):  # nearly always; resolving the whole path takes five times as long
+            return path
+        real_root, real_path = self._real_root, os.path.realpath(path)
+        if not _is_below(real_path, real_root):
+            raise GoldenNameError(
+                f"cannot use {text!r} as a golden file: links lead it to {real_path}, outside {self.root}; remove them"
+            )
+        return path
+
+    def exists(self, relative: PurePosixPath | str) -> bool:
+        """Tell whether there is something at a golden's path, readable or not; raise GoldenNameError as `path` does."""
+        return os.path.lexists(self.path(relative))
+
+    def read(self, relative: PurePosixPath | str) -> str:
+        """Return a golden's text, its lines ended by line feeds and without a BOM.
+
+        Raises GoldenMissingError if there is no file, and GoldenFormatError if it cannot be read as UTF-8 text.
+        """
+        content = self._content(self.path(relative))
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            reason = f"it is not UTF-8 text (byte {error.start}: {error.reason})"
+            raise GoldenFormatError(
+                f"cannot read the golden file {relative}, line {line}: {reason}; {_READ_REMEDY}"
+            ) from None
+        # Asked first, in one of a hundred parts of the time.
+        return (text.replace("\r\n", "\n") if "\r" in text else text).removeprefix("\ufeff")
+
+    def write(self, relative: PurePosixPath | str, text: str) -> bool:
+        """Replace a golden by a text in one step, and tell whether that was necessary.
+
+        Raises GoldenWriteError if that fails; the file that was there before is then whole.
+        """
+        path = self.path(relative)
+        try:
+            content = text.encode()
+        except UnicodeEncodeError as error:
+            raise GoldenWriteError(
+                f"cannot write the golden file {path}: its text cannot be stored as UTF-8 ({error.reason}); "
+                "the text of the graph holds half a surrogate pair, use a whole character"
+            ) from None
+        with _write_errors(path):
+            if _holds(path, content):
+                return False
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # A link is kept, and what it leads to is replaced.
+            replace_whole(Path(os.path.realpath(path)), content)
+        return True
+
+    def copy(self, source: PurePosixPath | str, target: PurePosixPath | str) -> bool:
+        """Make one golden a copy of another, byte for byte, and tell whether that was necessary; errors as of `write`.
+
+        Raises GoldenMissingError or GoldenFormatError if the other cannot be read.
+        """
+        content, path = self._content(self.path(source)), self.path(target)
+        with _write_errors(path):
+            if _holds(path, content):
+                return False
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_whole(Path(os.path.realpath(path)), content)
+        return True
+
+    def digest(self, relative: PurePosixPath | str) -> str | None:
+        """Return the digest of a golden as received files name it; None if there is no golden.
+
+        Raises GoldenFormatError if the file cannot be read.
+        """
+        try:
+            return golden_digest(self._content(self.path(relative)))
+        except GoldenMissingError:
+            return None
+
+    def remove(self, relative: PurePosixPath | str) -> bool:
+        """Remove a file and the folders that it leaves empty; tell whether there was one.
+
+        Raises GoldenWriteError if it cannot be removed.
+        """
+        path = self.path(relative)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise GoldenWriteError(
+                f"cannot remove {path}: {_reason(error)}; give permission, or remove it yourself"
+            ) from error
+        for folder in path.relative_to(self.root).parents[:-1]:
+            try:
+                (self.root / folder).rmdir()
+            except OSError:  # there is something else in it
+                break
+        return True
+
+    def _content(self, path: Path) -> bytes:
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
+                raise GoldenFormatError(f"cannot read the golden file {path}: it is {kind}; remove it and try again")
+            if status.st_size > MOST_BYTES:
+                raise GoldenFormatError(
+                    f"cannot read the golden file {path}: it is larger than {MOST_BYTES // 2**20} MiB; {_READ_REMEDY}"
+                )
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            raise GoldenMissingError(
+                f"there is no golden file {path}; look at the graph, and record it with pytest --fx-update-golden"
+            ) from None
+        except OSError as error:
+            raise GoldenFormatError(
+                f"cannot read the golden file {path}: {_reason(error)}; make it readable and try again"
+            ) from None
+
+
+def _has_links(folder: str, parts: Iterable[str]) -> bool:
+    """Tell whether a path leads below a folder through anything that is no plain folder, or may do so."""
+    place = folder
+    for part in parts:
+        place = f"{place}{os.sep}{part}"
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            return False  # nothing is there, so that nothing leads anywhere
+        except OSError:
+            return True
+        if stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0)):  # a junction of Windows
+            return True
+    return False
+
+
+def _is_below(path: str, folder: str) -> bool:
+    try:
+        return path != folder and os.path.commonpath([folder, path]) == folder
+    except ValueError:  # on another drive of Windows
+        return False
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(content) and path.read_bytes() == content
+    except FileNotFoundError:
+        return False
+
+
+def replace_whole(path: Path, content: bytes) -> None:
+    """Write beside a file, then put the new one in its place: a reader sees the old or the new text, whole.
+
+    Raises OSError if that fails; nothing was changed then.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(21, "it is a folder")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(13, "the file is read-only")
+    temporary = path.with_name(f".{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        _keep_mode(path, temporary)
+        os.replace(temporary, path)
+    except BaseException:  # also when the run is interrupted
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_whole(path: Path, text: str, what: str, *, shown_as: str | None = None) -> None:
+    """Write a text file anywhere in one step, and its folder if that is missing; errors call it `what` and `shown_as`.
+
+    Raises ReportError if that fails; the file that was there before is then whole.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_whole(Path(os.path.realpath(path)), text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise ReportError(
+            f"cannot write the {what} {shown_as or path}: {_reason(error)}; make room or give permission"
+        ) from error
+
+
+def _keep_mode(path: Path, temporary: Path) -> None:
+    # Not worth a failure: the text matters, the mode is a courtesy.
+    with suppress(OSError):
+        temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise GoldenWriteError(
+            f"cannot write the golden file {path}: {_reason(error)}; nothing was changed, what was there before is "
+            "whole; make room or give permission, and run the same command again"
+        ) from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()

@@ -1,0 +1,52 @@
+"""Which goldens no test asks for. Where that is not certain, a golden is unknown, which is never unused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from pytest_fxgraph.goldens.files import base_path
+from pytest_fxgraph.report.run_record import Ids, RunRecord
+
+
+def unused_goldens(records: Sequence[RunRecord]) -> list[str]:
+    """Name the goldens that were unused in all of these runs together, with their variants and received files.
+
+    A golden is judged only if its test file is gone and a whole run had no path arguments, or if its file was
+    collected without error or skip, nothing in it was left out, and every test ran to its end, in one run or another.
+    """
+    judged = judged_files(records)
+    # A variant goes with its base, and keeps it in use.
+    asked = {_base(golden) for record in records for golden in record.asked}
+    candidates = {golden: file for record in records for golden, file in record.others.items()}
+    return sorted(golden for golden, file in candidates.items() if file in judged and _base(golden) not in asked)
+
+
+def judged_files(records: Sequence[RunRecord]) -> set[str]:
+    """Name the test files whose goldens can be judged."""
+    return _known_files(records) | _gone_files(records)
+
+
+def _known_files(records: Sequence[RunRecord]) -> set[str]:
+    """Name the files of which all that they hold is known to have run: what one shard left out, another has run."""
+    ended = _merged(record.ended for record in records)
+    failed = _merged(record.failed for record in records)
+    found = _merged(record.found for record in records)
+    return {file for file, ids in found.items() if ids <= ended.get(file, set()) and not failed.get(file)}
+
+
+def _gone_files(records: Sequence[RunRecord]) -> set[str]:
+    whole = (record for record in records if record.finished and not record.had_path_arguments)
+    return {file for record in whole for file in record.gone}
+
+
+def _merged(parts: Iterable[Ids]) -> dict[str, set[str]]:
+    merged: dict[str, set[str]] = {}
+    for part in parts:
+        for file, ids in part.items():
+            merged.setdefault(file, set()).update(ids)
+    return merged
+
+
+def _base(golden: str) -> str:
+    return str(base_path(PurePosixPath(golden)))

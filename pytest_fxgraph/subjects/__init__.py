@@ -1,1 +1,0 @@
-"""From a subject, whatever the user hands over, to an fxcore.GraphModule."""

@@ -1,0 +1,208 @@
+"""Replacing a pattern, and saying what matched and what did not: the fixture `fx_rewrite`, and `explain_match`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import fxcore
+from fxcore.matching.explanation import MatchExplanation, MatchFailure, NearPlace, describe_call, explain_matching
+from fxcore.matching.match import InternalMatch
+from fxcore.matching.matcher import SubgraphMatcher
+from fxcore.matching.replacement import graph_of
+from fxcore.subgraph_rewriter import ReplacedPatterns, replace_pattern_with_filters
+from pytest_fxgraph.captures.subjects import Adapter, to_graph_module
+from pytest_fxgraph.document.origins import Origins
+
+_REASONS = 3
+_NAMED = 5
+_LINE = 240
+
+
+@dataclass(frozen=True)
+class RewriteMessage:
+    """The explanation of one rewrite as text."""
+
+    explanation: MatchExplanation
+    accepted: Sequence[InternalMatch]  # by all filters
+    refused: Sequence[InternalMatch]  # by a filter of the user's
+    replaced: int
+
+    def text(self) -> str:
+        """Return the text, one fact a line, at most some twenty lines."""
+        lines = [self._headline(), *self._absent_lines(), *self._refused_lines()]
+        for place in self.explanation.near:
+            lines += self._lines_of(place)
+        if not (self.replaced or self.refused or self.explanation.near):
+            lines.append("  no place of the graph has any operation of the pattern")
+        return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 3]}..." for line in lines)
+
+    def _headline(self) -> str:
+        if not self.replaced:
+            return "the pattern did not match" + ("; the nearest places:" if self.explanation.near else "")
+        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.accepted]
+        found = "; ".join(places[:_NAMED]) + (f" and {len(places) - _NAMED} more" if len(places) > _NAMED else "")
+        near = "; the nearest places that did not:" if self.explanation.near else ""
+        return f"the pattern matched {_times(self.replaced)}: {found}{near}"
+
+    def _absent_lines(self) -> list[str]:
+        names = list(dict.fromkeys(describe_call(node) for node in self.explanation.absent))
+        return [f"  the graph has nowhere {_listed(names)}"] if names else []
+
+    def _refused_lines(self) -> list[str]:
+        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.refused]
+        return [f"  match_filters refused {_listed(places)}"] if places else []
+
+    def _lines_of(self, place: NearPlace) -> list[str]:
+        head = f"  at {self._place(place.node)}: {place.agreed} of {place.total} operations are there, but"
+        reasons = [f"    {self._reason(failure, place.node)}" for failure in place.failures[:_REASONS]]
+        more = len(place.failures) - _REASONS
+        return [head, *reasons, *([f"    and {more} more reasons"] if more > 0 else [])]
+
+    def _reason(self, failure: MatchFailure, anchor: fxcore.Node) -> str:
+        node = failure.obtained
+        where = f"{self._place(node)}: " if node is not None and node is not anchor else ""
+        return where + failure.message
+
+    def _place(self, node: object) -> str:
+        if not isinstance(node, fxcore.Node):
+            return repr(node)
+        source = Origins(sources=True).source(node)
+        return f"{node.name} ({source})" if source else node.name
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+MatchFilter = Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], bool]
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """What `fx_rewrite` and `rewrite` return."""
+
+    graph_module: fxcore.GraphModule  # the rewritten graph
+    matched: list[ReplacedPatterns]  # the places, in order; empty where the pattern did not match
+    _before: fxcore.GraphModule = field(repr=False)
+    _pattern: fxcore.Graph | fxcore.GraphModule = field(repr=False)  # kept, as its graph does not keep its module
+    _matcher: SubgraphMatcher = field(repr=False)
+    _filters: tuple[MatchFilter, ...] = field(repr=False)
+    _node_name_match: str = field(repr=False)
+
+    @cached_property
+    def explanation(self) -> MatchExplanation:
+        """Return the matches in the graph as it was, and why the nearest other places do not match, as data."""
+        return explain_matching(self._matcher, self._before.graph, self._node_name_match)
+
+    def explain(self) -> str:
+        """Return a text: what matched, and why the nearest other places did not, with nodes and source lines."""
+        accepted: list[InternalMatch] = []
+        refused: list[InternalMatch] = []
+        for match in self.explanation.matches:
+            (accepted if self._is_accepted(match) else refused).append(match)
+        return RewriteMessage(self.explanation, accepted, refused, len(self.matched)).text()
+
+    def _is_accepted(self, match: InternalMatch) -> bool:
+        return all(accepts(match, self._before.graph, self._matcher.pattern) for accepts in self._filters)
+
+
+class FxRewrite:
+    """Replaces a pattern in a graph: the fixture `fx_rewrite`."""
+
+    def __init__(self, adapt: Adapter | None = None) -> None:
+        """Take the user's hook that makes a subject a graph."""
+        self._adapt = adapt
+
+    def __call__(
+        self,
+        gm: Any,
+        pattern: Any,
+        replacement: Any = None,
+        match_filters: list[MatchFilter] | None = None,
+        ignore_literals: bool = False,
+        replacement_callback: Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], fxcore.Graph] | None = None,
+        node_name_match: str = "",
+        *,
+        match_modules: str = "path",
+        capture_literals: bool = False,
+        bind_arguments: bool = False,
+    ) -> RewriteResult:
+        """Replace a pattern in a graph; the options are those of fxcore's `replace_pattern_with_filters`.
+
+        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places
+        that matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what
+        is no subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
+        """
+        graph_module = to_graph_module(gm, self._adapt)
+        # Traced once, so that explain() explains the pattern that was searched for.
+        sought = pattern if isinstance(pattern, fxcore.Graph) else to_graph_module(pattern, self._adapt)
+        before = fxcore.GraphModule(graph_module, copy.deepcopy(graph_module.graph))
+        matched = replace_pattern_with_filters(
+            graph_module,
+            sought,
+            replacement,
+            match_filters,
+            ignore_literals,
+            replacement_callback,
+            node_name_match,
+            match_modules=match_modules,
+            capture_literals=capture_literals,
+            bind_arguments=bind_arguments,
+        )
+        matcher = SubgraphMatcher(
+            graph_of(sought),
+            ignore_literals=ignore_literals,
+            match_modules=match_modules,
+            bind_arguments=bind_arguments,
+        )
+        return RewriteResult(
+            graph_module, matched, before, sought, matcher, tuple(match_filters or ()), node_name_match
+        )
+
+
+# By name: to ask isinstance would import torch's passes for those who use none.
+_TORCH_MATCHERS = {"torch.fx.passes.utils.matcher_utils", "torch.fx.passes.utils.matcher_with_name_node_map_utils"}
+
+
+def explain_match(
+    pattern: Any,
+    graph: Any,
+    *,
+    match_output: bool = False,
+    match_placeholder: bool = False,
+    ignore_literals: bool = False,
+    node_name_match: str = "",
+    match_modules: str = "path",
+) -> str:
+    """Return a text: where a pattern is in a graph, and for the nearest places where it is not, why.
+
+    `pattern` is a graph, of fxcore or torch.fx, or what is traced to one, or a `SubgraphMatcher` of either, whose
+    options count then; the other arguments are those of `SubgraphMatcher(...)` and of its `match(...)`. Nothing is
+    changed.
+    Raises SubjectError (a TypeError) for what is no subject, CaptureError if tracing fails, and the errors of
+    `fxcore.passes.utils.matcher_utils.SubgraphMatcher` for a pattern that it refuses.
+    """
+    if isinstance(pattern, SubgraphMatcher):
+        matcher = pattern
+    else:
+        asked = {
+            "match_output": match_output,
+            "match_placeholder": match_placeholder,
+            "ignore_literals": ignore_literals,
+        }
+        if type(pattern).__module__ in _TORCH_MATCHERS:
+            asked = {name: bool(getattr(pattern, name)) for name in (*asked, "remove_overlapping_matches")}
+            pattern = pattern.pattern
+        sought = to_graph_module(pattern)  # held here, as its graph does not hold it
+        matcher = SubgraphMatcher(sought.graph, **asked, match_modules=match_modules)
+    searched = to_graph_module(graph)
+    found = explain_matching(matcher, searched.graph, node_name_match)
+    return RewriteMessage(found, found.matches, (), len(found.matches)).text()

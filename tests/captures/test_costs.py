@@ -1,0 +1,141 @@
+"""Costs of every sort of subject, as goldens of level `cost` hold them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.fx
+from torch import nn
+from torch.fx.passes.shape_prop import ShapeProp
+
+from fixtures.catalog import small_models
+from fxcore.transforms.analysis.flop_formulas import FORMULAS
+from pytest_fxgraph import assert_graph_matches_golden
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
+
+# Keywords that a model takes by `**` are no inputs of its graph, with which example_kwargs could be matched.
+MODELS = [entry for entry in small_models() if entry.name != "star_keywords"]
+INPUTS = torch.ones(2, 3, 8, 8)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.conv(x)).mean((2, 3)))
+
+
+@pytest.fixture
+def block_of(tmp_path):
+    """Write a golden of level cost and read its block."""
+
+    def block(subject, **options):
+        golden = tmp_path / "golden.yaml"
+        golden.unlink(missing_ok=True)
+        assert_graph_matches_golden(subject, golden, level="cost", update=True, **options)
+        assert_graph_matches_golden(subject, golden, level="cost", **options)
+        return decode(golden.read_bytes(), "golden").cost
+
+    return block
+
+
+@pytest.fixture
+def expected(block_of):
+    return block_of(Net().eval(), example_inputs=INPUTS)
+
+
+def test_a_graph_of_torch_fx_costs_what_the_model_costs(block_of, expected):
+    graph_module = torch.fx.symbolic_trace(Net().eval())
+
+    assert block_of(graph_module, example_inputs=INPUTS) == expected
+    assert block_of(graph_module, example_inputs=None, example_kwargs={"x": INPUTS}) == expected
+
+
+def test_a_graph_that_knows_its_shapes_needs_no_inputs(block_of, expected):
+    graph_module = torch.fx.symbolic_trace(Net().eval())
+    ShapeProp(graph_module).propagate(INPUTS)
+
+    assert block_of(graph_module) == expected
+
+
+@pytest.mark.parametrize("dynamic", [None, ({0: torch.export.Dim("batch", min=2, max=9)},)], ids=["static", "dynamic"])
+def test_an_exported_program_costs_what_the_model_costs(block_of, expected, dynamic):
+    assert block_of(torch.export.export(Net().eval(), (INPUTS,), dynamic_shapes=dynamic)) == expected
+
+
+def test_a_graph_that_knows_no_shapes_needs_inputs(block_of):
+    with pytest.raises(InputsError, match=r"level cost needs example inputs: .*; write fx_golden"):
+        block_of(torch.fx.symbolic_trace(Net()))
+
+
+def test_inputs_that_do_not_fit_are_refused(block_of):
+    with pytest.raises(CaptureError, match="the example inputs do not run through the graph of Net, at node 'conv'"):
+        block_of(Net(), example_inputs=torch.ones(2, 5, 8, 8))
+
+
+def test_a_wrong_budget_is_refused_before_anything_is_traced(tmp_path):
+    with pytest.raises(ChoiceError, match="there is no cost 'flop'"):
+        assert_graph_matches_golden(None, tmp_path / "golden.yaml", level="cost", budget={"flop": 0})
+
+
+def test_a_budget_lets_a_graph_pass(tmp_path):
+    golden = tmp_path / "golden.yaml"
+    assert_graph_matches_golden(Net(), golden, level="cost", example_inputs=INPUTS, update=True)
+    larger = torch.ones(2, 3, 8, 9)
+
+    with pytest.raises(AssertionError, match=r"does not match: flops \+16"):
+        assert_graph_matches_golden(Net(), golden, level="cost", example_inputs=larger)
+    budget = {"flops": "20%", "bytes": "20%", "peak_activation": "20%"}
+    assert_graph_matches_golden(Net(), golden, level="cost", example_inputs=larger, budget=budget)
+
+
+class Attends(nn.Module):
+    def __init__(self, change=None):
+        super().__init__()
+        self.query, self.change = nn.Linear(8, 8), change
+
+    def forward(self, x):
+        query = self.query(x)
+        if self.change == "copy":
+            query = query.clone()
+        if self.change == "batch":
+            query = torch.cat([query, query])
+            return torch.bmm(query, query.transpose(1, 2))
+        return torch.bmm(query, query.transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("copy", "clone added: .clone(%), which costs 0 FLOPs and 1,024 bytes"),
+        ("batch", "bmm: value float32[2, 8, 8] -> float32[4, 8, 8], which costs 4,096 FLOPs and 3,072 bytes"),
+    ],
+)
+def test_an_extra_copy_and_a_larger_product_are_named_with_what_they_cost(tmp_path, change, words):
+    golden, inputs = tmp_path / "golden.yaml", torch.ones(2, 8, 8)
+    assert_graph_matches_golden(Attends(), golden, level="cost", example_inputs=inputs, update=True)
+
+    with pytest.raises(AssertionError) as failed:
+        assert_graph_matches_golden(Attends(change), golden, level="cost", example_inputs=inputs)
+
+    assert words in str(failed.value)
+
+
+@pytest.mark.parametrize("entry", MODELS[::4], ids=lambda entry: entry.name)
+def test_every_model_of_the_zoo_has_costs(block_of, entry):
+    block = block_of(entry.build().eval(), example_inputs=entry.example_inputs(), example_kwargs=entry.example_kwargs())
+
+    assert block.total.nodes == sum(record.nodes for _, record in block.modules)
+    assert block.total.flops == sum(record.flops for _, record in block.modules)
+    assert FORMULAS.keys().isdisjoint(block.uncounted)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
+def test_no_operator_of_the_zoo_lacks_a_formula(block_of, entry):
+    block = block_of(entry.build().eval(), example_inputs=entry.example_inputs(), example_kwargs=entry.example_kwargs())
+
+    assert block.uncounted == ()

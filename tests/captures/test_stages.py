@@ -1,0 +1,89 @@
+"""A graph through its lowering: what each stage did, and where a node comes from."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_fxgraph import ChoiceError, GateError
+from pytest_fxgraph.captures.stages import FxStages
+
+X = torch.ones(2, 4)
+fx_stages = FxStages()
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.norm(x)).relu()
+
+
+def copies_results(graph_module):
+    """A pass that copies what relu returns."""
+    graph = graph_module.graph
+    (relu,) = [node for node in graph.nodes if "relu" in str(node.target)]
+    with graph.inserting_after(relu):
+        made = graph.call_function(torch.ops.aten.clone.default, ())
+    relu.replace_all_uses_with(made)
+    made.args = (relu,)
+    graph_module.recompile()
+
+
+def test_each_stage_tells_what_it_did_and_the_pass_that_made_a_copy_is_found():
+    stages = fx_stages(Model().eval(), X, ["symbolic", "export", "decompose", copies_results])
+
+    assert [stage.name for stage in stages] == ["symbolic", "export", "decompose", "copies_results"]
+    assert stages.made_by("aten.clone*") == {"clone_default": "copies_results"}
+    assert [node.operator for node in stages["copies_results"].nodes_that_were("added")] == ["aten.clone.default"]
+    assert {*stages.made_by("aten.native_layer_norm*").values()} == {"decompose"}
+    assert stages["export"].removed == ()
+    assert stages["copies_results"].removed == ()
+
+
+def test_the_history_of_a_node_leads_to_the_line_of_the_model():
+    stages = fx_stages(Model().eval(), X, ["symbolic", "export", "decompose"])
+    (name,) = stages.made_by("aten.addmm*")
+
+    history = stages.history(name)
+
+    assert [line.partition(":")[0] for line in history] == ["decompose", "export", "symbolic"]
+    assert "(aten.linear.default), rewritten; in linear" in history[1]
+    assert "linear (Linear), traced" in history[2]
+
+
+def test_the_text_lists_what_changed():
+    text = fx_stages(Model().eval(), X, ["export", copies_results]).text()
+
+    assert text.splitlines()[0] == "export: 3 nodes"
+    assert text.splitlines()[1] == "copies_results: 1 added, 0 removed, 0 rewritten, 3 kept"
+    assert text.splitlines()[2].startswith("  + clone_default (aten.clone.default)")
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ((), "follows nothing"),
+        (["inductor"], "there is no stage 'inductor'; a stage is one of 'symbolic', 'export'"),
+        (["symbolic", "decompose"], "put it after 'export'"),
+        ([copies_results], "begin with a frontend"),
+    ],
+)
+def test_what_is_no_stage_is_refused(steps, words):
+    with pytest.raises(ChoiceError, match=words):
+        fx_stages(Model(), X, steps)
+
+
+def test_what_is_not_there_is_refused_with_what_is():
+    stages = fx_stages(Model().eval(), X, ["symbolic"])
+
+    with pytest.raises(GateError, match=r"no node of the last stage calls 'aten\.clone'; it calls LayerNorm"):
+        stages.made_by("aten.clone")
+    with pytest.raises(GateError, match="has no node 'x' that computes; it has norm, linear, relu"):
+        stages.history("x")
+    with pytest.raises(KeyError, match="there is no stage 'export'; there are symbolic"):
+        stages["export"]

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore import interop
+from pytest_fxgraph.captures.subjects import UnknownModule, to_graph_module, to_graph_with_operators
+from pytest_fxgraph.errors import SubjectError
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return self.block(x) * self.scale
+
+
+def test_a_graph_module_is_handed_on():
+    graph_module = fxcore.symbolic_trace(Net())
+
+    assert to_graph_module(graph_module) is graph_module
+
+
+def test_a_graph_that_has_an_owner_comes_as_its_owner():
+    graph_module = fxcore.symbolic_trace(Net())
+
+    assert to_graph_module(graph_module.graph) is graph_module
+
+
+def test_a_bare_graph_gets_modules_that_know_nothing():
+    graph = fxcore.Tracer().trace(Net())
+
+    graph_module = to_graph_module(graph)
+
+    assert graph_module.graph is graph
+    assert type(graph_module.get_submodule("block.0")) is UnknownModule
+
+
+def test_modules_and_functions_are_traced():
+    assert [node.op for node in to_graph_module(Net()).graph.nodes][:2] == ["placeholder", "call_module"]
+    assert len(to_graph_module(lambda x: torch.relu(x)).graph.nodes) == 3
+
+
+@pytest.mark.parametrize("part", ["module", "graph"])
+def test_graphs_of_torch_keep_their_modules(part):
+    of_torch = interop.to_torch(fxcore.symbolic_trace(Net()))
+
+    graph_module = to_graph_module(of_torch if part == "module" else of_torch.graph)
+
+    assert isinstance(graph_module, fxcore.GraphModule)
+    assert graph_module.scale is of_torch.scale
+
+
+def test_an_exported_program_comes_with_its_state():
+    model = Net()
+    program = torch.export.export(model, (torch.zeros(2, 4),))
+
+    graph_module = to_graph_module(program)
+
+    inputs = torch.randn(2, 4)
+    assert torch.equal(graph_module(inputs), model(inputs))
+    assert sorted(dict(graph_module.named_parameters())) == sorted(dict(model.named_parameters()))
+
+
+def test_the_adapter_is_asked_before_a_module_is_traced_but_not_about_graphs():
+    asked = []
+
+    def adapt(obj):
+        asked.append(obj)
+        return fxcore.symbolic_trace(nn.Sequential(nn.ReLU()))
+
+    graph_module = fxcore.symbolic_trace(Net())
+    to_graph_module(graph_module, adapt)
+    adapted = to_graph_module(Net(), adapt)
+
+    assert len(asked) == 1
+    assert [node.op for node in adapted.graph.nodes] == ["placeholder", "call_module", "output"]
+
+
+def test_an_adapter_that_returns_its_argument_is_not_asked_for_ever():
+    assert to_graph_module(Net(), lambda obj: obj).graph is not None
+
+
+@pytest.mark.parametrize("subject", [3, "text", None, torch.zeros(2), {"a": 1}, object()])
+def test_what_is_no_subject_is_refused_by_its_class(subject):
+    with pytest.raises(SubjectError, match=r"is no subject; expected a torch\.nn\.Module, a function, a Graph"):
+        to_graph_module(subject)
+
+
+def test_a_class_is_refused_for_an_instance():
+    with pytest.raises(SubjectError, match="the class Net is no subject; hand over an instance of it"):
+        to_graph_module(Net)
+
+
+def test_an_unflattened_program_is_the_graph_that_it_runs():
+    program = torch.export.export(Net(), (torch.ones(2, 4),))
+
+    graph_module = to_graph_module(torch.export.unflatten(program))
+
+    assert [node.target for node in graph_module.graph.nodes if node.op == "call_module"] == ["block"]
+    assert not isinstance(graph_module.block, fxcore.GraphModule)
+    assert graph_module.scale.shape == (3,)
+
+
+def test_an_exported_program_is_asked_for_operators_as_it_is():
+    program = torch.export.export(Net(), (torch.ones(2, 4),))
+
+    graph = to_graph_with_operators(program).graph
+
+    assert [node.name for node in graph.nodes] == [node.name for node in program.graph.nodes]
+    assert not any(node.op == "get_attr" for node in graph.nodes)

@@ -1,0 +1,77 @@
+"""A failed trace is told with the line that the reader can change."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from torch import nn
+
+from fxcore.errors import TraceError
+from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A module of the user's in a file that defines no model."""
+    (tmp_path / "library_of_the_user.py").write_text("def fail(x):\n    raise KeyError('x')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return importlib.import_module("library_of_the_user")
+
+
+class Net(nn.Module):
+    def __init__(self, fail):
+        super().__init__()
+        self.fail = fail
+
+    def forward(self, x):
+        return self.fail(x)
+
+
+def failure_of(model, run):
+    with pytest.raises(KeyError) as caught:
+        run(1)
+    return describe_failure(model, caught.value)
+
+
+def test_the_line_is_of_the_file_that_defines_the_model(library):
+    model = Net(library.fail)
+
+    first, line = failure_of(model, model).split("\n")
+
+    assert first == "cannot trace Net: KeyError: 'x'"
+    assert "test_tracing_failure.py:" in line
+    assert line.endswith(", in forward: return self.fail(x)")
+
+
+def test_the_line_of_a_function_is_of_its_own_file(library):
+    def calls_the_library(x):
+        return library.fail(x)
+
+    assert failure_of(calls_the_library, calls_the_library).endswith("in calls_the_library: return library.fail(x)")
+
+
+def test_a_model_without_a_file_is_told_with_the_innermost_line_of_the_users(library):
+    nowhere = type("Nowhere", (Net,), {"__module__": "not_imported"})(library.fail)
+
+    lines = failure_of(nowhere, nowhere).split("\n")
+
+    assert lines[0] == "cannot trace Nowhere: KeyError: 'x'"
+    assert lines[1].endswith("library_of_the_user.py:2, in fail: raise KeyError('x')")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("wrong"), "ValueError: wrong"),
+        (ValueError(), "ValueError"),
+        (TraceError("said by fxcore"), "said by fxcore"),
+        (TraceError(), "TraceError"),
+    ],
+)
+def test_errors_of_fxcore_speak_for_themselves_and_others_with_their_class(error, reason):
+    assert describe_failure(len, error) == f"cannot trace len: {reason}"
+
+
+def test_a_model_is_named_by_its_class_and_a_function_by_its_qualified_name():
+    assert (name_of(nn.ReLU()), name_of(Net.forward), name_of(3)) == ("ReLU", "Net.forward", "int")

@@ -1,0 +1,141 @@
+"""Bytes and parameters of each node, and where they are counted."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fixtures.models.gpt_like import GptLike
+from fxcore import interop
+from fxcore.errors import InterpreterError
+from fxcore.transforms.analysis.costs import Cost, graph_costs
+from fxcore.transforms.analysis.values import example_arguments, propagate
+
+SQUARE = torch.ones(4, 4)  # 64 bytes
+
+
+def bytes_of(function, *args):
+    """Return the bytes that the calls of a function read and write, less those of calls that move none."""
+    costs = graph_costs(fxcore.symbolic_trace(function), *args)
+    return [(each.cost.bytes_read, each.cost.bytes_written) for each in costs.nodes if each.cost.bytes]
+
+
+@pytest.mark.parametrize(
+    ("function", "moved"),
+    [
+        (lambda x: x + 1, [(64, 64)]),
+        (lambda x: x * x, [(64, 64)]),
+        (lambda x: x + x.t(), [(128, 64)]),
+        (lambda x: x.view(2, 8)[0], []),
+        (lambda x: x.add_(1), [(64, 64)]),
+        (lambda x: x.double(), [(64, 128)]),
+        (lambda x: x.float(), []),
+        (lambda x: x.t().contiguous(), [(64, 64)]),
+        (lambda x: torch.zeros_like(x), [(0, 64)]),
+        (lambda x: torch.empty_like(x), []),
+        (lambda x: x[:1].expand(4, 4) + 1, [(16, 64)]),
+        (lambda x: x.size(0), []),
+        (lambda x: torch.cat([x, x]), [(64, 128)]),
+        (lambda x: x.index_select(0, torch.arange(1)), [(24, 16)]),
+    ],
+    ids=range(14),
+)
+def test_a_call_reads_its_tensors_once_and_writes_its_results(function, moved):
+    assert bytes_of(function, SQUARE) == moved
+
+
+def test_a_module_reads_its_parameters_and_buffers():
+    assert bytes_of(nn.Sequential(nn.Linear(4, 2)), SQUARE) == [(64 + 40, 32)]
+    assert bytes_of(nn.Sequential(nn.BatchNorm1d(4)).eval(), SQUARE) == [(64 + 4 * 16, 64)]
+
+
+def test_an_embedding_reads_the_rows_that_it_gives():
+    rows, table = torch.tensor([1, 2]), nn.Embedding(1000, 4)
+
+    assert bytes_of(table, rows) == bytes_of(nn.Sequential(table), rows) == [(2 * 8 + 32, 32)]
+
+
+def test_shared_parameters_are_counted_where_they_are_read_first():
+    model = GptLike(layers=1)
+
+    costs = graph_costs(fxcore.symbolic_trace(model), torch.zeros(1, 8, dtype=torch.int64))
+
+    assert costs.total.params == sum(parameter.numel() for parameter in model.parameters())
+    assert costs.by_module["token"].params == model.token.weight.numel()
+    assert costs.by_module["head"].params == 0
+
+
+def test_costs_add_up_over_modules_inside_each_other():
+    costs = graph_costs(fxcore.symbolic_trace(GptLike(layers=2)), torch.zeros(1, 8, dtype=torch.int64))
+
+    inside = costs.by_module_and_inside
+
+    assert inside[""] == costs.total == sum(costs.by_module.values(), Cost())
+    assert inside["blocks"] == inside["blocks.0"] + inside["blocks.1"]
+    assert inside["blocks.0.attn"].flops > costs.by_module["blocks.0.attn"].flops
+    assert "blocks.1.attn.qkv" in costs.table()
+
+
+@pytest.mark.parametrize("propagation", ["fake", "real"])
+def test_costs_are_the_same_however_shapes_are_found(propagation):
+    graph_module = fxcore.symbolic_trace(GptLike(layers=1).eval())
+    tokens = torch.zeros(1, 8, dtype=torch.int64)
+
+    costs = graph_costs(graph_module, tokens, propagation=propagation)
+
+    assert costs.by_module == graph_costs(graph_module, tokens).by_module
+
+
+def test_counting_changes_neither_module_nor_inputs_nor_generators():
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(inplace=True)).train()
+    inputs, state = torch.rand(3, 4), torch.random.get_rng_state()
+    before = inputs.clone(), {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    graph_costs(fxcore.symbolic_trace(model), inputs, propagation="real")
+
+    assert torch.equal(inputs, before[0])
+    assert all(torch.equal(tensor, before[1][name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_an_exported_program_is_counted_by_the_shapes_that_it_knows():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(3, 4, 3), nn.Linear(144, 2)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.conv(x)).flatten(1))
+
+    model = Net().eval()
+    inputs = torch.ones(2, 3, 8, 8)
+    dynamic = {0: torch.export.Dim("batch", min=2, max=64)}
+    graph_module = interop.from_torch(torch.export.export(model, (inputs,), dynamic_shapes=(dynamic,)))
+
+    costs = graph_costs(graph_module, *example_arguments(graph_module.graph))
+
+    traced = graph_costs(fxcore.symbolic_trace(model), inputs)
+    assert (costs.total.flops, costs.total.params) == (traced.total.flops, traced.total.params)
+    assert costs.by_module["conv"] == traced.by_module["conv"]
+
+
+def test_inputs_that_do_not_fit_are_an_error_that_names_the_node():
+    graph_module = fxcore.symbolic_trace(nn.Sequential(nn.Linear(4, 2), nn.Linear(3, 2)))
+
+    with pytest.raises(InterpreterError, match="cannot find the shapes of the graph at node '_1'"):
+        graph_costs(graph_module, SQUARE)
+
+
+def test_shapes_that_depend_on_values_need_a_real_run():
+    graph_module = fxcore.symbolic_trace(lambda x: x.nonzero() + 1)
+
+    with pytest.raises(InterpreterError, match='use propagation="real"'):
+        propagate(graph_module, torch.eye(3))
+    assert graph_costs(graph_module, torch.eye(3), propagation="real").total.flops == 6
+
+
+def test_another_propagation_is_refused():
+    with pytest.raises(ValueError, match="propagation='magic' is not known; use one of meta, fake, real"):
+        propagate(fxcore.symbolic_trace(nn.ReLU()), SQUARE, propagation="magic")

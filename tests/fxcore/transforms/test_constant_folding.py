@@ -1,0 +1,172 @@
+"""What is the same in every run is computed once; what somebody may write to, or what is drawn, is not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.passes.dialect.common.cse_pass import CSEPass
+from fxcore.transforms.constant_folding import FoldConstants
+from pytest_fxgraph import check_transform
+
+
+class Net(nn.Module):
+    """Values of buffers, numbers and a parameter, combined in one of several ways."""
+
+    def __init__(self, combine):
+        super().__init__()
+        self.register_buffer("table", torch.arange(4.0))
+        self.register_buffer("other", torch.ones(4))
+        self.weight = nn.Parameter(torch.randn(4))
+        self.norm = nn.BatchNorm1d(4)
+        self.combine = combine
+
+    def forward(self, x):
+        return self.combine(self, x)
+
+
+class ReadingTracer(fxcore.Tracer):
+    """Records that buffers are read, instead of reading them."""
+
+    proxy_buffer_attributes = True
+
+
+def traced(combine):
+    model = Net(combine).eval()
+    return fxcore.GraphModule(model, ReadingTracer().trace(model))
+
+
+FOLDED = {
+    "buffers": lambda net, x: x * (net.table + 1).exp(),
+    "a view of a result": lambda net, x: x + (net.table + 1).view(2, 2).reshape(4),
+    "a number": lambda net, x: x * (net.table.numel() + 1),
+    "a frozen parameter": lambda net, x: x * torch.sigmoid(net.weight),
+    "a frozen layer": lambda net, x: x + net.norm(net.table[None].expand(2, 4)).sum(0),
+}
+LEFT = {
+    "an input": lambda net, x: x * 2,
+    "a parameter": lambda net, x: x * (net.weight + 1),
+    "a view": lambda net, x: x + net.table.view(2, 2).t().reshape(4),
+    "a draw": lambda net, x: x + torch.rand_like(net.table),
+    "a buffer that is written": lambda net, x: x + (net.table.add_(1) * 2),
+    "a buffer that a view writes": lambda net, x: x + (net.table.view(-1).mul_(2) + 1),
+    "a result that is written": lambda net, x: (net.table + 1).add_(x),
+    "a result that is returned": lambda net, x: (x, net.table + 1),
+    "a view that is returned": lambda net, x: (x, (net.table + 1).view(2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_what_is_constant_becomes_a_buffer(name):
+    gm = traced(FOLDED[name])
+    gm.requires_grad_(False)
+
+    result = check_transform(FoldConstants(), gm, (torch.randn(4),))
+
+    assert len([node for node in result.after.graph.nodes if node.op.startswith("call_")]) == 1
+    assert all(key.startswith("folded_") for key in result.after.state_dict())
+    assert name == "a number" or len(result.after.state_dict()) == 1
+
+
+def graph_of(program):
+    """Record a program on a graph whose inputs `x` and `y` come with two values that are made in it."""
+    graph = fxcore.Graph()
+    made = [graph.placeholder("x"), graph.placeholder("y")]
+    made += [graph.call_function(torch.ones, (4,)), graph.call_function(torch.arange, (4.0,))]
+    result = program(*map(fxcore.Proxy, made))
+    graph.output(fxcore.node.map_aggregate(result, lambda value: getattr(value, "node", value)))
+    return fxcore.GraphModule({}, graph)
+
+
+def test_what_is_made_of_numbers_becomes_a_buffer():
+    gm = graph_of(lambda x, y, ones, numbers: x + (ones * 2 + numbers))
+
+    result = check_transform(FoldConstants(), gm, (torch.randn(4), torch.randn(4)))
+
+    assert list(result.after.state_dict()) == ["folded_add"]
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_not_constant_or_may_change_stays(name):
+    gm = traced(LEFT[name])
+    assert any(node.op == "get_attr" for node in gm.graph.nodes) == (name != "an input")
+
+    result = FoldConstants()(gm)
+
+    assert result.graph_module is gm
+    assert not result.modified
+
+
+def test_parameters_are_folded_if_asked_for_and_keep_nothing_of_the_model():
+    model = Net(LEFT["a parameter"])
+    gm = fxcore.symbolic_trace(model)
+
+    folded = FoldConstants(parameters=True)(gm).graph_module
+
+    x = torch.randn(4)
+    torch.testing.assert_close(folded(x), model(x))
+    before = folded(x)
+    with torch.no_grad():
+        model.weight.add_(1)
+    assert torch.equal(folded(x), before)
+    assert list(folded.state_dict()) == ["folded_add"]
+
+
+def test_large_values_and_nodes_that_are_named_stay():
+    gm = graph_of(lambda x, y, ones, numbers: x + ones.repeat(100)[:4] * 2 + numbers * 3)
+
+    small = FoldConstants(max_bytes=15)(gm)
+    named = FoldConstants(skip=lambda node: node.target is torch.ones)(gm).graph_module
+
+    assert not small.modified
+    assert list(named.state_dict()) == ["folded_mul_1"]
+
+
+def random_program(seed):
+    """Return a function of four tensors that computes, takes views and writes, at random."""
+
+    def program(*inputs):
+        dice = random.Random(seed)
+        values = list(inputs)
+        for _ in range(12):
+            value, other = dice.choice(values), dice.choice(values)
+            step = dice.randrange(7)
+            if step == 0:
+                value.add_(other)
+            elif step == 1:
+                value.narrow(0, 1, 2).fill_(dice.choice([2.0, 3.0]))
+            elif step == 2:
+                values.append(value.view(2, 2).t().reshape(4))
+            elif step == 3:
+                values.append(value.view(4))
+            else:
+                values.append(dice.choice([torch.tanh, torch.sigmoid])(value) + dice.choice([other, 1.0]))
+        return values[-1], values[dice.randrange(len(values))], values[dice.randrange(2, len(values))]
+
+    return program
+
+
+def storages(outputs):
+    return [[a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() for b in outputs] for a in outputs]
+
+
+@pytest.mark.parametrize("transform", [FoldConstants(), CSEPass()], ids=["folding", "common subexpressions"])
+@pytest.mark.parametrize("seeds", [range(start, start + 50) for start in (0, 50)], ids=["first", "second"])
+def test_random_programs_with_views_and_writes_compute_the_same_twice(transform, seeds):
+    changed = 0
+    for seed in seeds:
+        program = random_program(seed)
+        result = transform(graph_of(program))
+        changed += result.modified
+        for _ in range(2):  # what is kept between calls would show in the second
+            inputs = torch.linspace(0, 1, 4), torch.linspace(1, 2, 4)
+            ours = [value.clone() for value in inputs]
+            expected, obtained = program(*inputs, torch.ones(4), torch.arange(4.0)), result.graph_module(*ours)
+            for value, other in zip((*expected, *inputs), (*obtained, *ours), strict=True):
+                torch.testing.assert_close(other, value, msg=lambda text, seed=seed: f"seed {seed}: {text}")
+            assert storages((*obtained, *ours)) == storages((*expected, *inputs)), f"seed {seed}"
+    assert changed > 5

@@ -1,0 +1,204 @@
+"""Operations are written by simpler ones, by rules in Python and by torch's own, until no rule applies."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore import interop
+from fxcore.errors import PassError
+from fxcore.transforms.decomposition import Decompose, DecomposeOperators, torch_rules
+from pytest_fxgraph import check_transform
+
+aten = torch.ops.aten
+
+
+def silu(x, inplace=False):
+    return NotImplemented if inplace else x * F.sigmoid(x)
+
+
+RULES = {
+    F.silu: silu,
+    "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
+    F.sigmoid: lambda x: x.sigmoid(),
+    nn.Linear: lambda layer, x: F.linear(x, layer.weight, layer.bias),
+    F.linear: lambda x, weight, bias=None: x @ weight.t() + bias,
+    nn.Sequential: lambda layers, x: layers[1](layers[0](x)),
+}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return F.silu(self.lin(x)) + F.silu(x * 2, inplace=True)
+
+
+def test_rules_for_functions_methods_and_modules_are_applied_to_what_rules_give():
+    result = check_transform(Decompose(RULES), Net(), (torch.randn(3, 4),), grads=True, modes=("train", "eval"))
+
+    result.assert_ops(removed={nn.Linear: 1, F.silu: 1}, added={torch.exp: 1, "t": 1})
+    assert sorted(result.after.state_dict()) == ["lin.bias", "lin.weight"]
+    assert "silu" in result.after.code, "a rule that returns NotImplemented leaves the call"
+
+
+def test_rules_for_operators_are_found_with_and_without_overload():
+    gm = fxcore.symbolic_trace(lambda x: aten.silu.default(x) + aten.gelu.default(x))
+    rules = {aten.silu: lambda x: aten.mul.Tensor(x, aten.sigmoid.default(x)), aten.gelu.default: aten.relu.default}
+
+    made = Decompose(rules)(gm).graph_module
+
+    assert [str(node.target) for node in made.graph.nodes if "aten" in str(node.target)] == [
+        *("aten.sigmoid.default", "aten.mul.Tensor", "aten.relu.default")
+    ]
+
+
+def test_a_graph_that_no_rule_is_for_comes_back_itself():
+    gm = fxcore.symbolic_trace(lambda x: torch.relu(x))
+
+    assert Decompose(RULES)(gm).graph_module is gm
+    assert not Decompose(RULES)(gm).modified
+
+
+def test_a_module_with_hooks_stays():
+    model = nn.Sequential(nn.ReLU())
+    model[0].register_forward_hook(lambda module, args, result: result + 1)
+    gm = fxcore.symbolic_trace(model)
+
+    assert Decompose({nn.ReLU: lambda layer, x: x.clamp(min=0)})(gm).graph_module is gm
+
+
+def test_rules_that_never_end_are_refused_in_words():
+    rules = {torch.exp: lambda x: torch.exp(x) * 1.0}
+    gm = fxcore.symbolic_trace(lambda x: torch.exp(x))
+
+    with pytest.raises(PassError, match="after 20 rounds rules still apply, for exp: a rule gives what it is for"):
+        Decompose(rules)(gm)
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.SiLU(), nn.Linear(8, 4), nn.GELU())
+
+    def forward(self, x):
+        y = F.hardswish(self.layers(x))
+        return torch.log_softmax(y, -1), F.mse_loss(y, x[:, :4])
+
+
+def exported(model, *inputs):
+    return interop.from_torch(torch.export.export(model, inputs))
+
+
+def test_torchs_rules_are_applied_to_an_exported_program():
+    model, x = Layers().eval(), torch.randn(3, 6)
+    wanted = (aten.silu, aten.hardswish, aten.mse_loss, aten.native_layer_norm, aten.layer_norm, aten.log_softmax)
+    rules = torch_rules(*wanted, aten._log_softmax, aten.addmm)
+
+    result = check_transform(DecomposeOperators(rules), exported(model, x), (x,))
+
+    left = {str(node.target).rpartition(".")[0] for node in result.after.graph.nodes if "aten" in str(node.target)}
+    assert not left & {"aten.silu", "aten.hardswish", "aten.mse_loss", "aten._log_softmax", "aten.native_layer_norm"}
+    assert {"aten.sigmoid", "aten.exp", "aten.mean"} <= left
+    assert all("val" in node.meta for node in result.after.graph.nodes if node.op == "call_function")
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (aten.elu.default, (0.5,)),
+        (aten.softplus.default, ()),
+        (aten.leaky_relu.default, (0.2,)),
+        (aten.hardsigmoid.default, ()),
+        (aten.logit.default, (1e-3,)),
+        (aten.native_layer_norm.default, ([4], None, None, 1e-5)),
+        (aten.glu.default, (1,)),
+        (aten._softmax.default, (1, False)),
+    ],
+    ids=str,
+)
+def test_every_rule_computes_what_its_operator_computes(operator, arguments):
+    class Calls(nn.Module):
+        def forward(self, x):
+            result = operator(x, *arguments)
+            return result[0] if isinstance(result, tuple) else result
+
+    x = torch.rand(3, 4)
+    gm = exported(Calls(), x)
+    calls = [node for node in gm.graph.nodes if node.target is operator]
+    assert calls, "the program has the operator"
+
+    result = check_transform(DecomposeOperators(torch_rules(operator)), gm, (x,), atol=1e-6)
+
+    assert not [node for node in result.after.graph.nodes if node.target is operator]
+
+
+def test_what_torchs_rules_need_is_told():
+    gm = fxcore.symbolic_trace(lambda x: aten.silu.default(x))
+    rules = torch_rules(aten.silu)
+
+    with pytest.raises(
+        PassError, match=r"reads 'x': it has no metadata 'val', .* run FakeTensorProp on the graph first"
+    ):
+        DecomposeOperators(rules)(gm)
+    fxcore.passes.fake_tensor_prop.FakeTensorProp(gm).propagate(torch.randn(3))
+    made = DecomposeOperators(rules)(gm).graph_module
+
+    assert "silu" not in made.code
+    x = torch.randn(3)
+    torch.testing.assert_close(made(x), F.silu(x))
+
+
+class OfAnyBatch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.norm = nn.Linear(4, 6), nn.LayerNorm(6)
+
+    def forward(self, x):
+        y = self.norm(self.lin(x))
+        first, second = y.chunk(2, -1)
+        wide = F.pad(first, (1, 1)) + y.argmax(-1, keepdim=True)
+        return F.silu(y).reshape(x.shape[0] * 2, 3), wide, F.mse_loss(first, second), y.expand(2, -1, -1)
+
+
+def exported_for_any_batch(model, x):
+    n = torch.export.Dim("n", min=2, max=64)
+    return torch.export.export(model, (x,), dynamic_shapes=({0: n},))
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_symbolic_sizes_are_read_from_tensors_and_computed(decomposed):
+    program = exported_for_any_batch(OfAnyBatch(), torch.randn(3, 4))
+    if decomposed:
+        program = program.run_decompositions()
+    gm = interop.from_torch(program)
+
+    made = DecomposeOperators(torch_rules())(gm).graph_module
+
+    assert len(made.graph.nodes) > len(gm.graph.nodes)
+    for count in (2, 3, 17):
+        x = torch.randn(count, 4)
+        torch.testing.assert_close(made(x), program.module()(x))
+
+
+def test_a_rule_that_chooses_by_a_symbolic_size_is_refused_in_words():
+    class Calls(nn.Module):
+        def forward(self, x):
+            return aten.silu.default(x)
+
+    gm = interop.from_torch(exported_for_any_batch(Calls(), torch.randn(3, 4)))
+    rules = {aten.silu.default: lambda x: x * x.sigmoid() if x.shape[0] > 9 else x / (1 + x.neg().exp())}
+
+    with pytest.raises(
+        PassError, match=r"cannot decompose 'silu': its rule goes on differently unless s\d+ <= 9; use run_"
+    ):
+        DecomposeOperators(rules)(gm)
+
+
+def test_all_rules_of_torch_can_be_had():
+    assert len(torch_rules()) > 500

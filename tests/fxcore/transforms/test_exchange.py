@@ -1,0 +1,148 @@
+"""Activations are exchanged in every spelling; dtypes and devices that a trace wrote down move along."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore.errors import PassArgumentError
+from fxcore.transforms.exchange import ExchangeActivations, MoveTo
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.act = nn.Linear(4, 4), nn.ReLU()
+
+    def forward(self, x):
+        y = self.act(self.lin(x))
+        return self.act(y - 1) + torch.relu(y - 2) + F.relu(y - 3, inplace=True) + (y - 4).relu() + y.tanh()
+
+
+def test_an_activation_is_exchanged_however_it_is_spelled():
+    model, x = Net(), torch.randn(3, 4)
+    gm = fxcore.symbolic_trace(model)
+
+    made = ExchangeActivations({nn.ReLU: nn.GELU})(gm).graph_module
+
+    y = F.gelu(model.lin(x))
+    torch.testing.assert_close(made(x), sum(F.gelu(y - shift) for shift in (1, 2, 3, 4)) + y.tanh())
+    assert sum(type(module) is nn.GELU for module in made.modules()) == 4, "the shared one stays shared"
+    assert type(gm.act) is nn.ReLU
+
+
+def test_one_that_works_in_place_on_a_value_with_other_readers_stays():
+    def function(x):
+        y = x + 1
+        return y.relu_() + y
+
+    gm = fxcore.symbolic_trace(function)
+
+    assert ExchangeActivations({nn.ReLU: nn.GELU})(gm).graph_module is gm
+
+
+def test_one_that_works_in_place_on_memory_that_others_see_stays():
+    def through_a_view(x):
+        y = x + 1
+        y[0].relu_()
+        return y
+
+    def on_an_input(x):
+        return x.relu_() + 1
+
+    for function in (through_a_view, on_an_input):
+        gm = fxcore.symbolic_trace(function)
+        assert ExchangeActivations({nn.ReLU: nn.GELU})(gm).graph_module is gm
+
+
+def test_a_shared_module_is_exchanged_only_where_it_can_be():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            y = x - 1
+            return self.act(x + 1) + self.act(y) + y
+
+    model, x = Twice(), torch.randn(9)
+
+    made = ExchangeActivations({nn.ReLU: nn.GELU})(fxcore.symbolic_trace(model)).graph_module
+
+    torch.testing.assert_close(made(x), F.gelu(x + 1) + 2 * (x - 1).relu())
+
+
+def test_an_activation_with_weights_or_hooks_stays():
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention, self.act = nn.MultiheadAttention(4, 2), nn.ReLU()
+            self.act.register_forward_hook(lambda module, args, result: result + 1)
+
+        def forward(self, x):
+            return self.act(self.attention(x, x, x)[0])
+
+    gm = fxcore.symbolic_trace(Attends())
+
+    assert ExchangeActivations({nn.ReLU: nn.GELU, nn.MultiheadAttention: nn.GELU})(gm).graph_module is gm
+
+
+class MakesTensors(nn.Module):
+    def forward(self, x):
+        count = x.shape[1]
+        made = torch.zeros(count), torch.full((count,), 0.5), torch.ones(count, device="cpu"), torch.arange(count)
+        return torch.cat([x, torch.eye(count), sum(made).unsqueeze(0).to("cpu")]).matmul(torch.ones((count, 1)))
+
+
+def test_tensors_that_the_graph_makes_of_nothing_move_along():
+    gm = fxcore.symbolic_trace(MakesTensors())
+    x = torch.randn(2, 3)
+
+    half = MoveTo(torch.bfloat16)(gm).graph_module
+    elsewhere = MoveTo(device="meta")(gm).graph_module
+
+    assert half(x.bfloat16()).dtype is torch.bfloat16
+    torch.testing.assert_close(half(x.bfloat16()).float(), gm(x), rtol=0.02, atol=0.05)
+    assert elsewhere(x.to("meta")).device.type == "meta"
+    arange = next(node for node in half.graph.nodes if node.target is torch.arange)
+    assert "dtype" not in arange.kwargs, "of integers it stays"
+
+
+class Precise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x):
+        mask = torch.ones(4, dtype=torch.float32, device=torch.device("cpu"))
+        y = self.lin(x.float()).to(torch.float32) * mask + torch.zeros_like(x, dtype=torch.float32, device="cpu")
+        return y.softmax(-1, dtype=torch.float32).cpu()
+
+
+def test_dtypes_and_devices_in_the_graph_move_with_the_state():
+    gm = fxcore.symbolic_trace(Precise())
+    x = torch.randn(2, 4)
+
+    moved = MoveTo(torch.float64)(gm).graph_module
+    kept = MoveTo(torch.float64, keep=lambda node: node.target == "softmax")(gm).graph_module
+
+    assert moved(x).dtype is torch.float64
+    assert kept(x).dtype is torch.float32
+    torch.testing.assert_close(moved(x).float(), gm(x))
+    assert gm.lin.weight.dtype is torch.float32
+
+
+def test_a_graph_moves_to_a_device_whole():
+    gm = fxcore.symbolic_trace(Precise())
+
+    moved = MoveTo(device="meta")(gm).graph_module
+
+    assert moved(torch.randn(2, 4, device="meta")).device.type == "meta"
+
+
+def test_integers_are_refused_in_words():
+    with pytest.raises(PassArgumentError, match=r"moved to torch.int8; give a floating dtype, or quantize"):
+        MoveTo(torch.int8)(fxcore.symbolic_trace(Net()))

@@ -1,0 +1,63 @@
+"""What gives back what it is given goes; what only sometimes does stays."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxcore
+from fxcore.transforms.identities import RemoveIdentities
+from pytest_fxgraph import check_transform
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.3), nn.Identity(), nn.Sequential())
+        self.never = nn.Dropout(0.0)
+
+    def forward(self, x):
+        y = self.never(self.block(x))
+        y = F.dropout(y, 0.3, self.training) + F.dropout(y, 0.0, True)
+        return F.alpha_dropout(y) * torch.dropout(y, 0.5, False)
+
+
+def test_all_identities_of_a_model_in_eval_mode_go():
+    result = check_transform(RemoveIdentities(), Net().eval(), (torch.randn(3, 4),))
+
+    assert [node.name for node in result.after.graph.nodes] == ["x", "block_0", "add", "mul", "output"]
+    assert list(result.after.state_dict()) == ["block.0.weight", "block.0.bias"]
+
+
+def test_dropout_that_drops_stays():
+    gm = fxcore.symbolic_trace(Net())
+
+    made = RemoveIdentities()(gm).graph_module
+
+    assert "self.block.1" in made.code or 'getattr(self.block, "1")' in made.code
+    assert "never" not in made.code
+    assert made.code.count("functional.dropout") == 1
+    assert "never" in gm.code, "the module that is given stays"
+
+
+@pytest.mark.parametrize("form", ["exported", "decomposed"])
+def test_dropout_of_an_exported_program_goes(form):
+    program = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.Dropout()).eval(), (torch.randn(3, 4),))
+    gm = fxcore.interop.from_torch(program if form == "exported" else program.run_decompositions())
+
+    made = RemoveIdentities()(gm).graph_module
+
+    assert "dropout" not in made.code
+
+
+def test_an_identity_with_a_hook_stays():
+    model = nn.Sequential(nn.Identity())
+    model[0].register_forward_hook(lambda module, args, output: output + 1)
+    gm = fxcore.symbolic_trace(model)
+
+    result = RemoveIdentities()(gm)
+
+    assert result.graph_module is gm
+    assert not result.modified

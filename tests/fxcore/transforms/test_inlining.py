@@ -1,0 +1,135 @@
+"""Submodules go into the graph that calls them, and stretches of it become submodules again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore import interop
+from fxcore.errors import PassError
+from fxcore.transforms.inlining import Inline, Outline
+from pytest_fxgraph import check_transform
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.scale = torch.tensor(2.0)
+
+    def forward(self, x, y=1.0):
+        z = torch.relu(self.lin(x)) * self.scale + y
+        return z, z.sum()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+        self.tail = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def forward(self, x):
+        y, total = self.first(x)
+        z, _ = self.second(y, y=x)
+        again, _ = self.first(z)
+        return self.tail(again) + total
+
+
+class LeavesBlocks(fxcore.Tracer):
+    def is_leaf_module(self, module, path):
+        return isinstance(module, Block) or super().is_leaf_module(module, path)
+
+
+def with_calls(model):
+    return fxcore.GraphModule(model, LeavesBlocks().trace(model))
+
+
+def calls_of(gm):
+    return [str(node.target) for node in gm.graph.nodes if node.op == "call_module"]
+
+
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_submodules_are_inlined_down_to_layers_of_torch(is_traced):
+    gm, x = with_calls(Net()), torch.randn(2, 4)
+    assert calls_of(gm) == ["first", "second", "first", "tail.0", "tail.1"]
+    if is_traced:
+        gm.second = fxcore.symbolic_trace(gm.second)
+
+    result = check_transform(Inline(), gm, (x,), grads=True)
+
+    assert calls_of(result.after) == ["first.lin", "second.lin", "first.lin", "tail.0", "tail.1"]
+    assert not [node for node in result.after.graph.nodes if node.name.startswith("getitem")]
+
+
+def test_only_the_submodules_that_are_named_are_inlined():
+    gm = with_calls(Net())
+
+    assert calls_of(Inline(("second",))(gm).graph_module) == ["first", "second.lin", "first", "tail.0", "tail.1"]
+    assert Inline(("nothing",))(gm).graph_module is gm
+
+
+def test_the_guards_of_an_exported_program_stay():
+    program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
+    gm = interop.from_torch(program.module())
+
+    assert Inline()(gm).graph_module is gm
+
+
+def test_a_submodule_with_hooks_stays():
+    class Block(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+            self.block.register_forward_hook(lambda module, args, result: result * 2)
+
+        def forward(self, x):
+            return self.block(x)
+
+    gm = fxcore.symbolic_trace(Whole(), leaf_modules=(Block,))
+
+    assert Inline()(gm).graph_module is gm
+    assert gm(torch.ones(1)) == 4
+
+
+def test_a_call_that_gives_too_little_is_refused_in_words():
+    gm = with_calls(Net())
+    gm.graph.find_nodes(op="call_module", target="first")[0].args = ()
+
+    with pytest.raises(PassError, match="cannot inline first: its call first gives no argument for 'x'"):
+        Inline()(gm)
+
+
+def test_calls_of_modules_become_submodules_again():
+    model, x = Net(), torch.randn(2, 4)
+    gm = fxcore.symbolic_trace(model)
+
+    result = check_transform(Outline(("first", "second")), gm, (x,))
+
+    made = result.after
+    assert calls_of(made) == ["first_outlined", "second_outlined", "first_outlined_1", "tail.0", "tail.1"]
+    assert made.first_outlined.first.lin is made.first_outlined_1.first.lin
+    inlined = Inline()(made).graph_module
+    torch.testing.assert_close(inlined(x), model(x))
+
+
+def test_what_was_made_elsewhere_is_not_outlined():
+    gm = fxcore.symbolic_trace(Net())
+
+    assert Outline(("third", "first.lin"))(gm).graph_module is gm
+
+
+def test_a_value_that_leaves_and_comes_back_keeps_its_nodes():
+    gm = fxcore.symbolic_trace(nn.Sequential(Block()))
+    nodes = {node.name: node for node in gm.graph.nodes}
+    with gm.graph.inserting_after(nodes["relu"]):
+        outside = gm.graph.call_function(torch.neg, (nodes["relu"],))
+    nodes["mul"].replace_input_with(nodes["relu"], outside)
+    gm.recompile()
+
+    assert not Outline(("0",))(gm).modified

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_fxgraph.errors import GoldenMissingError
+from pytest_fxgraph.gate.attempt import (
+    GoldenAttempt,
+    attach_outcomes,
+    extract_outcomes,
+    lacked_goldens_only,
+    mark_missing,
+)
+from pytest_fxgraph.report.outcome import Outcome
+
+MISSING = GoldenMissingError("there is no golden")
+OUTCOME = Outcome("test_a.py::test_x", "golden/test_a/test_x.yaml", "structure", "matched", lines=("a", "b"))
+
+
+def failed(count: int) -> GoldenAttempt:
+    attempt = GoldenAttempt()
+    for number in range(1, count + 1):
+        attempt.fail_later(f"check {number}", sys._getframe())
+    return attempt
+
+
+def asking(*, compared: bool = False) -> GoldenAttempt:
+    attempt = GoldenAttempt()
+    attempt.asked, attempt.compared = True, compared
+    return attempt
+
+
+def test_a_test_that_asked_and_compared_nothing_fails():
+    attempt = asking()
+
+    with pytest.raises(pytest.fail.Exception, match="the test asked for fx_golden and compared nothing with it; write"):
+        attempt.close()
+
+
+@pytest.mark.parametrize("attempt", [GoldenAttempt(), asking(compared=True)])
+def test_a_test_that_compared_or_never_asked_passes(attempt):
+    attempt.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (1, "check 1"),
+        (2, "2 goldens of this test do not match\n\ncheck 1\n\ncheck 2"),
+        (5, "5 goldens of this test do not match\n\ncheck 1\n\ncheck 2\n\ncheck 3\n\ncheck 4\n\ncheck 5"),
+    ],
+)
+def test_every_failed_check_is_told(count, message):
+    with pytest.raises(AssertionError) as caught:
+        failed(count).close()
+
+    assert str(caught.value) == message
+
+
+def test_from_the_sixth_failed_check_on_they_are_counted():
+    with pytest.raises(AssertionError, match=r"check 5\n\nand 2 more, each in a report section of its own$"):
+        failed(7).close()
+
+
+def test_a_failure_is_raised_once_and_at_the_line_of_the_first_check():
+    attempt = failed(2)
+
+    with pytest.raises(AssertionError) as caught:
+        attempt.raise_failed_checks()
+    attempt.raise_failed_checks()
+
+    assert "failed" in [entry.name for entry in caught.traceback]
+
+
+def test_outcomes_travel_on_a_report_as_plain_data():
+    report = SimpleNamespace()
+
+    attach_outcomes([OUTCOME], report)
+
+    assert type(report.fxgraph_outcomes[0]) is dict
+    assert extract_outcomes(report) == [OUTCOME]
+
+
+def test_a_report_without_outcomes_stays_as_it_was():
+    report = SimpleNamespace()
+
+    attach_outcomes([], report)
+
+    assert vars(report) == {}
+    assert extract_outcomes(report) == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "error", "when", "expected"),
+    [
+        (["matched", "missing"], MISSING, "call", True),
+        (["missing", "updated"], None, "call", True),
+        (["missing", "mismatch"], None, "call", False),
+        (["missing"], RuntimeError("other"), "call", False),
+        (["missing"], MISSING, "teardown", False),
+        ([], MISSING, "call", False),
+    ],
+)
+def test_a_test_lacks_goldens_only_if_nothing_else_is_wrong(statuses, error, when, expected):
+    attempt = failed(1)
+    attempt.outcomes += [Outcome("a", "b", "structure", status) for status in statuses]
+    with pytest.raises(AssertionError):
+        attempt.close()
+    report = SimpleNamespace(when=when)
+
+    mark_missing(attempt, error or attempt.check_error, report)
+
+    assert lacked_goldens_only(report) is expected

@@ -1,0 +1,83 @@
+"""Which frames and causes a failure shows; what it looks like is tested in tests/workflow/test_one_screen.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from fxcore import symbolic_trace
+from pytest_fxgraph import rewrite
+from pytest_fxgraph.equivalence.preparation import checked_modes
+from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.gate.brief_failures import LONGEST_SUMMARY, shorten_failure, summary_line
+from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.settings import LEVEL
+
+
+def shortened(call) -> pytest.ExceptionInfo[BaseException]:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    shorten_failure(caught)
+    return caught
+
+
+def files(excinfo: pytest.ExceptionInfo[BaseException]) -> list[str]:
+    return [entry.path.name for entry in excinfo.traceback]
+
+
+def branch(x):
+    return x if x.sum() > 0 else -x
+
+
+def test_an_error_of_ours_shows_neither_our_frames_nor_its_cause():
+    excinfo = shortened(lambda: rewrite(branch, branch))
+
+    assert set(files(excinfo)) == {"test_brief_failures.py"}
+    assert excinfo.value.__cause__ is None
+    assert excinfo.value.__suppress_context__
+
+
+def test_an_error_of_fxcore_that_a_user_met_without_the_plugin_stays():
+    excinfo = shortened(lambda: symbolic_trace(branch))
+
+    assert "tracer.py" in files(excinfo)
+
+
+def test_a_value_that_a_line_of_ours_refuses_is_an_error_of_ours():
+    assert set(files(shortened(lambda: checked_modes("nope")))) == {"test_brief_failures.py"}
+
+
+def test_a_fault_of_the_plugin_is_shown_in_full():
+    assert files(shortened(lambda: type(LEVEL).read(3, None, "place")))[-1] == "settings.py"
+
+
+def test_an_error_of_the_users_code_that_we_called_keeps_its_cause():
+    def filters(*_):
+        raise KeyError("mine") from SubjectError("cause")
+
+    excinfo = shortened(lambda: rewrite(lambda x: -x, lambda x: -x, lambda x: +x, [filters]))
+
+    assert set(files(excinfo)) == {"test_brief_failures.py"}
+    assert isinstance(excinfo.value.__cause__, SubjectError)
+
+
+def outcome(golden: str, headline: str) -> Outcome:
+    return Outcome("test_a.py::test_x", golden, "structure", "mismatch", headline, (f"{golden}: {headline}", "more"))
+
+
+def test_the_summary_is_the_headline_of_what_is_told():
+    one, other = outcome("a", "relu removed"), outcome("b", "neg added")
+
+    assert summary_line("a: relu removed\nmore", [one, other]) == "relu removed"
+    assert summary_line("2\n\na: relu removed\nmore\n\nb: neg added\nmore", [one, other]) == (
+        "relu removed (and 1 more golden)"
+    )
+
+
+def test_without_a_golden_the_summary_is_the_first_line():
+    assert summary_line("cannot trace Net\n  model.py", []) == "cannot trace Net"
+    assert summary_line("", []) == ""
+
+
+def test_the_summary_is_short_and_obeyed_by_no_terminal():
+    assert len(summary_line("x" * 500, [])) == LONGEST_SUMMARY
+    assert summary_line("a\x1b[2J", []) == "a\\x1b[2J"

@@ -1,0 +1,88 @@
+"""A run that ends says which goldens are unused, and removes those and no others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_fxgraph.gate.collection import CollectionRecord
+from pytest_fxgraph.gate.run_end import RunEnd, run_record
+from pytest_fxgraph.gate.session import GoldenSession
+
+ASKED, UNUSED = "golden/test_a/test_x.yaml", "golden/test_a/test_y.yaml"
+OF_A_FILE_NOT_RUN = "golden/test_b/test_z.yaml"
+
+
+@pytest.fixture
+def config(tmp_path):
+    for golden in (ASKED, UNUSED, OF_A_FILE_NOT_RUN):
+        (tmp_path / golden).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / golden).write_text("format: 2\nnodes: []\n", encoding="utf-8")
+    for name in ("test_a.py", "test_b.py"):
+        (tmp_path / name).touch()
+    options: dict[str, Any] = {"fx_golden_dir": "golden", "fx_unused": "fail", "fx_report": []}
+    return SimpleNamespace(
+        rootpath=tmp_path,
+        options=options,
+        getoption=lambda name, default=None: options.get(name, default),
+        args_source=pytest.Config.ArgsSource.TESTPATHS,
+        invocation_params=SimpleNamespace(dir=tmp_path),
+    )
+
+
+@pytest.fixture
+def collected(config):
+    """A record of a run in which all of one file ran."""
+    record = CollectionRecord(config)
+    record.add({"found": {"test_a.py": ("", "test_x")}, "ended": {"test_a.py": ("", "test_x")}, "failed": {}})
+    return record
+
+
+class Terminal:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def ensure_newline(self) -> None: ...
+
+    def write_line(self, line: str, **_: bool) -> None:
+        self.lines.append(line)
+
+
+def end(config, collected) -> tuple[int, list[str]]:
+    """End a run that asked for one golden; return its exit status and what it says."""
+    goldens = GoldenSession(config)
+    goldens.results["test_a.py::test_x", ASKED] = "matched"
+    session, terminal, run_end = SimpleNamespace(exitstatus=pytest.ExitCode.OK), Terminal(), RunEnd(goldens, collected)
+    run_end.pytest_sessionfinish(session, session.exitstatus)
+    run_end.pytest_terminal_summary(terminal)
+    return session.exitstatus, terminal.lines[:-1]  # the last is the summary
+
+
+def test_an_unused_golden_is_named_and_fails_a_run_that_should_have_none(config, collected):
+    assert end(config, collected) == (
+        pytest.ExitCode.TESTS_FAILED,
+        [
+            "fx: no test asked for 1 golden; if they are not needed, add --fx-prune-golden to this command",
+            f"fx: unused {UNUSED}",
+            "fx: the run fails, as no test asked for 1 golden (--fx-unused=fail)",
+        ],
+    )
+
+
+def test_a_golden_that_was_removed_is_not_unused_any_more(config, collected):
+    config.options["fx_prune_golden"] = True
+
+    assert end(config, collected) == (pytest.ExitCode.OK, [f"fx: removed {UNUSED}"])
+    assert not (config.rootpath / UNUSED).exists()
+    assert (config.rootpath / ASKED).exists()
+    assert (config.rootpath / OF_A_FILE_NOT_RUN).exists()
+
+
+def test_only_a_report_names_goldens_that_cannot_be_judged(config, collected):
+    assert run_record(config, collected, [ASKED], 0).others == {UNUSED: "test_a.py"}
+
+    config.options["fx_report"] = ["report.json"]
+
+    assert run_record(config, collected, [ASKED], 0).others == {UNUSED: "test_a.py", OF_A_FILE_NOT_RUN: "test_b.py"}

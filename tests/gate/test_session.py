@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_fxgraph.gate.attempt import attach_outcomes
+from pytest_fxgraph.gate.session import GoldenSession
+from pytest_fxgraph.report.numeric_failure import NumericFailure
+from pytest_fxgraph.report.outcome import Outcome
+
+ID = "test_a.py::test_x"
+MATCHED = Outcome(ID, "golden/test_a/test_x.yaml", "structure", "matched")
+UPDATED = replace(MATCHED, status="updated", new_text="format: 2\n", update="new")
+MISSING = replace(MATCHED, status="missing", received="format: 2\n")
+
+
+@pytest.fixture
+def session(tmp_path):
+    options = {"fx_golden_dir": "golden", "fx_received": True}
+    return GoldenSession(SimpleNamespace(rootpath=tmp_path, getoption=lambda name, default=None: options[name]))
+
+
+def finish(
+    session, *outcomes, failing=None, outcome="passed", phases=("setup", "call", "teardown"), node=None, **fields
+):
+    """Report a test that made these outcomes, of which one phase may not have passed."""
+    for when in phases:
+        report = SimpleNamespace(nodeid=ID, when=when, outcome=outcome if when == failing else "passed", node=node)
+        report.location = ("test_a.py", 4, "test_x")
+        if when == failing:
+            vars(report).update(fields)
+        if when == "teardown":
+            attach_outcomes(outcomes, report)
+        session.pytest_runtest_logreport(report)
+
+
+# A worker of pytest-xdist on another machine.
+REMOTE = SimpleNamespace(gateway=SimpleNamespace(spec=SimpleNamespace(popen=False)))
+
+
+def golden(session):
+    path = session.config.rootpath / UPDATED.golden
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def test_a_golden_is_written_once_all_three_phases_have_passed(session):
+    finish(session, UPDATED)
+
+    assert golden(session) == "format: 2\n"
+    assert session.written == [UPDATED.golden]
+    assert session.summary() == "1 golden written"
+    assert session.outcomes == [replace(UPDATED, new_text=None)]
+
+
+@pytest.mark.parametrize("failing", ["setup", "call", "teardown"])
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_a_test_that_did_not_pass_writes_nothing(session, failing, outcome):
+    finish(session, UPDATED, failing=failing, outcome=outcome)
+
+    assert golden(session) is None
+    assert session.written == []
+    assert session.summary() == "1 golden not written"
+    assert [each.status for each in session.outcomes] == ["refused"]
+
+
+def test_a_test_that_passed_against_its_marker_writes_nothing(session):
+    finish(session, UPDATED, failing="call", wasxfail="")
+
+    assert golden(session) is None
+
+
+def test_a_part_of_the_call_that_failed_counts_although_a_later_one_passed(session):
+    finish(session, UPDATED, failing="call", outcome="failed", phases=("setup", "call"))
+    finish(session, UPDATED, phases=("call", "teardown"))
+
+    assert golden(session) is None
+
+
+def test_an_attempt_that_is_repeated_does_not_count(session):
+    finish(session, UPDATED, failing="teardown", outcome="rerun")
+    assert session.outcomes == []
+
+    finish(session, UPDATED)
+    assert golden(session) == "format: 2\n"
+
+
+def test_what_failed_in_one_attempt_is_forgotten_in_the_next(session):
+    finish(session, MISSING, failing="call", outcome="failed", phases=("setup", "call"))
+    finish(session, MISSING)
+
+    assert session.written_received == []
+
+
+def test_two_tests_that_want_one_golden_write_the_first_text_and_say_so(session):
+    other = replace(UPDATED, nodeid="test_a.py::test_y", new_text="format: 2\nother\n")
+
+    finish(session, UPDATED)
+    finish(session, other)
+
+    assert golden(session) == "format: 2\n"
+    assert session.errors == [
+        "cannot write golden/test_a/test_x.yaml: test_a.py::test_x and test_a.py::test_y want different graphs in it; "
+        "give one of them a name of its own with fx_golden(name=...)"
+    ]
+
+
+def test_two_tests_that_want_the_same_text_write_it_once(session):
+    finish(session, UPDATED)
+    finish(session, replace(UPDATED, nodeid="test_a.py::test_y"))
+
+    assert session.written == [UPDATED.golden]
+    assert session.errors == []
+    assert session.summary() == "2 goldens written"
+
+
+def test_a_remote_worker_that_compared_with_another_golden_writes_nothing(session):
+    finish(session, replace(UPDATED, expected_digest="0" * 64), node=REMOTE)
+
+    assert golden(session) is None
+    assert session.errors[0].startswith("cannot trust what a worker says of golden/test_a/test_x.yaml: its copy is not")
+
+
+def test_what_this_run_has_written_is_newer_than_the_copy_of_a_remote_worker(session):
+    finish(session, UPDATED)
+    finish(session, replace(MATCHED, expected_digest="0" * 64), node=REMOTE)
+
+    assert session.errors == []
+
+
+def test_a_golden_that_cannot_be_written_is_an_error_and_not_written(session):
+    (session.config.rootpath / "golden").write_text("a file in the way", encoding="utf-8")
+
+    finish(session, UPDATED)
+
+    assert session.summary() == "1 golden not written"
+    assert session.errors[0].startswith("cannot write the golden file ")
+
+
+def test_what_a_failed_test_received_is_kept_until_the_test_passes(session):
+    received = session.config.rootpath / "golden/test_a/test_x.received.yaml"
+
+    finish(session, MISSING, failing="call", outcome="failed")
+    assert received.read_text(encoding="utf-8").endswith("\nformat: 2\n")
+    assert session.written_received == ["golden/test_a/test_x.received.yaml"]
+
+    again = GoldenSession(session.config)
+    finish(again, MATCHED, failing="call", outcome="skipped")
+    assert received.exists()
+    finish(again, MATCHED)
+    assert not received.exists()
+
+
+def test_what_one_run_received_is_not_removed_by_a_later_test_of_it(session):
+    finish(session, MISSING, failing="call", outcome="failed")
+    finish(session, MATCHED)
+
+    assert (session.config.rootpath / "golden/test_a/test_x.received.yaml").exists()
+
+
+def test_the_summary_counts_each_result_in_a_fixed_order(session):
+    statuses = ["error", "missing", "mismatch", "mismatch", "matched", "matched"]
+    finish(session, *(replace(MATCHED, golden=f"golden/{at}.yaml", status=each) for at, each in enumerate(statuses)))
+
+    assert session.summary() == "2 goldens matched, 2 differ, 1 missing, 1 unreadable"
+    assert session.asked() == {f"golden/{at}.yaml" for at in range(6)}
+
+
+def test_one_golden_that_differs_and_a_run_without_goldens(session):
+    assert session.summary() == ""
+
+    finish(session, replace(MATCHED, status="mismatch"), MATCHED)
+
+    assert session.summary() == "1 golden differs"
+
+
+def test_a_numeric_failure_of_the_last_attempt_is_kept_with_the_line_of_its_test(session):
+    found = {"fxgraph_numeric_failures": [NumericFailure(ID, "they differ", "by much").to_dict()]}
+
+    finish(session, failing="call", outcome="failed", phases=("setup", "call"), **found)  # and the worker is gone
+    finish(session, failing="call", outcome="failed", **found)
+
+    assert session.failures == [NumericFailure(ID, "they differ", "by much")]
+    assert session.places == {ID: ("test_a.py", 5)}
+
+
+def test_of_a_test_that_went_well_no_line_is_kept(session):
+    finish(session, MATCHED, UPDATED)
+
+    assert session.places == {}

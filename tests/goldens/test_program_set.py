@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+from torch import nn
+
+from fixtures.lowered import EdgeProgramManager
+from pytest_fxgraph.errors import GoldenMissingError, SubjectError
+from pytest_fxgraph.goldens.location import golden_path
+from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.store import GoldenStore
+
+
+def test_managers_and_dicts_hold_programs_in_the_order_of_their_names():
+    programs = {"prefill": 1, "decode": 2}
+
+    assert list(programs_of(EdgeProgramManager(programs)).items()) == [("decode", 2), ("prefill", 1)]
+    assert programs_of(programs) == programs
+
+
+@pytest.mark.parametrize("subject", [nn.ReLU(), nn.ModuleDict({"a": nn.ReLU()}), len, 3, [1]])
+def test_what_is_one_graph_is_no_set(subject):
+    assert programs_of(subject) is None
+
+
+def test_a_set_without_programs_or_names_is_refused():
+    with pytest.raises(SubjectError, match="a dict without a program is no subject"):
+        programs_of({})
+    with pytest.raises(SubjectError, match="its keys are names of programs, got 3"):
+        programs_of({3: nn.ReLU()})
+
+
+@pytest.mark.parametrize("params", [None, "a[b]"])
+def test_only_goldens_of_the_set_itself_can_have_vanished(tmp_path, params):
+    store = GoldenStore(tmp_path)
+
+    def place_of(name, function="test_x"):
+        return golden_path("tests/test_a.py", [], function, params, program=name)
+
+    for name in ("decode", "prefill"):
+        store.write(place_of(name), f"format: 2\nnotes:\n- 'program: {name}'\n")
+    store.write(place_of("named"), "format: 2\n")
+    store.write(place_of("other", "test_y"), "format: 2\nnotes:\n- 'program: other'\n")
+    store.write(PurePosixPath("tests/test_a/damaged.yaml"), "\0")
+
+    assert vanished_programs(store, place_of, ["decode"]) == {"prefill": place_of("prefill")}
+    assert vanished_programs(store, place_of, ["decode", "prefill"]) == {}
+
+
+def test_errors_of_several_programs_are_told_together():
+    missing = GoldenMissingError("there is no a"), GoldenMissingError("there is no b")
+
+    assert joined_error([None, None]) is None
+    assert joined_error([None, missing[0]]) is missing[0]
+    assert isinstance(joined_error(missing), GoldenMissingError)
+    both = joined_error([missing[0], AssertionError("differs")])
+    assert isinstance(both, AssertionError)
+    assert str(both) == "there is no a\n\ndiffers"
