@@ -78,6 +78,7 @@ def test_only_lines_that_hold_code_are_counted():
 def test_a_package_holds_at_most_so_many_lines_of_code(package, record_property):
     lines = lines_of(package)
     record_property("lines", lines)
+    print(f"{package}: {lines:,} lines of code")
 
     assert 1_000 < lines <= BOUNDS[package], f"{package} has {lines:,} lines of code; its bound is {BOUNDS[package]:,}"
 
