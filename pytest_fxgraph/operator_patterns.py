@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.operators.kinds import is_packet, operator_name, packet_name
 from pytest_fxgraph.document.module_traits import Attributes
 from pytest_fxgraph.document.nested_graphs import graphs_in, is_graph_module
-from pytest_fxgraph.document.operator_kinds import is_packet, operator_name, packet_name
 from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, class_name
 from pytest_fxgraph.errors import DocumentError, GateError
 

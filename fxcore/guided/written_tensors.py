@@ -7,7 +7,6 @@ that shares its memory, wherever torch is called with it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +16,8 @@ from torch.overrides import TorchFunctionMode
 
 from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleProxy
-from fxcore.operators.syntax import INPLACE_OPERATORS
-from fxcore.operators.table import facts_of_function, facts_of_name, names_mutation
+from fxcore.operators.effects import effects_of
 from fxcore.tracing import module_hooks
-
-_FIRST = ((0, "input"), (0, "self"))
 
 
 class WrittenTensors:
@@ -140,7 +136,8 @@ class _Redirection(TorchFunctionMode):
 
 def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
     """Yield the tensors, no proxies and no parameters, that a call writes."""
-    places = _places_of(kind, target)
+    effects = effects_of(kind, target)
+    places = effects.writes if effects.writes_condition is None else ()
     if not places and not kwargs:
         return
     found: list[Any] = [args[position] if position < len(args) else kwargs.get(name) for position, name in places]
@@ -153,25 +150,6 @@ def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
             found += value
         elif type(value) is torch.Tensor:
             yield value
-
-
-@functools.lru_cache(maxsize=4096)
-def _places_of(kind: str, target: Any) -> tuple[tuple[int, str], ...]:
-    """Return position and name of the arguments that a method or a function writes."""
-    if kind == "call_method":
-        return _FIRST if names_mutation(target) or "mutates" in facts_of_name(target) else ()
-    if kind != "call_function":
-        return ()
-    schema = getattr(target, "_schema", None)
-    if schema is not None:
-        arguments = enumerate(schema.arguments)
-        return tuple((index, each.name) for index, each in arguments if each.alias_info and each.alias_info.is_write)
-    name = getattr(target, "__name__", "")
-    facts = facts_of_function(target)
-    if "writes" in facts:
-        return tuple((position, argument) for position, argument in facts["writes"])
-    is_operator = getattr(target, "__module__", "") == "_operator" and name in INPLACE_OPERATORS
-    return _FIRST if is_operator or names_mutation(name) else ()
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

@@ -1,4 +1,4 @@
-"""Does a node do more than compute its value? Asked of a node and the module that its paths are looked up in."""
+"""Purity of a node: whether it does more than compute its value. A question about the node and its graph's module."""
 
 from __future__ import annotations
 
@@ -9,78 +9,73 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from fxcore import torch_fx_registry
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.operators.table import facts_of_function, facts_of_name, facts_of_operator, names_mutation
+from fxcore.operators.effects import FIRST, Effects, effects_of
 
-_EFFECTS = frozenset({"mutates", "global_state", "collective"})
+
+def effects_of_node(node: Any, module: Any) -> Effects:
+    """Return the effects of the call of `node`. Paths are looked up in `module`."""
+    called = called_module(node, module) if node.op == "call_module" else None
+    return effects_of(node.op, node.target, called if isinstance(called, torch.nn.Module) else None)
+
+
+def called_module(node: Any, module: Any) -> Any:
+    """Return the module that a `call_module` node calls; None if `module` is None or does not have it."""
+    try:
+        return None if module is None else get_attribute(module, str(node.target))
+    except AttributeError:
+        return None
 
 
 def is_impure(node: Any, module: Any, impure_random: bool = True) -> bool:
-    """Tell whether `node` must stay in a graph even if its value has no users.
+    """Return whether `node` must stay in a graph even if its value has no users.
 
-    Inputs and outputs must; so must calls that mutate, draw random numbers (if `impure_random`) or are registered as
-    having side effects, and modules that say `_is_impure`. Unlike torch.fx (pytorch#68301), what mutates counts too
-    (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), and so does what changes how all that follows computes,
-    and what talks to other processes, which would wait for this one for ever.
+    Inputs and outputs must stay. So must calls that mutate, draw random numbers (if `impure_random`) or are registered
+    as having side effects, and modules with a true `_is_impure`. Unlike torch.fx (pytorch#68301), every mutating call
+    counts (`add_`, `operator.iadd`, `append`, `out=`, `inplace=True`), every change of global state, and every
+    collective: the other processes would wait for this process for ever.
     """
     op = node.op
     if op in ("placeholder", "output"):
         return True
     if op == "call_module":
-        # Without a module to ask, keeping a call that may do anything is the safe answer.
-        return module is None or _module_is_impure(module, str(node.target))
+        # Without a module to ask, the call may do anything, and keeping it is safe.
+        called = called_module(node, module)
+        return module is None or bool(getattr(called, "_is_impure", False)) or bool(getattr(called, "inplace", False))
+    if op not in ("call_method", "call_function"):
+        return False
+    if node.kwargs.get("out") is not None or node.kwargs.get("inplace") is True:
+        return True
     if op == "call_method":
-        return _method_mutates(str(node.target)) or _asks_for_mutation(node.kwargs)
-    if op == "call_function":
-        return function_is_impure(node.target, node.args, impure_random) or _asks_for_mutation(node.kwargs)
-    return False
+        return bool(effects_of(op, node.target).writes)
+    return function_is_impure(node.target, node.args, impure_random)
 
 
 def only_writes_first_argument(node: Any, module: Any) -> bool:
-    """Tell whether all that `node` does, besides computing its value, is to write into its first argument.
+    """Return whether `node` has no effect except to write its first argument.
 
-    False for overloads of torch.ops, which torch.fx keeps too, for random values, and where it is not known.
+    False for overloads of torch.ops, which torch.fx keeps too, for random values, and where the effects are unknown.
     """
     if not node.args or "out" in node.kwargs:
         return False
     if node.op == "call_method":
-        return "random" not in facts_of_name(str(node.target))
+        return "random" not in effects_of(node.op, node.target).kinds
     if node.op == "call_function":
-        facts = facts_of_function(node.target)
-        if "collective" in facts or _is_collective_operator(node.target):
+        effects = effects_of(node.op, node.target)
+        if "collective" in effects.kinds or "waits" in effects.facts:
             return False
         return not function_is_impure(node.target) or (
-            ("mutates" in facts or _is_named_as_mutating(node.target))
+            effects.writes == FIRST
+            and "random" not in effects.kinds
             and not _is_in(node.target, torch_fx_registry.side_effectful_functions())
-            and "random" not in facts
         )
     if node.op == "call_module" and module is not None:
-        called = _called_module(module, str(node.target))
+        called = called_module(node, module)
         return not getattr(called, "_is_impure", False) and bool(getattr(called, "inplace", False))
     return False
 
 
-def _module_is_impure(module: Any, path: str) -> bool:
-    called = _called_module(module, path)
-    return bool(getattr(called, "_is_impure", False)) or bool(getattr(called, "inplace", False))
-
-
-def _called_module(module: Any, path: str) -> Any:
-    try:
-        return get_attribute(module, path)
-    except AttributeError:
-        return None
-
-
-def _method_mutates(name: str) -> bool:
-    return names_mutation(name) or "mutates" in facts_of_name(name)
-
-
-def _asks_for_mutation(kwargs: dict[str, Any]) -> bool:
-    return kwargs.get("out") is not None or kwargs.get("inplace") is True
-
-
 def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: bool = True) -> bool:
-    """Tell whether calling `target` does more than compute a value."""
+    """Return whether a call of `target` does more than compute a value."""
     effectful = torch_fx_registry.side_effectful_functions()
     if isinstance(target, OpOverloadPacket):
         default = getattr(target, "default", None)
@@ -89,22 +84,12 @@ def function_is_impure(target: Any, args: tuple[Any, ...] = (), impure_random: b
         return _higher_order_is_impure(target, args, effectful)
     if _is_in(target, effectful) or _is_in(target, torch_fx_registry.random_functions()):
         return True
-    if isinstance(target, OpOverload):
-        # Asked of the tags: torch 2.6 has no `_nondeterministic_seeded`.
-        is_random = torch.Tag.nondeterministic_seeded in target.tags
-        return bool(target._schema.is_mutable) or (impure_random and is_random) or _is_collective_operator(target)
-    schema = getattr(target, "_schema", None)
-    if schema is not None and getattr(schema, "is_mutable", False):
+    # The tags answer, because torch 2.6 has no `_nondeterministic_seeded`.
+    if impure_random and isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
         return True
-    facts = facts_of_function(target)
-    return not _EFFECTS.isdisjoint(facts) or _is_named_as_mutating(target)
-
-
-def _is_collective_operator(target: Any) -> bool:
-    if not isinstance(target, (OpOverload, OpOverloadPacket)):
-        return False
-    facts = facts_of_operator(target)
-    return "collective" in facts or "waits" in facts
+    effects = effects_of("call_function", target)
+    always_writes = bool(effects.writes) and effects.writes_condition is None
+    return always_writes or effects.changes_global_state or "collective" in effects.kinds
 
 
 def _higher_order_is_impure(target: Any, args: tuple[Any, ...], effectful: set[Any]) -> bool:
@@ -119,8 +104,3 @@ def _is_in(target: Any, functions: Any) -> bool:
         return target in functions
     except TypeError:  # not hashable, so never registered
         return False
-
-
-def _is_named_as_mutating(function: Any) -> bool:
-    module = getattr(function, "__module__", None) or ""
-    return (module == "torch" or module.startswith("torch.")) and names_mutation(getattr(function, "__name__", ""))

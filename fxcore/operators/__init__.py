@@ -1,1 +1,1 @@
-"""What is known of operators, independent of any graph: how Python writes them, and a table of their effects."""
+"""Facts about operators without any graph: their Python syntax, and a table of their effects."""

@@ -1,6 +1,6 @@
-"""Write the table of operators: what the schemas of the installed torch say, joined with what is written by hand.
+"""Writer of the table of operators: the schemas of the installed torch, joined with facts written by hand.
 
-`python -m fxcore.operators.generate` writes `table.json`; with `--check` it tells whether the file is up to date.
+`python -m fxcore.operators.generate` writes `table.json`; with `--check` it reports whether the file is up to date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
 from fxcore.operators.table import promises_new_tensors
 
 TABLE = Path(__file__).with_name("table.json")
-# The torch whose schemas the table in the repository is made from.
+# The repository's table is made from the schemas of this torch.
 TORCH_VERSION = "2.13.0"
 
 _FLAGS = (
@@ -32,12 +32,12 @@ _FLAGS = (
 )
 _FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 _REQUIRED = inspect.Parameter.empty
-_Defaults = dict[str, Any]  # parameters in order; _REQUIRED where there is no default
+_Defaults = dict[str, Any]  # parameters in order; _REQUIRED for one without a default
 _Overloads = dict[str, list[OpOverload]]
 
 
 def facts_by_hand() -> dict[str, dict[str, str]]:
-    """Read `by_hand.txt`: fact -> names for which it holds, each with what stands behind its equals sign."""
+    """Return `by_hand.txt` as a dict: fact -> names for which it holds, each with the text behind its equals sign."""
     facts: dict[str, dict[str, str]] = {}
     for line in Path(__file__).with_name("by_hand.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -56,7 +56,7 @@ def facts_by_hand() -> dict[str, dict[str, str]]:
 
 
 def table_text() -> str:
-    """Return the table as its file has it: one operator a line, sorted."""
+    """Return the text of the table's file: one operator a line, sorted."""
     table: dict[str, dict[str, Any]] = defaultdict(dict)
     by_hand = facts_by_hand()
     overloads = callable_overloads(tuple(by_hand["internal"]))
@@ -75,7 +75,7 @@ def table_text() -> str:
         if condition := _random_condition(name, overloads.get(name, ())):
             table[name]["random_if"] = condition
     for name, switch in by_hand["writes_statistics"].items():
-        # torch.nn.functional takes them in another order.
+        # torch.nn.functional takes the arguments in another order.
         for key, signature in (
             (name, _schema_defaults(overloads[name][0])),
             (f"torch.nn.functional.{name}", _inspected(getattr(functional, name, None))),
@@ -90,9 +90,9 @@ def table_text() -> str:
 
 
 def callable_overloads(internal: tuple[str, ...]) -> _Overloads:
-    """Return the operators that programs call by name, each with its overloads but for those with `out=`.
+    """Return the operators that programs call by name, each with its overloads except for those with `out=`.
 
-    Names that begin with one of `internal` are left out.
+    Names that begin with an item of `internal` are left out.
     """
     found: _Overloads = defaultdict(list)
     for qualified in sorted(torch._C._dispatch_get_all_op_names()):
@@ -111,11 +111,11 @@ def _is_callable(name: str) -> bool:
 
 
 def _random_condition(name: str, operators: Sequence[OpOverload]) -> tuple[int, list[str], object] | None:
-    """Find the argument without which nothing random happens: its place, names and default."""
+    """Return position, names and default of the argument that must be true for the operator to be random."""
     signatures = [*map(_schema_defaults, operators), _inspected(getattr(functional, name, None))]
     switches = ("dropout_p",) if any("dropout_p" in each for each in signatures) else ("training", "train")
     found = [(list(each).index(key), key, each[key]) for each in signatures for key in switches if key in each]
-    if len({position for position, _, _ in found}) != 1:  # none, or not at one place in all overloads
+    if len({position for position, _, _ in found}) != 1:  # no switch, or different places in different overloads
         return None
     default = found[-1][2]  # torch.nn.functional's, if it has one
     return found[0][0], sorted({key for _, key, _ in found}), True if default in (_REQUIRED, None) else default
@@ -128,7 +128,7 @@ def _parameters_of_collective(name: str) -> list[str]:
 
 
 def _spellings(by_hand: dict[str, str], overloads: _Overloads) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Say of each spelling which operator it calls, its parameters in order, and the texts of their defaults."""
+    """Yield for each spelling the operator that it calls, its parameters in order, and the texts of their defaults."""
     operators = {name: other or name.rpartition(".")[2] for name, other in by_hand.items()}
     inspected = {name: _inspected(_python_object(name)) for name in operators}
     python: dict[str, _Defaults] = defaultdict(dict)
@@ -136,7 +136,7 @@ def _spellings(by_hand: dict[str, str], overloads: _Overloads) -> Iterator[tuple
         python[operator] |= inspected[name]
     for name, operator in operators.items():
         schema, written = _merged_defaults(overloads[operator]), python[operator]
-        # Where they are equal Python's counts: schemas write 1 for its 1.0.
+        # If two defaults are equal, Python's text counts: schemas write 1 for Python's 1.0.
         defaults = written | schema | {key: each for key, each in written.items() if schema.get(key) == each}
         is_module = name.rpartition(".")[2][0].isupper()
         parameters = inspected[name] if is_module or inspected[name] else schema
@@ -153,7 +153,10 @@ def _text(value: object) -> str:
 
 
 def _merged_defaults(operators: Iterable[OpOverload]) -> _Defaults:
-    """Join the signatures of the overloads that take a tensor first; what one of them lacks may be left out."""
+    """Return the joint signature of the overloads that take a tensor first.
+
+    A parameter that an overload lacks may be left out, so its default is None.
+    """
     signatures = [
         _schema_defaults(each)
         for each in operators
@@ -169,14 +172,14 @@ def _merged_defaults(operators: Iterable[OpOverload]) -> _Defaults:
 
 def _schema_defaults(operator: OpOverload) -> _Defaults:
     return {
-        # torch.add and its like call it `input`.
+        # The Python signatures of torch.add and other functions call this argument `input`.
         "input" if each.name == "self" else each.name: each.default_value if each.has_default_value() else _REQUIRED
         for each in operator._schema.arguments
     }
 
 
 def _inspected(function: Any) -> _Defaults:
-    """Return the parameters of a Python function or constructor; nothing of one that is written in C."""
+    """Return the parameters of a Python function or constructor; an empty dict for a function written in C."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -185,7 +188,7 @@ def _inspected(function: Any) -> _Defaults:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the table, or with `--check` compare it; return 1 if it is stale."""
+    """Write the table, or with `--check` compare it; return 1 if the file is stale."""
     text = table_text()
     if "--check" not in arguments:
         TABLE.write_text(text, encoding="utf-8")

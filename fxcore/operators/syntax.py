@@ -1,8 +1,8 @@
-"""Which functions of `operator` Python writes as syntax. Read by proxies and by code generation."""
+"""The functions of `operator` that Python writes as syntax. Proxies and code generation read these tables."""
 
 from __future__ import annotations
 
-# Name in `operator` -> how the call is written.
+# Name in `operator` -> format of the expression.
 REFLECTABLE_OPERATORS = {
     "add": "{} + {}",
     "sub": "{} - {}",

@@ -1,11 +1,12 @@
-"""The table of operators: plain data in `table.json`, the same whichever torch is installed.
+"""The table of operators: plain data in `table.json`, equal under every installed torch.
 
-Each operator has the facts that hold for it. `non_aliasing`: its result never shares storage with an argument, unless
-it writes there. `random`, and `random_if`: only if an argument is true, given as (position, names, default).
-`mutates`: it writes its first argument. `writes_if`: it writes these arguments if one is true. `view`: its result is
-new, or a view of its first argument. `quantizes`: its result is of a quantized type. `collective`: other processes take
-part in it, and it writes the arguments in `writes`. `waits`: it returns its argument once a collective has written it.
-`side_effect`, `global_state`, `commutative`, `cse_banned`, and `operator` with `parameters`: how `normalize` spells it.
+Each operator has the facts that hold for it. `non_aliasing`: the result never shares memory with an argument, unless
+the operator writes there. `random`: it draws random numbers; `random_if`: only if an argument is true, given as
+(position, names, default). `mutates`: it writes its first argument. `writes_if`: it writes these arguments if another
+one is true. `view`: the result is new, or a view of the first argument. `quantizes`: the result has a quantized type.
+`collective`: other processes take part, and it writes the arguments in `writes`. `waits`: it returns its argument
+after a collective has written it. Further facts are `side_effect`, `global_state`, `commutative`, `cse_banned`, and
+`operator` with `parameters`: the spelling of `normalize`.
 """
 
 from __future__ import annotations
@@ -17,55 +18,58 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 Facts = Mapping[str, Any]
 
-_NOTHING: Facts = {}
-# Their functions are named after the module: torch.linalg.norm is linalg_norm.
+NO_FACTS: Facts = {}
+# These modules prefix the names of their functions: torch.linalg.norm is linalg_norm.
 _PREFIXED = frozenset({"fft", "linalg", "special"})
-# Arguments of operators that are a group of processes, or its name.
+# Arguments of operators that hold a group of processes or its name.
 GROUP_ARGUMENTS = frozenset({"group_name", "process_group"})
-_DEFINES_COLLECTIVES = "torch.distributed.distributed_c10d"
+# Modules whose functions the table lists under another module.
+_PUBLIC_MODULES = {"_operator": "operator", "torch.distributed.distributed_c10d": "torch.distributed"}
 
 
 @functools.cache
 def operator_table() -> Mapping[str, Facts]:
-    """Return the facts of every operator in the table by its name. Read once, when first asked."""
+    """Return the facts of every operator by its name. The first call reads the file."""
     table: dict[str, Facts] = json.loads(Path(__file__).with_name("table.json").read_text(encoding="utf-8"))
     return table
 
 
 def facts_of_name(name: str) -> Facts:
-    """Return what is known of a function or method: `torch.nn.functional.relu`, `operator.add`, `clone`."""
+    """Return the facts of a function or method: `torch.nn.functional.relu`, `operator.add`, `clone`."""
     table = operator_table()
     module, _, short = name.rpartition(".")
-    if module == "torch.distributed":
-        return table.get(name, _NOTHING)  # its `gather` is not that of tensors
-    own = table.get(name, _NOTHING)
-    if not module.startswith("torch"):
+    own = table.get(name, NO_FACTS)
+    # torch.distributed.gather is another function than torch.gather.
+    if not module.startswith("torch") or module == "torch.distributed":
         return own
     if module == "torch.nn.init" and not short.endswith("_"):
         short += "_"  # `normal` is the old name of `normal_`
     family = module.rpartition(".")[2]
     general = table.get(f"{family}_{short}") if family in _PREFIXED else None
-    return {**(general or table.get(short, _NOTHING)), **own}
+    return {**(general or table.get(short, NO_FACTS)), **own}
 
 
-def facts_of_function(function: Any) -> Facts:
-    """Return what is known of a function of torch, `operator` or `builtins`; nothing of any other."""
+def name_of_function(function: Any) -> str:
+    """Return the name of a function with its module, as the table spells it; "" for an object without a name."""
     name = getattr(function, "__name__", None)
     module = getattr(function, "__module__", None)
     owner = getattr(function, "__self__", None)
     if isinstance(owner, type) and owner.__module__.startswith("torch.distributed."):
-        module = f"{owner.__module__}.{owner.__qualname__}"  # the class whose `apply` it is
-    return _facts_of(module, name) if isinstance(name, str) and isinstance(module, str) else _NOTHING
+        module = f"{owner.__module__}.{owner.__qualname__}"  # `apply` of an autograd function
+    elif getattr(function, "__objclass__", None) is torch._C.TensorBase:
+        module = "torch.Tensor"
+    return f"{_PUBLIC_MODULES.get(module, module)}.{name}" if isinstance(name, str) and isinstance(module, str) else ""
 
 
-@functools.lru_cache(maxsize=4096)
 def facts_of_operator(operator: Any) -> Facts:
-    """Return what is known of an operator of `torch.ops`, with or without overload.
+    """Return the facts of an operator of `torch.ops`, with or without overload.
 
-    Of aten the table knows more than schemas say. Of all others a schema without aliases promises new tensors: torch
-    demands that of operators that libraries register.
+    The table knows more about aten than the schemas. For every other operator a schema without aliases promises new
+    tensors, because torch demands this of operators that libraries register.
     """
     is_packet = hasattr(operator, "overloads")
     namespace, _, name = (operator._qualified_op_name if is_packet else operator.name()).partition("::")
@@ -87,24 +91,14 @@ def _names_group(operator: Any) -> bool:
 
 
 def promises_new_tensors(operator: Any) -> bool:
-    """Tell whether the schema of an overload says that its results share no storage with its arguments."""
+    """Return whether the schema of an overload says that its results share no memory with its arguments."""
     schema = operator._schema
     has_aliases = any(each.alias_info for each in (*schema.arguments, *schema.returns))
     return not has_aliases and all(tag.name != "maybe_aliasing_or_mutating" for tag in operator.tags)
 
 
-@functools.lru_cache(maxsize=4096)  # dead code asks twice of each call: a third of its time
-def _facts_of(module: str, name: str) -> Facts:
-    root = module.partition(".")[0]
-    if root in ("_operator", "builtins"):
-        return facts_of_name(f"{root.removeprefix('_')}.{name}")
-    if module == _DEFINES_COLLECTIVES:
-        module = "torch.distributed"
-    return facts_of_name(f"{module}.{name}") if root == "torch" else _NOTHING
-
-
 def inplace_argument(function: Any) -> tuple[int, str] | None:
-    """Return position and name of the argument that makes `function` write its first one; None if it has none."""
+    """Return position and name of the argument that makes `function` write its first argument, if there is one."""
     try:
         parameters = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # most functions written in C have no signature
@@ -113,5 +107,5 @@ def inplace_argument(function: Any) -> tuple[int, str] | None:
 
 
 def names_mutation(name: str) -> bool:
-    """Tell whether a name says, as torch's names do, that the first argument is written: one underscore at its end."""
+    """Return whether a name ends with exactly one underscore: torch's mark of writing the first argument."""
     return name.endswith("_") and not name.endswith("__")

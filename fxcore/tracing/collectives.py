@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from fxcore.operators.table import facts_of_function, operator_table
+from fxcore.operators.effects import effects_of
+from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.wrap import find_symbolic
@@ -84,7 +85,8 @@ def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:
     """Tell whether a call with a proxy is recorded by this function of torch, or by one that it calls."""
     members = vars(torch.distributed.distributed_c10d)
     names = _names_in(function)
-    others = [members[name] for name in names if name in members and "collective" in facts_of_function(members[name])]
+    known = [members[name] for name in names if name in members]
+    others = [each for each in known if "collective" in effects_of("call_function", each).kinds]
     return _RECORDS in names or any(_RECORDS in _names_in(each) for each in others)
 
 

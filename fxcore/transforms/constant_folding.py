@@ -13,7 +13,7 @@ from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.nodes.dead_code import facts_of_call
+from fxcore.node_data.purity import effects_of_node
 from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
@@ -108,7 +108,7 @@ def _replace_by_plain(node: Node, value: Any) -> None:
 def _computes(node: Node, gm: GraphModule) -> bool:
     """Tell whether something is computed up to `node`, so that folding it saves work."""
     while node.op != "get_attr":
-        if "view" not in facts_of_call(node, gm) or not node.all_input_nodes:
+        if "view" not in effects_of_node(node, gm).facts or not node.all_input_nodes:
             return True
         node = node.all_input_nodes[0]
     return False

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from fxcore.node_data.distributed_types import is_process_group, is_reduction, reduction_source
+from fxcore.operators.kinds import operator_name
 from pytest_fxgraph.document.literals import bytes_text, complex_text, float_text, int_text, string_text
-from pytest_fxgraph.document.operator_kinds import operator_name
 from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 from pytest_fxgraph.document.target_names import TargetNames, class_name
 from pytest_fxgraph.document.tensor_texts import inline_tensor_text

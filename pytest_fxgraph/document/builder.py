@@ -14,7 +14,7 @@ from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.choices import CONSTANT_FORMS
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes
-from pytest_fxgraph.document.effects.annotate import EffectTexts
+from pytest_fxgraph.document.effects import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
 from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.generated_names import with_origins_of_names

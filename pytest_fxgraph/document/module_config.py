@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from fxcore.operators.layers import training_matters
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
 from pytest_fxgraph.document.constructors import NEVER, Parameter
-from pytest_fxgraph.document.effects.profiles import training_matters
 from pytest_fxgraph.document.module_traits import ModuleTraits, traits_of
 from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.errors import DocumentError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fxcore.operators.table import facts_of_name
+from fxcore.operators.layers import layer_traits
 from pytest_fxgraph.document.constructors import Parameter, recorded_parameters
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.target_names import class_name
@@ -35,12 +34,6 @@ class Attributes:
         return known[path]
 
 
-_BATCH_NORMS = (torch.nn.modules.batchnorm._NormBase,)
-_DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
-_EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
-_ALWAYS_RANDOM = (torch.nn.FractionalMaxPool2d, torch.nn.FractionalMaxPool3d)
-
-
 @dataclass(frozen=True)
 class ModuleTraits:
     """Facts about a class of modules."""
@@ -48,27 +41,8 @@ class ModuleTraits:
     kind: str  # qualified name
     is_of_torch: bool
     is_layer: bool  # of torch.nn: has what its constructor puts there, and finds attributes as all modules do
-    is_batch_norm: bool
-    drops_p: bool  # draws with probability `p`
-    drops_dropout: bool  # draws with probability `dropout`
-    is_rrelu: bool
-    is_embedding: bool
-    is_always_random: bool
-    observes: bool  # counts what it sees, training or not
-    may_write_buffers: bool  # while it is training
-    is_non_aliasing: bool  # its result never shares storage with what it is given, unless it works in place
+    is_inert: bool  # a layer that does nothing but compute, unless it works in place
     parameters: tuple[Parameter, ...]  # of the constructor; of a user's class, those that the table lacks in its base
-
-    @cached_property
-    def is_inert(self) -> bool:
-        """Tell whether a layer of torch.nn does nothing but compute, unless it works in place."""
-        may_act = self.is_batch_norm or self.drops_p or self.drops_dropout or self.is_rrelu or self.is_embedding
-        return self.is_layer and not (may_act or self.is_always_random or self.may_write_buffers)
-
-    @cached_property
-    def is_inert_in_eval(self) -> bool:
-        """Tell whether a layer of torch.nn does nothing but compute while it is not training."""
-        return self.is_layer and not (self.is_embedding or self.is_always_random)
 
     @cached_property
     def kept_parameters(self) -> tuple[str, ...]:
@@ -101,29 +75,14 @@ def _traits_of_torch(cls: type) -> ModuleTraits:
 
 
 def _traits(cls: type) -> ModuleTraits:
-    module = cls.__module__
-    is_of_torch = module.startswith("torch.")
+    layer = layer_traits(cls)
     return ModuleTraits(
         kind=class_name(cls),
-        is_of_torch=is_of_torch,
-        is_layer=module.startswith("torch.nn.modules.") and _is_ordinary(cls),
-        is_batch_norm=issubclass(cls, _BATCH_NORMS),
-        drops_p=issubclass(cls, _DROPOUTS),
-        drops_dropout=issubclass(cls, torch.nn.MultiheadAttention | torch.nn.RNNBase),
-        is_rrelu=issubclass(cls, torch.nn.RReLU),
-        is_embedding=issubclass(cls, _EMBEDDINGS),
-        is_always_random=issubclass(cls, _ALWAYS_RANDOM),
-        observes=module.startswith("torch.ao."),
-        may_write_buffers=not module.startswith("torch.nn.") or cls.__name__.endswith("SpectralNorm"),
-        is_non_aliasing=is_of_torch and "non_aliasing" in facts_of_name(f"torch.nn.{cls.__name__}"),
-        parameters=recorded_parameters(cls) if is_of_torch else _new_parameters_of_base(cls),
+        is_of_torch=layer.is_of_torch,
+        is_layer=layer.is_layer,
+        is_inert=layer.is_inert,
+        parameters=recorded_parameters(cls) if layer.is_of_torch else _new_parameters_of_base(cls),
     )
-
-
-def _is_ordinary(cls: type) -> bool:
-    """Tell whether a class is torch's own, not one derived at run time, and finds attributes as all modules do."""
-    is_known = getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
-    return is_known and getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__
 
 
 def _new_parameters_of_base(cls: type) -> tuple[Parameter, ...]:

@@ -1,4 +1,4 @@
-"""fxcore's table of operators for what compares documents: plain data, read without importing fxcore or torch."""
+"""fxcore's table of operators for the comparison of documents: plain data, read without importing fxcore or torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @functools.cache
 def operator_table() -> Mapping[str, Mapping[str, Any]]:
-    """Return the facts of every operator by its name, as `fxcore.operators.table` describes them."""
+    """Return the facts of every operator by its name. `fxcore.operators.table` describes the facts."""
     spec: Any = importlib.util.find_spec("fxcore")  # finds a package at the top without importing it
     path = os.path.join(spec.submodule_search_locations[0], "operators", "table.json")
     table: dict[str, dict[str, Any]] = json.loads(spec.loader.get_data(path))
@@ -20,7 +20,7 @@ def operator_table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def facts_of_call(op: str, target: str) -> Mapping[str, Any]:
-    """Return what is known of a call of a function or method, as a document names it; nothing of modules."""
+    """Return the facts of a call of a function or method, named as in a document; an empty dict for other nodes."""
     table = operator_table()
     if op == "call_method":
         return table.get(target, {})

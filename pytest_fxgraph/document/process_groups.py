@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fxcore.node_data.distributed_types import is_process_group
+from fxcore.operators.kinds import is_packet, overloads_of, schema_of
 from fxcore.operators.table import GROUP_ARGUMENTS
-from pytest_fxgraph.document.operator_kinds import is_packet, overloads_of, schema_of
 
 
 class ProcessGroupTexts:

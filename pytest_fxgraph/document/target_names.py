@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pytest_fxgraph.document.operator_kinds import operator_name
+from fxcore.operators.kinds import operator_name
 from pytest_fxgraph.errors import DocumentError
 
 # Where the public name of a function of torch is looked for, nearest to the user first.

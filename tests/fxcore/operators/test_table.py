@@ -17,8 +17,8 @@ from torch import nn
 from torch._functorch import eager_transforms
 
 from fxcore.operators import generate
+from fxcore.operators.effects import effects_of
 from fxcore.operators.table import (
-    facts_of_function,
     facts_of_name,
     facts_of_operator,
     inplace_argument,
@@ -449,6 +449,10 @@ def test_layers_of_recurrent_networks_draw_random_numbers_for_their_dropout():
 
     assert not torch.equal(run(), run())
     assert "random" in facts_of_name("torch.rnn_tanh")
+
+
+def facts_of_function(function: Any) -> Any:
+    return effects_of("call_function", function).facts
 
 
 def test_a_function_is_known_by_the_name_that_it_carries():

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pytest_fxgraph.document.effects.profiles import (
+from fxcore.operators.effects import (
     function_effects,
     holds,
     method_effects,
     module_effects,
-    training_matters,
 )
+from fxcore.operators.layers import training_matters
 from pytest_fxgraph.document.target_names import TargetNames
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from fixtures.lowered import EdgeOpOverload, EdgeOpOverloadPacket, edge_graph
+from fxcore.operators.effects import function_effects
+from fxcore.operators.kinds import is_packet, operator_name, packet_name, schema_of
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.effects.profiles import function_effects
-from pytest_fxgraph.document.operator_kinds import is_packet, operator_name, packet_name, schema_of
 
 ADD = torch.ops.aten.add
 EDGE = EdgeOpOverloadPacket(ADD)

@@ -1,4 +1,4 @@
-"""Operators by what they are, also those that only resemble torch's: of executorch's dialects, of torch.library."""
+"""Kinds of operators: overloads and packets of torch, and look-alikes of executorch and torch.library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OVERLOAD = "OpOverload"
 
 
 def operator_name(target: Any) -> str | None:
-    """Return the own name of an operator: `aten.add.Tensor`, `edge.aten.add.Tensor`; None for what is no operator."""
+    """Return an operator's own name: `aten.add.Tensor`, `edge.aten.add.Tensor`; None if `target` is no operator."""
     if isinstance(target, OpOverload | OpOverloadPacket):
         return str(target)
     if isinstance(target, HigherOrderOperator):
@@ -32,7 +32,7 @@ def operator_name(target: Any) -> str | None:
 
 
 def packet_name(target: Any) -> str | None:
-    """Return the name of an operator without its overload: `aten.add`; None for what has no overloads."""
+    """Return an operator's name without its overload: `aten.add`; None if `target` has no overloads."""
     name = operator_name(target)
     if name is None or isinstance(target, HigherOrderOperator):
         return None
@@ -40,7 +40,7 @@ def packet_name(target: Any) -> str | None:
 
 
 def schema_of(target: Any) -> Any:
-    """Return the schema of an overload, torch's or one that resembles it; None for anything else."""
+    """Return the schema of an overload of torch, or of an object that resembles one; None for anything else."""
     if isinstance(target, OpOverload):
         return target._schema
     if isinstance(target, (*_NO_OPERATORS, OpOverloadPacket, HigherOrderOperator)):
@@ -54,7 +54,7 @@ def schema_of(target: Any) -> Any:
 
 
 def tags_of(target: Any) -> tuple[Any, ...]:
-    """Return the tags of an overload, or of the one that it stands for."""
+    """Return the tags of an overload, or of the overload that an object wraps."""
     for holder in (target, getattr(target, "_op", None), getattr(target, "_opoverload", None)):
         tags = getattr(holder, "tags", None)
         if isinstance(tags, (list, tuple, set, frozenset)):
@@ -63,7 +63,7 @@ def tags_of(target: Any) -> tuple[Any, ...]:
 
 
 def is_packet(target: Any) -> bool:
-    """Tell whether a target is an operator without an overload, torch's or one that resembles it."""
+    """Return whether a target is an operator without an overload, of torch or of a library that resembles torch."""
     if isinstance(target, OpOverloadPacket):
         return True
     if isinstance(target, (*_NO_OPERATORS, OpOverload, HigherOrderOperator)):
@@ -72,11 +72,11 @@ def is_packet(target: Any) -> bool:
 
 
 def overloads_of(packet: Any) -> list[Any]:
-    """List the overloads of a packet."""
+    """Return the overloads of a packet."""
     return [getattr(packet, name or "default") for name in packet._overload_names]
 
 
 def _dialect(target: Any) -> list[str]:
-    """Name the dialect that an overload is of, by its class: `EdgeOpOverload` is of `edge`."""
+    """Return the dialect of an overload, read off its class name: `EdgeOpOverload` belongs to `edge`."""
     name = type(target).__name__.removesuffix(_OVERLOAD)
     return [name.lower()] if name else []

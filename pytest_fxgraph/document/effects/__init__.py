@@ -1,1 +1,0 @@
-"""What operators and modules do beside computing their result, as a golden records it."""
