@@ -572,7 +572,7 @@ def test_leaf_modules_by_path_and_by_class():
         fxcore.symbolic_trace(model, leaf_modules=("7",))
 
 
-class KeepsFirst(Tracer):
+class KeepsFirst(fxcore.Tracer):
     """A tracer as users write it, with one module kept and all calls counted."""
 
     def __init__(self):
