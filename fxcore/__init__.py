@@ -2,11 +2,11 @@
 
 from fxcore import immutable_collections
 from fxcore._symbolic_trace import symbolic_trace
-from fxcore.diagnosis import diagnose
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
 from fxcore.guided.assumptions import assume
+from fxcore.guided.diagnosis import diagnose
 from fxcore.interpreter import Interpreter, Transformer
 from fxcore.lazy_submodules import on_demand
 from fxcore.node import Node, has_side_effect, map_arg

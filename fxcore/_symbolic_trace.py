@@ -25,10 +25,10 @@ from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.guards import refuse_other_inputs
-from fxcore.leaf_tracer import LeafModules, LeafTracer
+from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
+from fxcore.guided.trace_verification import verify_trace
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
-from fxcore.trace_verification import verify_trace
 from fxcore.tracer import Tracer
 from fxcore.tracing.module_attributes import ATTRIBUTE_TYPES
 from fxcore.tracing.patching import Patcher

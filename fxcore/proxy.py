@@ -6,6 +6,7 @@ import copy
 import functools
 import operator
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -16,19 +17,13 @@ from torch.overrides import is_tensor_method_or_property
 from torch.utils import _pytree as pytree
 
 from fxcore.errors import GraphArgumentError, TraceError, TraceLengthError, TracerMismatchError
+from fxcore.graph import Graph
 from fxcore.node import Node, base_types
 from fxcore.node_data.namespace import snake_case
 from fxcore.operators.syntax import OPERATORS, REFLECTABLE_OPERATORS
 from fxcore.traceback import COPIED_FIELDS
 from fxcore.tracing import call_site
-from fxcore.tracing.tracer_base import (
-    CONSTANT_TYPES,
-    GraphAppendingTracer,
-    Scope,
-    ScopeContextManager,
-    SymbolicValue,
-    TracerBase,
-)
+from fxcore.tracing.recorder import CONSTANT_TYPES, Recorder, Scope, ScopeContextManager, SymbolicValue
 
 __all__ = [
     "Attribute",
@@ -48,6 +43,25 @@ magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
 _COPY_META_FIELDS = COPIED_FIELDS
 
 
+class TracerBase(Recorder):
+    """Everything that recording needs, without any idea of modules. Users may override every method."""
+
+    def proxy(self, node: Node) -> Any:
+        """Return a proxy for the value of `node`."""
+        return Proxy(node, self)
+
+
+class GraphAppendingTracer(TracerBase):
+    """Records at the insertion point of a graph, for proxies that somebody makes around its nodes by hand."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.scope = Scope("", None)
+        self.module_stack = OrderedDict()
+        self.node_name_to_scope = {}
+
+
 def assert_fn(x: object) -> None:
     """Raise AssertionError if `x` is false; what a traced `assert` becomes."""
     if not x:
@@ -61,7 +75,7 @@ class RecordingProxy(SymbolicValue):
     fixed number of names works.
     """
 
-    def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
+    def __init__(self, node: Node, tracer: Recorder | None = None) -> None:
         """Stand for the value of `node`; without a tracer, record onto the node's own graph."""
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
         self.node = node
@@ -147,9 +161,6 @@ class Proxy(RecordingProxy):
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
 
-TracerBase.proxy_class = Proxy
-
-
 @functools.lru_cache(maxsize=4096)
 def _kind_of(function: Any) -> tuple[bool, str]:
     """Tell whether a function is a method of Tensor, and after what a node that calls it is named."""
@@ -160,9 +171,9 @@ def _kind_of(function: Any) -> tuple[bool, str]:
     return is_tensor_method_or_property(original), snake_case(name[2:-2] if is_magic else name)
 
 
-def tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
+def tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recorder:
     """Return the one tracer of the proxies among the arguments."""
-    found: TracerBase | None = None
+    found: Recorder | None = None
     for value in args:
         if type(value) is Proxy:
             if found is not None and value.tracer is not found:
@@ -177,8 +188,8 @@ def tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T
     return _tracer_of_nested(function, args, kwargs)
 
 
-def _tracer_of_nested(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracerBase:
-    tracers: dict[TracerBase, None] = {}
+def _tracer_of_nested(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recorder:
+    tracers: dict[Recorder, None] = {}
     _collect_tracers((args, kwargs), tracers)
     if not tracers:
         for leaf in pytree.tree_leaves((args, kwargs)):
@@ -191,7 +202,7 @@ def _tracer_of_nested(function: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return next(iter(tracers))
 
 
-def _collect_tracers(value: Any, tracers: dict[TracerBase, None]) -> None:
+def _collect_tracers(value: Any, tracers: dict[Recorder, None]) -> None:
     if isinstance(value, SymbolicValue):
         tracers[value.tracer] = None
     elif isinstance(value, (tuple, list)):
@@ -240,7 +251,7 @@ class Attribute(Proxy):
 class ParameterProxy(Proxy):
     """A proxy for a parameter, whose shape is known while tracing."""
 
-    def __init__(self, tracer: TracerBase, node: Node, name: str, param: torch.nn.Parameter) -> None:
+    def __init__(self, tracer: Recorder, node: Node, name: str, param: torch.nn.Parameter) -> None:
         super().__init__(node, tracer)
         if not isinstance(param, torch.nn.Parameter):
             raise GraphArgumentError(f"Expected Parameter, got {type(param)}")

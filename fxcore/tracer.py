@@ -8,7 +8,7 @@ import inspect
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
@@ -21,23 +21,16 @@ from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.gc_pause import gc_paused
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
-from fxcore.guards import Guard
-from fxcore.guided.example_trace import ExampleTrace
-from fxcore.guided.inputs import ExampleInputs
-from fxcore.guided.recorded_calls import patch_calls
-from fxcore.guided.recorded_modes import patch_modes
-from fxcore.guided.type_questions import patch_type
-from fxcore.model_state import state_kept
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call
 from fxcore.nodes.builder import append, make_node
-from fxcore.proxy import ParameterProxy, Proxy
-from fxcore.serialization.pickling import CodeOnlyModule, CodePickle
+from fxcore.proxy import ParameterProxy, Proxy, TracerBase
+from fxcore.seams import Seam
+from fxcore.serialization.pickling import RETRACE, CodeOnlyModule
 from fxcore.tracing import module_hooks, placeholders, refused_calls
 from fxcore.tracing.call_site import user_line
 from fxcore.tracing.collectives import patch_collectives, patch_waiting
-from fxcore.tracing.imports import imports_unpatched
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -47,7 +40,7 @@ from fxcore.tracing.module_attributes import (
 from fxcore.tracing.patching import Patcher
 from fxcore.tracing.placeholders import RootArguments
 from fxcore.tracing.recorded_functions import patch_recorded, restore_targets
-from fxcore.tracing.tracer_base import CONSTANT_TYPES, Scope, SymbolicValue, TracerBase
+from fxcore.tracing.recorder import CONSTANT_TYPES, Scope, SymbolicValue
 from fxcore.tracing.wrap import (
     ids_of_functions,
     patch_globals,
@@ -58,6 +51,9 @@ from fxcore.tracing.wrap import (
 from fxcore.uninitialized import refuse_uninitialized
 
 __all__ = ["Tracer"]
+
+# Traces with an example: takes the tracer, the arguments of `trace`, and the example's.
+TRACE_WITH_EXAMPLE: Seam[..., Graph] = Seam()
 
 # Methods of a tracer whose work `create_proxy` does at once if it may.
 _RECORDING_METHODS = ("create_arg", "create_node", "proxy")
@@ -72,9 +68,6 @@ class Tracer(TracerBase):
     Override `is_leaf_module` to say which modules are recorded as one call, `call_module`, `create_arg`,
     `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change how anything is recorded.
     """
-
-    # What an example says, while a trace with one runs.
-    examples: ExampleTrace | None = None
 
     # The insertion point of the graph at which calls are recorded fast; see `allow_fast_recording`.
     _fast_insert: Callable[[Node], None] | None = None
@@ -121,7 +114,7 @@ class Tracer(TracerBase):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Record a call of a module if it is a leaf, else return what `forward(*args, **kwargs)` returns."""
-        path = self.path_of_module(m) if self.examples is None else self._path_of_call(m)
+        path = self.path_of_module(m)
         count = self.num_calls.get(path, 0)
         self.num_calls[path] = count + 1
         key, place = f"{path}@{count}" if count else path, (path, type(m))
@@ -131,8 +124,6 @@ class Tracer(TracerBase):
         self._module_call = nested_call(outer, key, place)
         try:
             if self.is_leaf_module(m, path):
-                if self.examples is not None and isinstance(m, LazyModuleMixin):
-                    refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
                 return self.create_proxy("call_module", path, args, kwargs)
             if isinstance(m, LazyModuleMixin):
                 refuse_uninitialized(m, path, f"cannot look inside, at {user_line()},", TraceError)
@@ -141,22 +132,6 @@ class Tracer(TracerBase):
             stack.pop(key, None)
             self._module_call = outer
             scope.module_path, scope.module_type = outer_path, outer_type
-
-    def note_data_read(self, guard: Guard, reason: str) -> bool:
-        """Tell whether to go on where Python asks for what the contents of tensors decide about; by default, not."""
-        return False
-
-    def _path_of_call(self, module: nn.Module) -> str:
-        """Return the path of a module that is called, which the traced code may have made."""
-        if self.submodule_paths is None or module in self.submodule_paths:
-            return self.path_of_module(module)
-        try:
-            return self.path_of_module(module)
-        except ModuleLookupError:
-            path = self._install("_module", module)
-            for below, each in module.named_modules():
-                self.submodule_paths.setdefault(each, f"{path}.{below}" if below else path)
-            return path
 
     def _install(self, prefix: str, value: Any) -> str:
         """Keep a value on the root, under a name of ours."""
@@ -172,7 +147,7 @@ class Tracer(TracerBase):
         """
         if isinstance(attr_val, nn.Parameter):
             path = self._attribute_paths.parameter(attr_val)
-        elif isinstance(attr_val, torch.Tensor) and (self.proxy_buffer_attributes or self.examples is not None):
+        elif isinstance(attr_val, torch.Tensor) and self.proxy_buffer_attributes:
             path = self._attribute_paths.buffer(attr_val)
         else:
             return attr_val
@@ -203,8 +178,6 @@ class Tracer(TracerBase):
     ) -> Any:
         """Record a call on values and proxies, and return the proxy for its result."""
         graph = self.graph
-        if self.examples is not None and proxy_factory_fn is None:
-            return self.examples.create_proxy(kind, target, args, kwargs, name, type_expr)
         if (
             self._fast_insert is None
             or graph._insert is not self._fast_insert
@@ -273,12 +246,8 @@ class Tracer(TracerBase):
             return tuple([self.create_arg(item) for item in a])
         if kind in _ORDINARY_CONTAINERS:
             return super().create_arg(a)
-        if isinstance(a, SymbolicValue):  # one with an example says that it is a tensor, or of another class
+        if isinstance(a, SymbolicValue):  # before its class is asked for: it may say that it is a tensor
             return a.node
-        if self.examples is not None and type(a) is torch.Tensor:
-            a = self.examples.written.redirected(a)
-            if isinstance(a, SymbolicValue):
-                return a.node
         if isinstance(a, (torch.Tensor, nn.Module)):
             path = self._path_of(a)
             if path is not None:
@@ -295,15 +264,11 @@ class Tracer(TracerBase):
             return node
         if kind in proxyable_classes:
             return self.create_node("get_attr", self._install(f"_{kind.__name__}_constant_", a), (), {})
-        if self.examples is not None:
-            return self.examples.argument_of(a, super().create_arg)
         return super().create_arg(a)
 
     def _path_of(self, value: torch.Tensor | nn.Module) -> str | None:
         if isinstance(value, nn.Parameter):
             path = self._attribute_paths.parameter(value)
-            if path is None and self.examples is not None:
-                return self._path_of_constant(value)  # made by the traced code
             if path is None:
                 raise ModuleLookupError(
                     f"parameter is not a member of this module: one of shape {list(value.shape)} was used"
@@ -360,48 +325,38 @@ class Tracer(TracerBase):
         `self.root` is the module that paths in the graph refer to.
 
         With `example_inputs`, a tuple of positional arguments, and `example_kwargs`, every proxy carries the value that
-        it has for them: what Python asks is answered with it, and becomes a guard in `graph.guards`. `assume` names
-        places, "file.py:line", at which a branch that depends on the contents of tensors is taken as in the example.
-        Random generators, and what the model keeps, are left as they were. Raises ExampleError (a TypeError) if the
-        example does not fit.
+        the example gives it. The values answer Python's questions, and each answer becomes a guard in `graph.guards`.
+        `assume` names places, "file.py:line", at which a branch that depends on the contents of tensors is taken as in
+        the example. The trace restores random generators and the state of the model. Raises ExampleError (a TypeError)
+        if the example does not fit.
         """
-        with gc_paused(), torch_fx_registry.tracing(), ExitStack() as cleanup:
+        if example_inputs is not None or example_kwargs:
+            example = {"example_inputs": example_inputs, "example_kwargs": example_kwargs, "assume": assume}
+            return TRACE_WITH_EXAMPLE(self, root, concrete_args, **example)
+        with gc_paused(), torch_fx_registry.tracing():
             function, is_method = self._begin(root)
-            if example_inputs is not None or example_kwargs:
-                positional = () if example_inputs is None else example_inputs
-                inputs = ExampleInputs(function, root if is_method else None, positional, example_kwargs)
-                cleanup.enter_context(self._examples_of(inputs, assume))
-            keywords: dict[str, Any] = {}
-            call: Callable[..., Any] = function
-            if self.examples is not None and concrete_args is None:
-                arguments, keywords = self.examples.inputs.arguments_for_root(self)
-            else:
-                call, arguments = self.create_args_for_root(function, is_method, concrete_args)
-            with Patcher() as patcher, self._intercepted(patcher, placeholders.globals_of(root, function)):
-                returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
-                outputs = self._run(call, arguments, keywords)
-                if self.examples is not None:
-                    self.examples.record_assignments()
-                self._returning_code = placeholders.user_code_of(root, function)
-                result = (self.create_arg(outputs),)
-                self.create_node("output", "output", result, {}, type_expr=returned)
-            restore_targets(self.graph)
-            if self.examples is not None:
-                self.examples.finish(self.graph)
-            self.submodule_paths = self._returning_code = None
-            self.allow_fast_recording(False)
-        return self.graph
+            call, arguments = self.create_args_for_root(function, is_method, concrete_args)
+            return self._record(root, function, call, arguments)
 
-    @contextmanager
-    def _examples_of(self, inputs: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
-        """Trace with an example; afterwards, leave the model's state as it was."""
-        with state_kept(self.root, self._lifted_paths), imports_unpatched():
-            self.examples = ExampleTrace(self, inputs, assume)
-            try:
-                yield
-            finally:
-                self.examples.written.close()
-                del self.examples
+    def _record(
+        self,
+        root: nn.Module | Callable[..., Any],
+        function: FunctionType,
+        call: Callable[..., Any],
+        arguments: list[Any],
+        keywords: dict[str, Any] | None = None,
+    ) -> Graph:
+        """Run the traced function as `call(*arguments, **keywords)`, and return the complete graph."""
+        with Patcher() as patcher, self._intercepted(patcher, placeholders.globals_of(root, function)):
+            returned = inspect.get_annotations(inspect.unwrap(call)).get("return")
+            outputs = self._run(call, arguments, keywords or {})
+            self._returning_code = placeholders.user_code_of(root, function)
+            result = (self.create_arg(outputs),)
+            self.create_node("output", "output", result, {}, type_expr=returned)
+        restore_targets(self.graph)
+        self.submodule_paths = self._returning_code = None
+        self.allow_fast_recording(False)
+        return self.graph
 
     @contextmanager
     def _intercepted(self, patcher: Patcher, names: dict[str, Any]) -> Iterator[None]:
@@ -416,19 +371,22 @@ class Tracer(TracerBase):
             every_attribute=type(self).getattr is not Tracer.getattr,
             every_call=any(_calls_itself(module) for module in modules),
         ):
-            if self.examples is not None:
-                patch_modes(patcher)
-                patch_calls(patcher)  # before others that replace the same names: the first to do so stays
-            patch_registered(patcher)
-            patch_recorded(patcher)
-            patch_collectives(patcher)
-            patch_waiting(patcher)
-            patch_globals(patcher, names, self._autowrap_function_ids)
-            if self.examples is not None:
-                patch_type(patcher, names)
+            self._patch_functions()
+            self._patch_globals(names)
             for module in self._autowrap_search:
                 patch_module(patcher, module, self._autowrap_function_ids)
             yield
+
+    def _patch_functions(self) -> None:
+        """Replace functions of torch and of users that a graph shall call."""
+        patch_registered(self._patcher)
+        patch_recorded(self._patcher)
+        patch_collectives(self._patcher)
+        patch_waiting(self._patcher)
+
+    def _patch_globals(self, names: dict[str, Any]) -> None:
+        """Replace functions in the globals of a traced function."""
+        patch_globals(self._patcher, names, self._autowrap_function_ids)
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         """Call the traced function. Raises TraceCallError (a TypeError) if a function in it refuses a proxy."""
@@ -475,6 +433,23 @@ class Tracer(TracerBase):
         assert isinstance(root_fn, FunctionType)
         return RootArguments(self, root_fn, self.root if is_module else None).create(concrete_args)
 
+    # Undoing a part of a trace.
+
+    def _progress(self) -> Any:
+        """Return how far the recording is, for `_return_to`."""
+        return next(reversed(self.graph.nodes), None), 0
+
+    def _return_to(self, progress: Any) -> None:
+        """Remove everything that was recorded since `_progress` gave this."""
+        last, _ = progress
+        for node in reversed(self.graph.nodes):
+            if node is last:
+                break
+            self._parameter_proxies = {
+                path: proxy for path, proxy in self._parameter_proxies.items() if proxy.node is not node
+            }
+            self.graph.erase_node(node)
+
     # What is intercepted while a trace runs.
 
     def _on_module_call(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -484,9 +459,7 @@ class Tracer(TracerBase):
             self._seen_kinds.add(kind)
             names = getattr(getattr(module, "forward", module), "__globals__", None)
             if names is not None:
-                patch_globals(self._patcher, names, self._autowrap_function_ids)
-                if self.examples is not None:
-                    patch_type(self._patcher, names)
+                self._patch_globals(names)
         return self.call_module(module, functools.partial(run, module), args, kwargs)
 
     def _on_attribute_read(self, name: str, value: Any) -> Any:
@@ -518,6 +491,7 @@ def _calls_itself(module: nn.Module) -> bool:
     return module._compiled_call_impl is not None or type(module)._call_impl is not nn.Module._call_impl
 
 
+@RETRACE.provide
 def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:
     """Return a graph module with the attributes in `body` whose graph is that of `forward`.
 
@@ -541,6 +515,3 @@ def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:
         if not hasattr(made, name):
             setattr(made, name, value)
     return made
-
-
-CodePickle.retrace = staticmethod(retrace)

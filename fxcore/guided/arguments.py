@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fxcore.guided.proxies import ExampleProxy
-from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue
+from fxcore.tracing.recorder import CONSTANT_TYPES, SymbolicValue
 
 
 def restored_object(name: str, state: dict[str, Any]) -> Any:

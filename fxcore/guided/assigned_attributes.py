@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fxcore.guided.proxies import ExampleTensor
-from fxcore.tracing.tracer_base import SymbolicValue
+from fxcore.tracing.recorder import SymbolicValue
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -72,11 +72,11 @@ def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:
     if not isinstance(value, ExampleTensor) or isinstance(before, SymbolicValue) or type(before) is not torch.Tensor:
         return False
     example = value.example
-    if example is before or tracer.examples.written.is_written_by(before, example):
+    if example is before or tracer.written_tensors.is_written_by(before, example):
         return True  # in place
     if example.shape != before.shape or example.dtype != before.dtype or example.requires_grad:
         return False
     node = tracer.create_node("get_attr", path, (), {})
-    tensor = tracer.examples.proxy_of_state(node, before.detach().clone())
+    tensor = tracer.proxy_of_state(node, before.detach().clone())
     tracer.create_proxy("call_method", "copy_", (tensor, value), {})
     return True

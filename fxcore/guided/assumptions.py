@@ -16,5 +16,5 @@ def assume(condition: _T) -> _T | bool:
     the graph need not hold for inputs that decide otherwise. `GraphModule.check_guards` refuses these.
     """
     if isinstance(condition, ExampleProxy):
-        return bool(condition.tracer.examples.assumed(condition))
+        return bool(condition.tracer.answers.assumed(condition))
     return condition

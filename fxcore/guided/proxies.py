@@ -53,7 +53,7 @@ class ExampleProxy(RecordingProxy):
         """The node that computes the value."""
         if self._node is None:
             assert self._source is not None
-            self._node = self.tracer.examples.record("call_function", getattr, self._source, {})
+            self._node = self.tracer.record_without_running("call_function", getattr, self._source, {})
         return self._node
 
     @classmethod
@@ -68,7 +68,7 @@ class ExampleProxy(RecordingProxy):
             return attribute_of(args[0], orig_method.__self__.__name__)  # type: ignore[attr-defined]  # a getset_descriptor
         tracer: Any = tracer_of(orig_method, args, kwargs or {})
         # The parser of torch asks for the index of each number before it finds that it is a proxy's.
-        tracer.examples.drop_indices_of_call(sys._getframe(1))
+        tracer.answers.drop_indices_of_call(sys._getframe(1))
         return super().__torch_function__(orig_method, types, args, kwargs)
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class ExampleProxy(RecordingProxy):
             return True
         if self.is_of_input and self._is_refused_otherwise(sys._getframe(1)):
             return bool(self.example)
-        return bool(self.tracer.examples.specialised(self, bool, "was asked for its truth"))
+        return bool(self.tracer.answers.answer(self, bool, "was asked for its truth"))
 
     def _is_refused_otherwise(self, frame: FrameType) -> bool:
         """Tell whether `frame` raises an error for the other truth alone; the graph asserts this one."""
@@ -99,20 +99,20 @@ class ExampleProxy(RecordingProxy):
         return True
 
     def __int__(self) -> int:
-        return int(self.tracer.examples.specialised(self, int, "was turned into an int"))
+        return int(self.tracer.answers.answer(self, int, "was turned into an int"))
 
     def __float__(self) -> float:
-        return float(self.tracer.examples.specialised(self, float, "was turned into a float"))
+        return float(self.tracer.answers.answer(self, float, "was turned into a float"))
 
     def __complex__(self) -> complex:
-        return complex(self.tracer.examples.specialised(self, complex, "was turned into a complex number"))
+        return complex(self.tracer.answers.answer(self, complex, "was turned into a complex number"))
 
     def __index__(self) -> int:
-        return int(self.tracer.examples.specialised(self, operator.index, "was used as an index", sys._getframe(1)))
+        return int(self.tracer.answers.answer(self, operator.index, "was used as an index", sys._getframe(1)))
 
     def __len__(self) -> int:
         length = self.tracer.create_proxy("call_function", len, (self,), {})
-        return int(self.tracer.examples.specialised(length, int, "was asked for its length"))
+        return int(self.tracer.answers.answer(length, int, "was asked for its length"))
 
     def __iter__(self) -> Iterator[Any]:
         unpacked = call_site.unpacked_length(sys._getframe(1))
@@ -144,14 +144,12 @@ class ExampleProxy(RecordingProxy):
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         import numpy
 
-        return numpy.asarray(
-            self.tracer.examples.specialised(self, lambda value: value, "was given to numpy"), dtype=dtype
-        )
+        return numpy.asarray(self.tracer.answers.answer(self, lambda value: value, "was given to numpy"), dtype=dtype)
 
     def keys(self) -> Any:
         """Return the keys of a dict as they are."""
         keys = self.tracer.create_proxy("call_function", list, (self,), {})
-        return self.tracer.examples.specialised(keys, list, "was asked for its keys")
+        return self.tracer.answers.answer(keys, list, "was asked for its keys")
 
 
 @functools.cache
@@ -218,16 +216,18 @@ class ExampleValue(ExampleProxy):
 
     @property
     def _is_left_over(self) -> bool:
-        return self.tracer.examples is None or (self._node is not None and self._node.graph is not self.tracer.graph)
+        if not hasattr(self.tracer, "answers"):
+            return True
+        return self._node is not None and self._node.graph is not self.tracer.graph
 
     def __hash__(self) -> int:
-        return hash(self.tracer.examples.specialised(self, lambda value: value, "was hashed"))
+        return hash(self.tracer.answers.answer(self, lambda value: value, "was hashed"))
 
     def __str__(self) -> str:
-        return str(self.tracer.examples.specialised(self, lambda value: value, "was written as text"))
+        return str(self.tracer.answers.answer(self, lambda value: value, "was written as text"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.tracer.examples.specialised(self, lambda value: value, "was written as text"), spec)
+        return format(self.tracer.answers.answer(self, lambda value: value, "was written as text"), spec)
 
     def __round__(self, digits: int | None = None) -> Any:
         return self.tracer.create_proxy("call_function", round, (self,) if digits is None else (self, digits), {})
@@ -300,7 +300,7 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, other)
     proxy.__dict__["_source"] = (owner, name)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
-    return owner.tracer.examples.specialised(proxy, lambda value: value, "was read") if is_told else proxy
+    return owner.tracer.answers.answer(proxy, lambda value: value, "was read") if is_told else proxy
 
 
 def _is_compared_by_identity() -> bool:

@@ -98,7 +98,7 @@ def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.active_tracer()
-        if getattr(tracer, "examples", None) is None or _draws_the_same(tracer, args, kwargs):
+        if not getattr(tracer, "records_without_proxy", False) or _draws_the_same(tracer, args, kwargs):
             return function(*args, **kwargs)
         return tracer.create_proxy("call_function", function, args, kwargs)
 
@@ -111,7 +111,7 @@ def _recorded_draw_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.active_tracer()
-        is_traced = getattr(tracer, "examples", None) is not None and type(self) is torch.Tensor
+        is_traced = getattr(tracer, "records_without_proxy", False) and type(self) is torch.Tensor
         if not is_traced or _draws_the_same(tracer, args, kwargs):
             return function(self, *args, **kwargs)
         return tracer.create_proxy("call_method", function.__name__, (self, *args), kwargs)
@@ -159,11 +159,11 @@ def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.active_tracer()
-        if getattr(tracer, "examples", None) is None:
+        if not getattr(tracer, "records_without_proxy", False):
             return function(*args, **kwargs)
         found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
         if isinstance(found, ExampleProxy) and not _is_number(found.example):
-            return tracer.examples.specialised(found, lambda value: value, "was chosen")
+            return tracer.answers.answer(found, lambda value: value, "was chosen")
         return found
 
     return call

@@ -30,7 +30,7 @@ def patch_modes(patcher: Patcher) -> None:
 
 def _tracer_with_example() -> Any:
     tracer = module_hooks.active_tracer()
-    return tracer if getattr(tracer, "examples", None) is not None else None
+    return tracer if getattr(tracer, "records_without_proxy", False) else None
 
 
 @functools.cache
@@ -79,7 +79,7 @@ def _recorded_end_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]
         tracer, last = vars(self).pop(_MARK, (None, None))
         if tracer is not None and tracer is module_hooks.active_tracer():
             made = _nodes_after(tracer.graph, last)
-            if any(tracer.examples.has_gradient(each) for node in made for each in (node, *node.all_input_nodes)):
+            if any(tracer.has_gradient(each) for node in made for each in (node, *node.all_input_nodes)):
                 with tracer.graph.inserting_before(made[0]):
                     tracer.create_node("call_function", torch._C._set_grad_enabled, (False,), {})
                 tracer.create_node("call_function", torch._C._set_grad_enabled, (True,), {})

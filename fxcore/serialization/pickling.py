@@ -10,7 +10,7 @@ import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from fxcore.guards import Guard, Guards
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.node_data.targets import is_from_torch, qualified_name
+from fxcore.seams import Seam
 
 
 class CodeOnlyModule(nn.Module):
@@ -35,11 +36,8 @@ class CodeOnlyModule(nn.Module):
         vars(self).update(body)
 
 
-class CodePickle:
-    """How a graph comes from code."""
-
-    # Traces `forward` with the given attributes of its module; filled in by the file that traces, which stands above.
-    retrace: ClassVar[Callable[[Callable[..., Any], dict[str, Any]], nn.Module]]
+# Trace `forward` with the given attributes of its module.
+RETRACE: Seam[[Callable[..., Any], dict[str, Any]], nn.Module] = Seam()
 
 
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> nn.Module:
@@ -49,12 +47,12 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> nn.Module:
     """
     names: dict[str, Any] = {}
     SOURCES.run(import_block + (body.get("_code") or body["code"]), names)
-    return CodePickle.retrace(names["forward"], body)
+    return RETRACE(names["forward"], body)
 
 
 def reduce_package_graph_module(importer: Any, body: dict[str, Any], generated_module_name: str) -> nn.Module:
     """Return the graph module with the attributes in `body` and the forward of a module in a package."""
-    return CodePickle.retrace(importer.import_module(generated_module_name).forward, body)
+    return RETRACE(importer.import_module(generated_module_name).forward, body)
 
 
 # Operators of torch, which arguments may be too.

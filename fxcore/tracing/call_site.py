@@ -14,7 +14,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -43,6 +43,20 @@ def user_frame() -> FrameType | None:
         if not is_library_file(frame.f_code.co_filename):
             return frame
     return None
+
+
+class RunningCall(NamedTuple):
+    """A call that runs, told apart from other calls on the same line: the calling frame, and its instruction."""
+
+    frame: FrameType
+    instruction: int
+
+
+def running_call(frame: FrameType | None) -> RunningCall | None:
+    """Return the call, made in `frame` or outside of it, that led into fxcore; None if there is none."""
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES[0]):
+        frame = frame.f_back
+    return None if frame is None else RunningCall(frame, frame.f_lasti)
 
 
 def user_stacklevel() -> int:

@@ -60,7 +60,7 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.active_tracer()
         has_proxy = find_symbolic((args, kwargs)) is not None
-        if is_recorded_by_torch if has_proxy else getattr(tracer, "examples", None) is None:
+        if is_recorded_by_torch if has_proxy else not getattr(tracer, "records_without_proxy", False):
             return function(*args, **kwargs)
         if has_proxy:
             args, kwargs = _as_torch_records(signature, args, kwargs)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from torch import nn
 
 from fxcore.tracing.patching import Patcher
-from fxcore.tracing.tracer_base import SymbolicValue
+from fxcore.tracing.recorder import SymbolicValue
 
 _lock = threading.Lock()
 _KEYS = ("_parameters", "_buffers")

@@ -18,7 +18,7 @@ from fxcore._pytree import spec_children
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.tracing.call_site import user_stacklevel
-from fxcore.tracing.tracer_base import CONSTANT_TYPES, SymbolicValue, TracerBase
+from fxcore.tracing.recorder import CONSTANT_TYPES, Recorder, SymbolicValue
 
 # The file of functions that are written here, to call what is no function.
 _ADAPTER = "<fxcore adapter>"
@@ -194,7 +194,7 @@ def _parameters_of(function: Callable[..., Any]) -> _Parameters:
 class RootArguments:
     """Makes the placeholders for one root function, and a function that takes the proxies for them."""
 
-    def __init__(self, tracer: TracerBase, function: FunctionType, root: torch.nn.Module | None) -> None:
+    def __init__(self, tracer: Recorder, function: FunctionType, root: torch.nn.Module | None) -> None:
         """`root` is what the function takes as `self`; None for a function that takes no such thing."""
         self._tracer = tracer
         self._function = function

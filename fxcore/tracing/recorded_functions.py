@@ -19,7 +19,7 @@ from torch import overrides
 
 from fxcore.graph import Graph
 from fxcore.tracing.patching import Patcher
-from fxcore.tracing.tracer_base import SymbolicValue
+from fxcore.tracing.recorder import SymbolicValue
 from fxcore.tracing.wrap import find_symbolic
 
 # Their functions are named after the module: torch.linalg.norm is linalg_norm.

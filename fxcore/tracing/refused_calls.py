@@ -12,7 +12,7 @@ import torch
 from fxcore.errors import FxError, TraceCallError
 from fxcore.tracing.call_site import is_library_file, shown_line
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
-from fxcore.tracing.tracer_base import SymbolicValue
+from fxcore.tracing.recorder import SymbolicValue
 
 # How torch's argument parser begins: the function's name, and what is wrong.
 _OF_TORCH = re.compile(r"(?P<name>\w+)\(\):? (takes |received an invalid |argument ')")

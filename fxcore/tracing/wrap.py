@@ -15,7 +15,7 @@ from fxcore import torch_fx_registry
 from fxcore.errors import WrapError, WrapPlaceError
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
-from fxcore.tracing.tracer_base import SymbolicValue
+from fxcore.tracing.recorder import SymbolicValue
 
 _T = TypeVar("_T")
 

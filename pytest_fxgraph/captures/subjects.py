@@ -10,6 +10,7 @@ from torch import nn
 
 import fxcore
 from fxcore import interop
+from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.traced_graph import TracedGraph
 from pytest_fxgraph.captures.tracing import trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
@@ -23,7 +24,6 @@ _OF_TORCH = {
     ("torch.fx.graph", "Graph"),
     ("torch.export.exported_program", "ExportedProgram"),
 }
-_CAPTURE = {("pytest_fxgraph.captures.capture", "Capture")}
 _EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
 _GRAPH_MODULE_OF_TORCH = {("torch.fx.graph_module", "GraphModule")}
 _GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
@@ -95,7 +95,7 @@ def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
     """Tell whether a subject is a module or function that has no graph yet, so that a frontend can make one."""
     if isinstance(subject, fxcore.GraphModule | type) or not (isinstance(subject, nn.Module) or callable(subject)):
         return False
-    if _is_one_of(subject, _OF_TORCH | _INTERPRETED | _CAPTURE):
+    if isinstance(subject, Capture) or _is_one_of(subject, _OF_TORCH | _INTERPRETED):
         return False
     adapted = adapt(subject) if adapt is not None else None
     return adapted is None or adapted is subject
@@ -121,8 +121,8 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
         return subject
     if isinstance(subject, fxcore.Graph):
         return _module_around(subject)
-    if _is_one_of(subject, _CAPTURE):
-        return subject.as_graph_module()  # type: ignore[no-any-return]  # a Capture, whose package stands above this one
+    if isinstance(subject, Capture):
+        return subject.as_graph_module()
     if _is_one_of(subject, _INTERPRETED):
         return fxcore.GraphModule(subject, interop.from_torch(subject.graph))
     if _is_one_of(subject, _OF_TORCH):

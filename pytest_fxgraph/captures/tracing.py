@@ -14,8 +14,8 @@ from torch import nn
 import fxcore
 from fxcore.errors import VerificationError
 from fxcore.guards import refuse_other_inputs
-from fxcore.leaf_tracer import LeafTracer
-from fxcore.trace_verification import verify_trace
+from fxcore.guided.leaf_tracer import LeafTracer
+from fxcore.guided.trace_verification import verify_trace
 from pytest_fxgraph.captures.random_constants import trace_reproducibly
 from pytest_fxgraph.captures.shapes import positional_arguments, record_shapes
 from pytest_fxgraph.captures.traced_graph import TracedGraph

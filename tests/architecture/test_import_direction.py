@@ -44,6 +44,70 @@ def own_imports_of(file: Path) -> set[str]:
     return found
 
 
+def names_from_our_files(tree: ast.Module) -> dict[str, str]:
+    """Map each name that a file imports from our files to the full name of the file."""
+    return {
+        alias.asname or alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES
+        for alias in node.names
+    }
+
+
+def foreign_assignments(tree: ast.Module) -> Iterator[str]:
+    """Yield the attributes of imported objects of ours that a file assigns: imports upwards in disguise."""
+    imported = names_from_our_files(tree)
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            targets = [node.target]
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr"
+        for target in node.args[:1] if is_call else targets:
+            owner = target
+            while isinstance(owner, ast.Attribute):
+                owner = owner.value
+            if (is_call or owner is not target) and isinstance(owner, ast.Name) and owner.id in imported:
+                yield ast.unparse(target)
+
+
+def modules_named_in_texts(tree: ast.Module) -> set[str]:
+    """Return the files of ours that texts name. A `__module__` that a file gives to its own object does not count."""
+    given = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Attribute) and target.attr == "__module__" for target in node.targets)
+    }
+    texts = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in given
+    }
+    return {text for text in texts if "." in text and text in MODULES}
+
+
+def seams_in(tree: ast.Module) -> set[str]:
+    """Return the names of the seams that a file declares."""
+    return {
+        ast.unparse(node.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign) and node.value is not None and ast.unparse(node.value) == "Seam()"
+    }
+
+
+def seams_provided_in(tree: ast.Module) -> list[tuple[str, str]]:
+    """Return file and name of each seam that a file provides the function of."""
+    imported = names_from_our_files(tree)
+    decorators = [
+        decorator for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for decorator in node.decorator_list
+    ]
+    names = [ast.unparse(each.value) for each in decorators if isinstance(each, ast.Attribute)]
+    texts = [ast.unparse(each) for each in decorators]
+    return [(imported[name], name) for name in names if f"{name}.provide" in texts]
+
+
 def test_there_are_files_to_look_at():
     assert {"fxcore.graph", "fxcore.interop", "pytest_fxgraph.plugin", "pytest_fxgraph.compare.structure"} <= set(
         MODULES
@@ -55,12 +119,11 @@ def test_there_are_files_to_look_at():
 # with all that lies in it.
 ORDER = (
     *("fxcore.errors", "fxcore._compatibility", "fxcore.config", "fxcore.gc_pause", "fxcore.lazy_submodules"),
-    *("fxcore.torch_fx_registry", "fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators"),
+    *("fxcore.seams", "fxcore.torch_fx_registry", "fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators"),
     *("fxcore.operator_schemas", "fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes"),
     *("fxcore.codegen", "fxcore.graph", "fxcore.guards", "fxcore._utils", "fxcore.serialization"),
     *("fxcore.lazy_forward", "fxcore.uninitialized", "fxcore.model_state", "fxcore.graph_module"),
-    *("fxcore.tracing", "fxcore.proxy", "fxcore.guided", "fxcore.tracer", "fxcore.leaf_tracer"),
-    *("fxcore.diagnosis", "fxcore.trace_verification", "fxcore._symbolic_trace"),
+    *("fxcore.tracing", "fxcore.proxy", "fxcore.tracer", "fxcore.guided", "fxcore._symbolic_trace"),
     *("fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
     *("fxcore.passes", "fxcore.transforms", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),
     *("pytest_fxgraph.errors", "pytest_fxgraph.choices", "pytest_fxgraph.budget", "pytest_fxgraph.settings"),
@@ -162,3 +225,62 @@ def test_files_and_functions_are_of_human_size(file):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines: is there a second step in it?"
+
+
+TREES = {name: ast.parse(file.read_text(encoding="utf-8")) for name, file in MODULES.items()}
+
+
+def test_a_file_assigns_nothing_to_objects_of_another_file():
+    found = {name: assigned for name, tree in TREES.items() if (assigned := list(foreign_assignments(tree)))}
+
+    assert not found, "declare a Seam in the lower file, and provide its function in the upper file"
+
+
+def test_assignments_to_objects_of_another_file_are_found():
+    source = """
+from fxcore.proxy import Proxy, TracerBase as Base
+local = 1
+local.x = Base.x
+Base.proxy_class = Proxy
+def late():
+    Base.a.b += 1
+    setattr(local, "x", Proxy)
+    setattr(Proxy, "x", 1)
+"""
+
+    assert set(foreign_assignments(ast.parse(source))) == {"Base.proxy_class", "Base.a.b", "Proxy"}
+
+
+def test_a_seam_has_one_provider_and_it_stands_above():
+    declared = {(file, name) for file, tree in TREES.items() for name in seams_in(tree)}
+    provided = [(seam, file) for file, tree in TREES.items() for seam in seams_provided_in(tree)]
+
+    assert ("fxcore.serialization.pickling", "RETRACE") in declared
+    assert sorted(seam for seam, _ in provided) == sorted(declared)
+    for (lower, _), upper in provided:
+        assert ORDER.index(place_of(lower)) < ORDER.index(place_of(upper))
+
+
+def test_no_text_names_a_file_that_could_not_be_imported():
+    """A class that is looked up by the name of its file is used like an imported class."""
+    named = {name: modules_named_in_texts(tree) - {name} for name, tree in TREES.items()}
+    upward = {
+        f"{name} names {each}"
+        for name, others in named.items()
+        for each in others
+        if ORDER.index(place_of(each)) > ORDER.index(place_of(name)) or name in reachable_from(each)
+    }
+
+    assert "fxcore.interop" in modules_named_in_texts(ast.parse("x = {('fxcore.interop', 'y')}"))
+    assert not upward
+
+
+def reachable_from(name: str) -> set[str]:
+    """Return the files that a file imports, directly or through other files."""
+    found: set[str] = set()
+    unvisited = [name]
+    while unvisited:
+        new = own_imports_of(MODULES[unvisited.pop()]) - found
+        found |= new
+        unvisited += new
+    return found

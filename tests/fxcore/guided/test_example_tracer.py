@@ -203,7 +203,7 @@ def test_a_branch_on_contents_is_refused_with_the_cures():
     assert message.startswith("symbolically traced variables cannot be used as inputs to control flow\n")
     assert "if x.sum() > 0:" in message
     assert "It follows from the contents of a tensor" in message
-    assert "fxcore.assume(condition), or assume={'test_example_trace.py:" in message
+    assert "fxcore.assume(condition), or assume={'test_example_tracer.py:" in message
 
 
 def test_an_assumed_branch_is_taken_as_in_the_example_and_guarded():
@@ -570,3 +570,39 @@ def test_leaf_modules_by_path_and_by_class():
     assert [node.target for node in by_path.graph.nodes if node.op == "call_module"] == ["0", "1.0"]
     with pytest.raises(LeafError, match=r"Sequential has no module at '7'; it has '0', '0.0'"):
         fxcore.symbolic_trace(model, leaf_modules=("7",))
+
+
+class KeepsFirst(fxcore.Tracer):
+    """A tracer as users write it, with one module kept and all calls counted."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds = []
+
+    def is_leaf_module(self, m, module_qualified_name):
+        return module_qualified_name == "0" or super().is_leaf_module(m, module_qualified_name)
+
+    def create_proxy(self, kind, target, args, kwargs, *others, **options):
+        self.kinds.append(kind)
+        return super().create_proxy(kind, target, args, kwargs, *others, **options)
+
+
+def test_a_tracer_of_the_user_s_traces_with_an_example_and_keeps_its_class():
+    tracer, model = KeepsFirst(), nn.Sequential(nn.Sequential(nn.ReLU()), nn.Flatten())
+
+    graph = tracer.trace(model, example_inputs=torch.rand(2, 3))
+
+    assert [node.target for node in graph.nodes if node.op == "call_module"] == ["0", "1"]
+    assert tracer.kinds == ["placeholder", "call_module", "call_module"]
+    assert type(tracer) is KeepsFirst is graph._tracer_cls
+    assert not vars(tracer).keys() & {"answers", "written_tensors"}
+
+
+def test_a_tracer_keeps_its_class_where_its_trace_fails():
+    tracer = KeepsFirst()
+
+    with pytest.raises(TraceError):
+        tracer.trace(lambda x: 1 if x.sum() > 0 else 2, example_inputs=torch.rand(2))
+
+    assert type(tracer) is KeepsFirst
+    assert [node.op for node in tracer.trace(nn.ReLU()).nodes] == ["placeholder", "call_function", "output"]

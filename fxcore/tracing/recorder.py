@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from types import CodeType, FrameType
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -48,13 +48,10 @@ class ScopeContextManager:
         self._scope.module_path, self._scope.module_type = self._before
 
 
-__all__ = ["GraphAppendingTracer", "SymbolicValue", "TracerBase"]
-
-
 class SymbolicValue:
     """Stands for a value that a graph will compute; `Proxy` is the one kind there is."""
 
-    tracer: TracerBase
+    tracer: Recorder
     node: Node
 
 
@@ -82,8 +79,11 @@ CONSTANT_TYPES: frozenset[type] = frozenset(
 _CONSTANTS: tuple[type, ...] = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
 
 
-class TracerBase:
-    """What recording needs, without any idea of modules. Every method may be overridden."""
+class Recorder:
+    """Turns values, calls and nodes into arguments, nodes and proxies, without any idea of modules.
+
+    `TracerBase` adds `proxy`, which needs the class of proxies. Users may override every method.
+    """
 
     graph: Graph
     record_stack_traces: bool = False
@@ -97,8 +97,8 @@ class TracerBase:
     module_stack: OrderedDict[str, tuple[str, Any]]
     node_name_to_scope: dict[str, tuple[str, Any]]
 
-    # The class of the proxies that `proxy` makes; filled in by the file that defines it, which stands above.
-    proxy_class: ClassVar[Callable[[Node, TracerBase], Any]]
+    # Whether draws of random numbers, changes of mode and collectives are recorded without a proxy among the arguments.
+    records_without_proxy: bool = False
 
     # The top of `module_stack`, as of the last look at it.
     _module_call: ModuleCall | None = None
@@ -161,7 +161,7 @@ class TracerBase:
 
     def proxy(self, node: Node) -> Any:
         """Return a proxy for the value of `node`."""
-        return type(self).proxy_class(node, self)
+        raise NotImplementedError
 
     def create_proxy(
         self,
@@ -296,14 +296,3 @@ def _describe(value: Any) -> str:
     node = value.node
     inputs = ", ".join([item._name for item in node._input_nodes])
     return f"The value {node._name!r} ({node._op}" + (f" of {inputs}" if inputs else "") + ")"
-
-
-class GraphAppendingTracer(TracerBase):
-    """Records onto the end (or the insertion point) of a graph, for proxies made around its nodes by hand."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
-        self.graph = graph
-        self.scope = Scope("", None)
-        self.module_stack = OrderedDict()
-        self.node_name_to_scope = {}

@@ -12,7 +12,8 @@ from torch import nn
 
 from fxcore.errors import TraceError
 from fxcore.guards import Guard
-from fxcore.leaf_tracer import LeafTracer, place_of
+from fxcore.guided.example_tracer import ExampleTracer
+from fxcore.guided.leaf_tracer import LeafTracer, place_of
 
 _MOST_LINES = 20
 
@@ -84,7 +85,7 @@ def diagnose(
     return Diagnosis(tuple(obstacles), tuple(guard for guard in graph.guards if not guard.is_assumed))
 
 
-class _DiagnosingTracer(LeafTracer):
+class _DiagnosingTracer(LeafTracer, ExampleTracer):
     """Notes where a trace would stop, and goes on."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import LeafError
-from fxcore.leaf_tracer import LeafTracer
+from fxcore.guided.leaf_tracer import LeafTracer
 
 
 class Gate(nn.Module):

@@ -12,7 +12,6 @@ from torch import nn
 
 from fxcore.errors import LeafError
 from fxcore.graph import Graph
-from fxcore.node import Node
 from fxcore.tracer import Tracer
 from fxcore.tracing import placeholders
 from fxcore.tracing.call_site import is_library_file, shown_line
@@ -72,15 +71,13 @@ class LeafTracer(Tracer):
         """Record a call of a module, as one node if what it does cannot be recorded."""
         if not self.is_automatic:
             return super().call_module(m, forward, args, kwargs)
-        before = next(reversed(self.graph.nodes), None)
-        noted = 0 if self.examples is None else self.examples.noted
+        progress = self._progress()
         try:
             return super().call_module(m, forward, args, kwargs)
         except Exception as error:
-            self._forget(before, noted)
+            self._return_to(progress)
             try:
-                path = self.path_of_module(m) if self.examples is None else self._path_of_call(m)
-                proxy = self.create_proxy("call_module", path, args, kwargs)
+                proxy = self.create_proxy("call_module", self.path_of_module(m), args, kwargs)
             except Exception:
                 raise error from None
             node = next(reversed(self.graph.nodes))
@@ -90,18 +87,6 @@ class LeafTracer(Tracer):
 
     def note_leaf(self, module_path: str, error: Exception) -> None:
         """Take notice of a module that is recorded as one call, since tracing it raised an error."""
-
-    def _forget(self, before: Node | None, noted: int) -> None:
-        """Remove all nodes after one, and the guards that were noted meanwhile."""
-        for node in reversed(self.graph.nodes):
-            if node is before:
-                break
-            self._parameter_proxies = {
-                path: proxy for path, proxy in self._parameter_proxies.items() if proxy.node is not node
-            }
-            self.graph.erase_node(node)
-        if self.examples is not None:
-            self.examples.forget_since(noted)
 
 
 class _WholeTracer(Tracer):

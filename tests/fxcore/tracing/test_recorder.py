@@ -11,7 +11,7 @@ import fxcore
 from fixtures.oracle import assert_same, assert_same_success
 from fxcore import Graph, Proxy, Tracer
 from fxcore.errors import FxError
-from fxcore.tracing.tracer_base import GraphAppendingTracer
+from fxcore.proxy import GraphAppendingTracer
 
 
 @dataclasses.dataclass

@@ -1,0 +1,303 @@
+"""A tracer with an example: it runs each call on the example's values, and goes on where Python asks for a value."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from fxcore import torch_fx_registry
+from fxcore.errors import ModuleLookupError, TraceError
+from fxcore.gc_pause import gc_paused
+from fxcore.graph import Graph
+from fxcore.guards import Guard
+from fxcore.guided.answers import Answers
+from fxcore.guided.arguments import holds_proxies, restored_object, value_of
+from fxcore.guided.assigned_attributes import AssignedAttributes
+from fxcore.guided.data_reads import Origin, origin_of
+from fxcore.guided.inputs import ExampleInputs
+from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
+from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, proxy_of
+from fxcore.guided.recorded_calls import patch_calls
+from fxcore.guided.recorded_modes import patch_modes
+from fxcore.guided.type_questions import patch_type
+from fxcore.guided.written_tensors import WrittenTensors
+from fxcore.immutable_collections import immutable_dict
+from fxcore.model_state import state_kept
+from fxcore.node import Argument, Node
+from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
+from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import user_line
+from fxcore.tracing.imports import imports_unpatched
+from fxcore.tracing.recorder import SymbolicValue
+from fxcore.uninitialized import refuse_uninitialized
+
+# Attributes of a tracer that hold the example's values, and go when the trace ends.
+_OF_ONE_TRACE = ("answers", "written_tensors", "_example", "_other_sizes", "_assigned", "_with_gradient")
+
+
+class ExampleTracer(Tracer):
+    """A tracer whose proxies carry the values that an example gives them.
+
+    A trace with an example puts this class between the user's class of tracer and Tracer; see `trace_with_example`.
+    """
+
+    records_without_proxy = True
+    proxy_buffer_attributes = True
+
+    answers: Answers
+    written_tensors: WrittenTensors
+
+    # Methods that users override.
+
+    def note_data_read(self, guard: Guard, reason: str) -> bool:
+        """Return whether to take the example's answer where the contents of tensors decide. By default, refuse it."""
+        return False
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Record a call of a module as Tracer does. Refuse a leaf without shapes, because the trace would run it."""
+        if isinstance(m, LazyModuleMixin):
+            path = self.path_of_module(m)
+            if self.is_leaf_module(m, path):
+                refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
+        return super().call_module(m, forward, args, kwargs)
+
+    def path_of_module(self, mod: nn.Module) -> str:
+        """Return the path of a module. A module that the traced code made is kept on the root."""
+        try:
+            return super().path_of_module(mod)
+        except ModuleLookupError:
+            if self.submodule_paths is None:
+                raise
+            path = self._install("_module", mod)
+            for below, each in mod.named_modules():
+                self.submodule_paths.setdefault(each, f"{path}.{below}" if below else path)
+            return path
+
+    def create_proxy(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any | None = None,
+        proxy_factory_fn: Callable[[Node], Any] | None = None,
+    ) -> Any:
+        """Run a call on the example's values, record it, and return a proxy for its result."""
+        if proxy_factory_fn is not None:
+            return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
+        args, kwargs = self.written_tensors.arguments(kind, target, args, kwargs)
+        value, origin = self._run_on_example(kind, target, args, kwargs)
+        node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
+        if isinstance(value, PLAIN_TYPES):
+            if kind == "placeholder" or origin.is_data:
+                self.answers.note(node, value)
+            return value
+        proxy = proxy_of(self, node, value, *origin)
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            self._with_gradient.add(node)
+        if not isinstance(value, torch.Tensor) or value.dim() == 0:
+            self.answers.scalars.add(node)
+        if kind == "placeholder" and target in self._example.left_at_default:
+            self.answers.note(node, value)
+            return value
+        if isinstance(value, TEXT_TYPES):
+            return self.answers.answer(proxy, lambda value: value, "was read")
+        return proxy
+
+    def create_arg(self, a: Any) -> Argument:
+        """Return the argument of a node for `a` as Tracer does. A node stands for a tensor that the graph wrote."""
+        if type(a) is torch.Tensor:
+            a = self.written_tensors.redirected(a)
+        return super().create_arg(a)
+
+    # Recording.
+
+    def record_without_running(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any = None,
+    ) -> Node:
+        """Record a call, and return its node."""
+        node: Node = super().create_proxy(kind, target, args, kwargs, name, type_expr, lambda made: made)
+        if target is getattr:
+            self.answers.scalars.add(node)
+        return node
+
+    def proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
+        """Return a proxy for a tensor that a node reads from the model."""
+        return proxy_of(self, node, value, False, False)
+
+    def has_gradient(self, node: Node) -> bool:
+        """Return whether gradients flow through a node's value, or to parameters of the module that the node calls."""
+        if node.op != "call_module":
+            return node in self._with_gradient
+        return any(each.requires_grad for each in self.root.get_submodule(str(node.target)).parameters())
+
+    def _run_on_example(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, Origin]:
+        """Return the value of a call for the example, and how far the contents of inputs decide about the value."""
+        if kind == "placeholder":
+            return self._example.by_target[target], Origin(False, True)
+        with module_hooks.suspended():
+            if kind == "get_attr":
+                return get_attribute(self.root, target), Origin(False, False)
+            call = target if kind == "call_function" else self._callable_of(kind, target)
+            value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+
+            def other_result(name: str) -> Any:
+                again = call if can_be_repeated(kind, target, self.root, args) else None
+                return self._other_sizes.result_of(again, name, args, kwargs, value)
+
+            return value, origin_of(kind, target, args, kwargs, value, other_result)
+
+    def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
+        if kind == "call_method":
+            return lambda owner, *rest, **kwargs: getattr(owner, target)(*rest, **kwargs)
+        return self.root.get_submodule(target)
+
+    def _path_of(self, value: torch.Tensor | nn.Module) -> str | None:
+        if isinstance(value, nn.Parameter) and self._attribute_paths.parameter(value) is None:
+            return self._path_of_constant(value)  # the traced code made the parameter
+        return super()._path_of(value)
+
+    def _create_unusual_arg(self, a: Any) -> Argument:
+        """Return an argument for an object of any class: where Tracer refuses it, a node makes an object like it."""
+        if type(a) is type(torch.FloatTensor):  # the old name of a dtype on a device, which functions take as text, too
+            return f"{a.__module__}.{a.__name__}"
+        if isinstance(a, (SymbolicValue, nn.Module, type)):
+            return super()._create_unusual_arg(a)
+        if type(a).__module__ == "numpy" and getattr(a, "ndim", False):
+            return self._array(a)
+        if is_dataclass(a):
+            kwargs = {item.name: self.create_arg(getattr(a, item.name)) for item in fields(a)}
+            return self.create_node("call_function", type(a), (), kwargs)
+        if isinstance(a, dict) and type(a) is not immutable_dict:
+            held = {key: self.create_arg(item) for key, item in a.items()}
+            return self.create_node("call_function", type(a), (held,), {})
+        if hasattr(a, "__fx_create_arg__") or not holds_proxies(a):
+            return super()._create_unusual_arg(a)
+        kind = type(a)
+        state = {name: self.create_arg(item) for name, item in vars(a).items()}
+        return self.create_node("call_function", restored_object, (f"{kind.__module__}:{kind.__qualname__}", state), {})
+
+    def _array(self, value: Any) -> Argument:
+        """Return a node that gives an array of numpy. The model keeps the array's numbers as a tensor."""
+        try:
+            held = torch.tensor(value.copy())  # a copy has strides that torch knows
+        except TypeError:  # the array holds something else than numbers
+            return super()._create_unusual_arg(value)
+        return self.create_node("call_method", "numpy", (self.create_arg(held),), {})
+
+    # The trace.
+
+    def trace(
+        self,
+        root: nn.Module | Callable[..., Any],
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+        *,
+        example_inputs: Any = None,
+        example_kwargs: Mapping[str, Any] | None = None,
+        assume: Mapping[str, Any] | None = None,
+    ) -> Graph:
+        """Record `root` as `Tracer.trace` does with an example. Without inputs, the example is a call without them."""
+        with gc_paused(), torch_fx_registry.tracing():
+            function, is_method = self._begin(root)
+            positional = () if example_inputs is None else example_inputs
+            example = ExampleInputs(function, root if is_method else None, positional, example_kwargs)
+            with state_kept(self.root, self._lifted_paths), imports_unpatched(), self._following(example, assume):
+                if concrete_args is None:
+                    graph = self._record(root, function, function, *example.arguments_for_root(self))
+                else:
+                    call, arguments = self.create_args_for_root(function, is_method, concrete_args)
+                    graph = self._record(root, function, call, arguments)
+                self.answers.become_guards(graph)
+            return graph
+
+    @contextmanager
+    def _following(self, example: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
+        """Hold the example's values while the trace runs."""
+        self._example = example
+        self._other_sizes = OtherSizes()
+        self._assigned = AssignedAttributes(self.root)
+        self._with_gradient: set[Node] = set()
+        self.answers = Answers(self, assume)
+        self.written_tensors = WrittenTensors(self, self.proxy_of_state)
+        try:
+            yield
+        finally:
+            self.written_tensors.close()
+            for name in _OF_ONE_TRACE:
+                delattr(self, name)
+
+    def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        outputs = super()._run(call, arguments, keywords)
+        self.answers.notes = self._assigned.record(self)
+        return outputs
+
+    def _patch_functions(self) -> None:
+        # Before others that replace the same names: the first replacement stays.
+        patch_modes(self._patcher)
+        patch_calls(self._patcher)
+        super()._patch_functions()
+
+    def _patch_globals(self, names: dict[str, Any]) -> None:
+        super()._patch_globals(names)
+        patch_type(self._patcher, names)
+
+    def _progress(self) -> tuple[Node | None, int]:
+        return super()._progress()[0], len(self.answers)
+
+    def _return_to(self, progress: tuple[Node | None, int]) -> None:
+        super()._return_to(progress)
+        self.answers.forget_since(progress[1])
+
+
+@TRACE_WITH_EXAMPLE.provide
+def trace_with_example(
+    tracer: Tracer,
+    root: nn.Module | Callable[..., Any],
+    concrete_args: dict[str, Any] | tuple[Any, ...] | None,
+    **example: Any,
+) -> Graph:
+    """Trace with an example and a tracer of any class.
+
+    While the trace runs, ExampleTracer stands between the tracer's own class and Tracer. Therefore the methods that
+    users override come first, and their calls of `super()` reach ExampleTracer.
+    """
+    kind: Any = type(tracer)  # mypy takes the class for unhashable
+    tracer.__class__ = _with_examples(kind)
+    try:
+        graph = ExampleTracer.trace(tracer, root, concrete_args, **example)  # type: ignore[arg-type]  # it is one now
+    finally:
+        tracer.__class__ = kind
+    graph._tracer_cls = kind
+    return graph
+
+
+@functools.lru_cache(maxsize=32)
+def _with_examples(kind: type[Tracer]) -> type[Tracer]:
+    """Return a class of tracers that has ExampleTracer between `kind` and Tracer."""
+    if issubclass(kind, ExampleTracer):
+        return kind
+    if kind is Tracer:
+        return ExampleTracer
+    made = types.new_class(kind.__name__, (kind, ExampleTracer))
+    made.__module__, made.__qualname__ = kind.__module__, kind.__qualname__
+    return made
