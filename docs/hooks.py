@@ -149,7 +149,7 @@ def hook_sections() -> str:
 
 def error_table(file: str) -> str:
     """List the errors of a file, and what builtin class each is; the file is read and not imported."""
-    classes = [node for node in ast.parse(_source(file)).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.parse(_source(file)).body if isinstance(node, ast.ClassDef) and node.bases]
     own = {each.name for each in classes} | {"Exception"}
     rows = ["| error | is also | raised because |", "|---|---|---|"]
     for each in classes:
