@@ -68,6 +68,10 @@ def options_table() -> str:
         words = attributes.get("metavar") or (choices and f"{{{choices}}}")
         key = attributes["dest"] if attributes["dest"] in parser._inidict else ""
         rows.append(_row(_code(f"{option.names()[0]} {words}".strip()), _code(key), _cell(attributes["help"])))
+    on_command_line = {option.attrs()["dest"] for option in parser.getgroup("fxgraph").options}
+    for key, (meaning, *_) in parser._inidict.items():
+        if key not in on_command_line:
+            rows.append(_row("", _code(key), _cell(meaning)))
     return "\n".join(rows) + "\n"
 
 
@@ -149,7 +153,7 @@ def hook_sections() -> str:
 
 def error_table(file: str) -> str:
     """List the errors of a file, and what builtin class each is; the file is read and not imported."""
-    classes = [node for node in ast.parse(_source(file)).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.parse(_source(file)).body if isinstance(node, ast.ClassDef) and node.bases]
     own = {each.name for each in classes} | {"Exception"}
     rows = ["| error | is also | raised because |", "|---|---|---|"]
     for each in classes:

@@ -1,43 +1,43 @@
-"""Errors of goldens, files, options and the command. This file imports nothing."""
+"""Errors of goldens, files, options, checks and the command. This file imports nothing."""
 
 
 class GateError(Exception):
-    """Something could not be done: the message says what, to which file or option, why, and what to do now.
+    """A failed action. The message states the action, the file or option, the reason and the next step.
 
-    A mismatch between a graph and its golden is not a GateError but an AssertionError.
+    A mismatch is no GateError but an AssertionError, because a test framework counts an AssertionError as a failure.
     """
 
 
 class SubjectError(GateError, TypeError):
-    """An object is no graph, module or function, and no `pytest_fxgraph_adapt` hook turns it into one."""
+    """An object that is no graph, module or function, and that no `pytest_fxgraph_adapt` hook turns into one."""
 
 
 class GoldenError(GateError):
-    """A golden file cannot be used."""
+    """A golden file that cannot be used."""
 
 
 class GoldenMissingError(GoldenError, FileNotFoundError):
-    """There is no golden file where one was asked for."""
+    """A golden file that a test asked for and that does not exist."""
 
 
 class GoldenFormatError(GoldenError, ValueError):
-    """A golden file does not have the format of goldens: it is corrupt, foreign, too large or too deep."""
+    """A file without the format of goldens: it is corrupt, foreign, too large or too deep."""
 
 
 class GoldenVersionError(GoldenFormatError):
-    """A golden file was written by a newer format than this release reads."""
+    """A golden file in a format that this release does not read."""
 
 
 class GoldenNameError(GoldenError, ValueError):
-    """A golden cannot have this name: it leaves the golden folder, or it is reserved."""
+    """A name that no golden can have: it leaves the golden folder, or it is reserved."""
 
 
 class GoldenWriteError(GoldenError, OSError):
-    """A golden file could not be written; the file that was there before is whole."""
+    """A golden file that could not be written. The file that was there before is whole."""
 
 
 class DocumentError(GateError):
-    """A graph cannot be written as a golden: it holds something whose text changes from run to run."""
+    """A graph that no golden can hold, because the text of one of its values changes from run to run."""
 
 
 class LevelError(GateError, ValueError):
@@ -45,16 +45,76 @@ class LevelError(GateError, ValueError):
 
 
 class ChoiceError(GateError, ValueError):
-    """A check or cost that does not exist was asked for, or a tolerance for a path at which nothing is compared."""
+    """An option with an unknown value: a check or cost that does not exist, or a tolerance for an unused path."""
 
 
 class CaptureError(GateError, ValueError):
-    """No graph could be made of a model: tracing failed, or its example inputs do not run through it."""
+    """A model without a graph: tracing failed, or the model does not run with its example inputs."""
 
 
 class InputsError(GateError, TypeError):
-    """Inputs are neither a tuple of positional arguments nor one tensor."""
+    """Inputs that are neither a tuple of positional arguments nor one tensor."""
+
+
+class TargetError(GateError, ValueError):
+    """A target that can match no operator. A query for the target would always give the same answer."""
 
 
 class ReportError(GateError, ValueError):
-    """A report of a run cannot be read or written."""
+    """A report of a run that cannot be read or written."""
+
+
+class EagerError(GateError, RuntimeError):
+    """A model that failed in eager mode, so that there is no result to compare a graph with."""
+
+
+class UncomparableError(GateError, TypeError):
+    """An output with a value that has nothing to compare but its type."""
+
+
+class VacuousCheckError(GateError, ValueError):
+    """A check that could not have failed: a graph that returns zeros would agree with the model within tolerance."""
+
+
+class Finding:
+    """One difference between eager and graph, as a MismatchError holds it."""
+
+    kind: str  # "value", "dtype", "aliasing", ...
+    where: str  # "output['logits'][0]", "gradient of conv.weight", "input 0"
+    description: str  # the rest of a sentence that begins with `where`
+
+    def sentence(self) -> str:
+        """Return the difference in one line."""
+        return f"{self.where} {self.description}"
+
+    def report_data(self) -> dict[str, object]:
+        """Return the difference as plain data for reports."""
+        return {"where": self.where, "description": self.description, "lines": (), "histogram": None}
+
+
+class MismatchError(AssertionError):
+    """Eager and graph differ. `section` holds the whole text, `mismatches` the same facts as data."""
+
+    MOST_REPORTED = 20
+
+    def __init__(
+        self,
+        message: str,
+        section: str,
+        mismatches: tuple[Finding, ...] = (),
+        path: tuple[dict[str, object], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.section = section
+        self.mismatches = mismatches
+        self.path = path  # the steps of the error through the graph, where the check looked for them
+
+    def report_data(self, nodeid: str) -> dict[str, object]:
+        """Return the failure of a test as plain data; `NumericFailure.from_dict` reads the data."""
+        return {
+            "nodeid": nodeid,
+            "headline": str(self).partition("\n")[0],
+            "section": self.section,
+            "tensors": [finding.report_data() for finding in self.mismatches[: self.MOST_REPORTED]],
+            "path": list(self.path),
+        }

@@ -20,7 +20,7 @@ from fxcore.operators.kinds import is_packet, operator_name, packet_name
 from pytest_fxgraph.document.module_traits import Attributes
 from pytest_fxgraph.document.nested_graphs import graphs_in, is_graph_module
 from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, class_name
-from pytest_fxgraph.errors import DocumentError, GateError
+from pytest_fxgraph.errors import DocumentError, TargetError
 
 CALLS = ("call_function", "call_method", "call_module")
 # Where operators of torch have other names; that executorch is not loaded does not make its names wrong.
@@ -28,10 +28,6 @@ _DIALECTS = ("edge",)
 _SHOWN = 12
 
 OwnName = Callable[[Any], "str | None"]
-
-
-class TargetError(GateError, ValueError):
-    """A target that can match no operator, so that asking for it always gives the same answer."""
 
 
 @dataclass(frozen=True)

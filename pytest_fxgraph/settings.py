@@ -1,6 +1,8 @@
-"""Options, ini keys and the `fx` marker: read here and nowhere else. The nearest wins.
+"""Options, ini keys and the `fx` marker. No other file reads them. The nearest place wins:
 
 argument > closest marker > command line > ini > default
+
+A setting that belongs to one test has no command-line option, because a value for a whole run would hide in a script.
 """
 
 from __future__ import annotations
@@ -27,26 +29,26 @@ MARKER = (
 
 
 class Setting:
-    """One thing a user can set, and every place where it can be set."""
+    """One setting, with every place where a user can set it."""
 
-    # No named tuple and no dataclass, which every run of pytest would wait for.
+    # A plain class, because a named tuple or dataclass would cost every run of pytest a millisecond.
     def __init__(
         self,
         name: str,  # keyword of the fixture and of the marker
         default: Any,
-        form: str,  # what a right value looks like, for messages
+        form: str,  # the form of a right value, for messages
         parse: Callable[[object], Any],  # the value, or a ValueError
-        help_text: str = "",  # with it, the setting is a command-line option and an ini key as well
-        metavar: str | None = None,
+        help_text: str = "",  # with it, the setting is an ini key as well
+        metavar: str | None = None,  # with it, the setting is a command-line option as well
         on_marker: bool = True,
     ) -> None:
         self.name, self.default, self.form, self.parse = name, default, form, parse
         self.help, self.metavar, self.on_marker = help_text, metavar, on_marker
-        self.option = "--fx-" + name.replace("_", "-")  # as on the command line: `--fx-golden-dir`
-        self.key = "fx_" + name  # of the ini file, and under which pytest keeps the option: `fx_golden_dir`
+        self.option = "--fx-" + name.replace("_", "-")  # for example `--fx-golden-dir`
+        self.key = "fx_" + name  # in the ini file, and in pytest's options: `fx_golden_dir`
 
     def read(self, value: object, place: str) -> Any:
-        """Return the value as the code uses it; raise pytest.UsageError for another form, naming where it was set."""
+        """Return the parsed value. Raise pytest.UsageError for another form; the message names the place."""
         try:
             return self.parse(value)
         except ValueError as error:
@@ -107,7 +109,7 @@ def _allowances(value: Any) -> object:
 
 
 def _number_by_path(value: object) -> NumberByPath:
-    """Read a number, a dict of them by path, or the same as text: `output[0]=1e-3, *.logits=1e-2`."""
+    """Read a number, a dict from path to number, or a text such as `output[0]=1e-3, *.logits=1e-2`."""
     number = _not_negative(float)
     if isinstance(value, str) and "=" in value:
         entries = [entry.rpartition("=") for entry in value.replace("\n", ",").split(",") if entry.strip()]
@@ -120,7 +122,7 @@ def _number_by_path(value: object) -> NumberByPath:
 
 
 def _checks(value: object) -> tuple[str, ...]:
-    """Read names of checks, one or several, or several in a text."""
+    """Read the names of checks: one name, a list, or a text with commas."""
     if isinstance(value, str):
         value = [name.strip() for name in value.replace("\n", ",").split(",") if name.strip()]
     if not isinstance(value, Iterable):
@@ -164,7 +166,6 @@ RTOL = Setting(
     "a number that is not negative, such as 1e-5, or such numbers by path",
     _number_by_path,
     "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
-    "NUMBER",
 )
 ATOL = Setting(
     "atol",
@@ -172,7 +173,6 @@ ATOL = Setting(
     "a number that is not negative, such as 1e-8, or such numbers by path",
     _number_by_path,
     "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
-    "NUMBER",
 )
 SQNR = Setting(
     "sqnr",
@@ -180,7 +180,6 @@ SQNR = Setting(
     "a number of decibels above 0, such as 40",
     _between(0, math.inf),
     "signal to noise that outputs have to reach, instead of a tolerance for each element (default: none)",
-    "DECIBELS",
 )
 COSINE = Setting(
     "cosine",
@@ -188,17 +187,13 @@ COSINE = Setting(
     "a number between 0 and 1, such as 0.999",
     _between(0, 1),
     "cosine that outputs have to reach, instead of a tolerance for each element (default: none)",
-    "NUMBER",
 )
 CHECKED = Setting(
     "checks",
     None,
     "names of " + ", ".join(CHECKS),
     _checks,
-    "what fx_equivalence and fx_transform compare beside structure and shape, of "
-    + ", ".join(CHECKS)
-    + " (default: all)",
-    "NAMES",
+    "checks of fx_equivalence and fx_transform besides structure and shape: " + ", ".join(CHECKS) + " (default: all)",
 )
 FP64_REFERENCE = Setting(
     "fp64_reference",
@@ -206,7 +201,6 @@ FP64_REFERENCE = Setting(
     "true or false",
     _true_or_false,
     "whether a run of the model in double precision judges values that differ (default: false)",
-    "{true,false}",
 )
 SEED = Setting(
     "seed",
@@ -222,7 +216,6 @@ STRICT_INPUTS = Setting(
     "true or false",
     _true_or_false,
     "whether fx_equivalence and fx_transform refuse a graph that no longer reads an input (default: false)",
-    "{true,false}",
 )
 SEARCH = Setting(
     "search",
@@ -230,7 +223,6 @@ SEARCH = Setting(
     "a whole number that is not negative",
     _not_negative(int),
     "other inputs that fx_equivalence and fx_transform try in search of a difference; needs hypothesis (default: 0)",
-    "NUMBER",
 )
 SEARCH_SECONDS = Setting(
     "search_seconds",
@@ -238,7 +230,6 @@ SEARCH_SECONDS = Setting(
     "a number of seconds above 0",
     _above_zero,
     "seconds after which the searches of one call end (default: 60)",
-    "NUMBER",
 )
 GOLDEN_DIR = Setting(
     "golden_dir",
@@ -284,7 +275,6 @@ CODE = Setting(
     "one of " + ", ".join(CODE_FORMS),
     _one_of(*CODE_FORMS),
     "when a golden holds the generated code: always, or where it is compared at level exact (default: always)",
-    "{" + ",".join(CODE_FORMS) + "}",
 )
 
 FRONTEND = Setting(
@@ -296,19 +286,19 @@ FRONTEND = Setting(
     "NAME",
 )
 
-# What holds for the fixtures that compare eager with a graph, by the names of their arguments.
+# The settings of the fixtures that compare eager with a graph.
 NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS, SEARCH, SEARCH_SECONDS)
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LINKS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
     *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, BUDGET, FRONTEND),
 )
-_OPTIONS = tuple(setting for setting in _SETTINGS if setting.help)
+_IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Register every option and ini key."""
+    """Register the options and ini keys."""
     group = parser.getgroup("fxgraph", "FX graphs (pytest-fxgraph)")
     group.addoption(
         "--fx-update-golden",
@@ -343,14 +333,15 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="write a report of the goldens to this file, a .html, .md or .json; can be given several times",
     )
-    for setting in _OPTIONS:
-        group.addoption(setting.option, dest=setting.key, metavar=setting.metavar, help=setting.help)
+    for setting in _IN_INI:
+        if setting.metavar is not None:
+            group.addoption(setting.option, dest=setting.key, metavar=setting.metavar, help=setting.help)
         parser.addini(setting.key, setting.help)
 
 
 def check_options(config: pytest.Config) -> None:
-    """Check options and ini keys before anything is collected; raise pytest.UsageError for wrong values."""
-    for setting in _OPTIONS:
+    """Check options and ini keys before the collection. Raise pytest.UsageError for a wrong value."""
+    for setting in _IN_INI:
         value_of_config(setting, config)
     _check_companions(config)
     for path in config.getoption("fx_report"):
@@ -359,7 +350,7 @@ def check_options(config: pytest.Config) -> None:
 
 
 def _check_companions(config: pytest.Config) -> None:
-    """Refuse options that have no effect without another one."""
+    """Refuse an option that has no effect without another option."""
     if config.getoption("fx_update_golden"):
         return
     if config.getoption("fx_update_only"):
@@ -369,7 +360,7 @@ def _check_companions(config: pytest.Config) -> None:
 
 
 def check_markers(items: Iterable[pytest.Item]) -> None:
-    """Raise pytest.UsageError for the first `fx` marker with a wrong value, naming its test."""
+    """Raise pytest.UsageError for the first `fx` marker with a wrong value. The message names the test."""
     for item in items:
         for mark in item.iter_markers("fx"):
             _check_marker(mark, item)
@@ -386,10 +377,10 @@ def _check_marker(mark: pytest.Mark, item: pytest.Item) -> None:
 
 
 def value_of(setting: Setting, item: pytest.Item, argument: object = None) -> Any:
-    """Return the value that holds for one comparison in this test; `None` as an argument means not given.
+    """Return the value for one comparison in this test. An argument of None counts as not given.
 
-    Raises pytest.UsageError for a value of another form, naming where it was set, and LevelError for a level given as
-    an argument that does not exist.
+    Raises pytest.UsageError for a value of another form; the message names the place. Raises LevelError for an argument
+    with an unknown level.
     """
     if argument is not None:
         return _of_argument(setting, argument)
@@ -411,11 +402,11 @@ def _of_argument(setting: Setting, argument: object) -> Any:
 
 
 def value_of_config(setting: Setting, config: pytest.Config) -> Any:
-    """Return the value that holds for the whole run: command line, then ini, then default.
+    """Return the value for the whole run: command line, then ini, then default.
 
     Raises pytest.UsageError for a value of another form.
     """
-    given = config.getoption(setting.key)
+    given = config.getoption(setting.key) if setting.metavar is not None else None
     if given is not None:
         return setting.read(given, setting.option)
     written = config.getini(setting.key)
@@ -425,12 +416,12 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
 
 
 def wants_collection_record(config: pytest.Config) -> bool:
-    """Tell whether this run has to find out which goldens no test asked for."""
-    # An update copies those of tests that were renamed.
+    """Tell whether this run must look for unused goldens."""
+    # An update needs unused goldens too, because it copies the goldens of renamed tests.
     is_asked = any(config.getoption(name) for name in ("fx_prune_golden", "fx_report", "fx_update_golden"))
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
 
 
 def wants_update(config: pytest.Config, update: str) -> bool:
-    """Tell whether the run is to write goldens that are "new", or those that are "changed"."""
+    """Tell whether the run writes goldens of this kind: "new" or "changed"."""
     return bool(config.getoption("fx_update_golden")) and config.getoption("fx_update_only") in (None, update)

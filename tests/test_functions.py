@@ -15,7 +15,6 @@ from pytest_fxgraph import (
     assert_ops,
     check_transform,
     diff_graphs,
-    draw_graph,
     ops,
     rewrite,
 )
@@ -28,6 +27,7 @@ from pytest_fxgraph.errors import (
     ReportError,
     SubjectError,
 )
+from pytest_fxgraph.functions import draw_graph
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import fxcore
 from fixtures.lowered import EdgeOpOverloadPacket, edge_graph, with_delegate
 from pytest_fxgraph.captures.subjects import to_graph_with_operators
-from pytest_fxgraph.operator_patterns import TargetError
+from pytest_fxgraph.errors import TargetError
 from pytest_fxgraph.operator_queries import OpsQuery
 
 

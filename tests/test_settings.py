@@ -4,6 +4,7 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from _pytest.config.argparsing import Parser
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.errors import LevelError
@@ -182,5 +183,16 @@ def test_a_wrong_profile_is_refused_with_its_place_and_form(setting, given):
 
 
 def test_a_wrong_check_is_refused_with_its_place_and_the_nearest():
-    with pytest.raises(pytest.UsageError, match=r"^--fx-checks: there is no check 'value' \(did you mean 'values'\?\)"):
-        settings.CHECKED.read("value, rng", "--fx-checks")
+    with pytest.raises(pytest.UsageError, match=r"^here: there is no check 'value' \(did you mean 'values'\?\)"):
+        settings.CHECKED.read("value, rng", "here")
+
+
+def test_a_run_has_at_most_sixteen_options_and_a_setting_of_one_test_has_none():
+    parser = Parser(_ispytest=True)
+    settings.add_options(parser)
+    options = {name for option in parser.getgroup("fxgraph").options for name in option.names()}
+
+    assert len(options) <= 16
+    for setting in (*settings.NUMERIC, settings.CODE):
+        assert setting is settings.SEED or setting.option not in options
+        assert setting.key in parser._inidict

@@ -24,14 +24,7 @@ from pytest_fxgraph.equivalence.gradients import compare_gradients, rules_of_gra
 from pytest_fxgraph.equivalence.input_use import unread_inputs
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
 from pytest_fxgraph.equivalence.kept_state import may_keep_state
-from pytest_fxgraph.equivalence.mismatch import (
-    CheckContext,
-    EagerError,
-    Mismatch,
-    UncomparableError,
-    VacuousCheckError,
-    mismatch_error,
-)
+from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
@@ -41,7 +34,7 @@ from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state.storage import has_values
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, SECOND_CALL, ToleranceRule, largest_magnitude
-from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.errors import ChoiceError, EagerError, UncomparableError, VacuousCheckError
 from pytest_fxgraph.global_state import Changes
 from pytest_fxgraph.rng import generators_kept
 

@@ -13,7 +13,7 @@ from torch import nn
 from pytest_fxgraph.equivalence.error_statistics import agreement, measure
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
-from pytest_fxgraph.equivalence.mismatch import EagerError, Mismatch
+from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import dense
 from pytest_fxgraph.equivalence.run import RunSettings
@@ -21,6 +21,7 @@ from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state.storage import copy_storage, flat_view, is_plain
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
+from pytest_fxgraph.errors import EagerError
 from pytest_fxgraph.rng import seed_all
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.

@@ -1,13 +1,12 @@
-"""What differs between eager and graph, the errors that carry it, and the message of a mismatch."""
+"""The differences between eager and graph, and the message of a mismatch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics
-from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep, TensorError
+from pytest_fxgraph.errors import Finding, MismatchError
+from pytest_fxgraph.report.numeric_failure import PathStep, TensorError
 
 # In the order in which they are worth reading.
 KINDS = (
@@ -20,59 +19,22 @@ _NAMED = 3
 _IN_SECTION = 200
 _LINES = 6
 _WIDTH = 200
-_IN_REPORT = 20
 
 
 @dataclass(frozen=True)
-class Mismatch:
-    """One thing that differs."""
+class Mismatch(Finding):
+    """One difference, with the statistics of the two tensors where there are any."""
 
     kind: str  # one of KINDS
     where: str  # "output['logits'][0]", "gradient of conv.weight", "buffer bn.running_mean", "input 0"
     description: str  # the rest of a sentence that begins with `where`
     statistics: ErrorStatistics | None = None
 
-    def sentence(self) -> str:
-        """Return the mismatch as one line."""
-        return f"{self.where} {self.description}"
-
-
-class MismatchError(AssertionError):
-    """Eager and graph differ; `section` is the full text, `mismatches` the same as data."""
-
-    def __init__(
-        self, message: str, section: str, mismatches: tuple[Mismatch, ...], path: tuple[PathStep, ...] = ()
-    ) -> None:
-        super().__init__(message)
-        self.section = section
-        self.mismatches = mismatches
-        self.path = path  # of the error through the graph, where it was asked for
-
-    def report_data(self, nodeid: str) -> dict[str, Any]:
-        """Return the failure of a test as plain data, for reports."""
-        tensors = tuple(
-            TensorError(
-                mismatch.where,
-                mismatch.description,
-                mismatch.statistics.describe() if mismatch.statistics is not None else (),
-                mismatch.statistics.histogram if mismatch.statistics is not None else None,
-            )
-            for mismatch in self.mismatches[:_IN_REPORT]
-        )
-        headline = str(self).partition("\n")[0]
-        return NumericFailure(nodeid, headline, self.section, tensors, self.path).to_dict()
-
-
-class EagerError(GateError, RuntimeError):
-    """The model itself failed, so there is nothing to compare a graph with."""
-
-
-class UncomparableError(GateError, TypeError):
-    """An output holds a value of which only the type can be compared."""
-
-
-class VacuousCheckError(GateError, ValueError):
-    """Nothing could have failed: at the tolerance of the check, a graph that gives zeros agrees with the model."""
+    def report_data(self) -> dict[str, object]:
+        """Return the difference as plain data for reports; `TensorError` has the same fields."""
+        if self.statistics is None:
+            return super().report_data()
+        return asdict(TensorError(self.where, self.description, self.statistics.describe(), self.statistics.histogram))
 
 
 @dataclass(frozen=True)
@@ -110,7 +72,7 @@ def mismatch_error(
         section.append(f"- and {len(ordered) - _IN_SECTION} more")
     section += notes
     message = "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..." for line in lines[:_LINES])
-    return MismatchError(message, "\n".join(section), tuple(ordered), path)
+    return MismatchError(message, "\n".join(section), tuple(ordered), tuple(map(asdict, path)))
 
 
 def _statistics_lines(mismatch: Mismatch) -> list[str]:

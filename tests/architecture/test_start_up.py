@@ -65,7 +65,7 @@ def test_public_names_are_resolved_when_they_are_asked_for():
 
 
 def test_a_name_that_does_not_exist_is_refused_with_those_that_do():
-    with pytest.raises(AttributeError, match=r"it has Break, .*assert_equivalent, assert_graph_equal"):
+    with pytest.raises(AttributeError, match=r"it has Capture, .*assert_equivalent, assert_graph_equal"):
         pytest_fxgraph.__getattr__("assert_graphs_equal")
 
 

@@ -11,7 +11,8 @@ from torch import nn
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from fixtures import models_that_break as models
-from pytest_fxgraph import Capture, CaptureError, ChoiceError, InputsError, assert_equivalent, capture, ops
+from pytest_fxgraph import Capture, assert_equivalent, capture, ops
+from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
 X = torch.ones(2, 4)
 

@@ -8,9 +8,8 @@ from torch import nn
 
 import fixtures.dynamo  # noqa: F401  before any test: Dynamo cannot be imported a second time
 from fixtures import models_that_break as models
-from pytest_fxgraph import CaptureError, ChoiceError
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.mismatch import MismatchError
+from pytest_fxgraph.errors import CaptureError, ChoiceError, MismatchError
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 fx_equivalence = FxEquivalence()

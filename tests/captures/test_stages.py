@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph import ChoiceError, GateError
 from pytest_fxgraph.captures.stages import FxStages
+from pytest_fxgraph.errors import ChoiceError, GateError
 
 X = torch.ones(2, 4)
 fx_stages = FxStages()

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.global_state import GlobalState
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.mismatch import MismatchError
+from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep
 
 fx_equivalence = FxEquivalence(tells_path=True)

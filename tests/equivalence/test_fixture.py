@@ -14,8 +14,7 @@ from torch.nn import functional as F
 import fxcore
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
-from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, VacuousCheckError
 
 
 class Block(nn.Module):

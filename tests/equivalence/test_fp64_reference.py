@@ -6,7 +6,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import EagerError
+from pytest_fxgraph.errors import EagerError
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:

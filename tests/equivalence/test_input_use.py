@@ -14,7 +14,7 @@ from torch import nn
 import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, Mlp, Unused, image, matrix
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import MismatchError
+from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 X, MASK = matrix(), torch.ones(3, 4)

@@ -13,8 +13,8 @@ import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, Mlp, Residual, image, matrix
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
 from pytest_fxgraph.equivalence.kept_state import may_keep_state
-from pytest_fxgraph.equivalence.mismatch import MismatchError
 from pytest_fxgraph.equivalence.run import InterpreterCall
+from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 CALLS = []

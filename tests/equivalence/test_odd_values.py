@@ -14,8 +14,7 @@ from torch import nn
 
 from fixtures.transform_models import Residual, matrix
 from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
-from pytest_fxgraph.equivalence.mismatch import MismatchError
-from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.errors import GateError, MismatchError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 X = matrix(4, 4)

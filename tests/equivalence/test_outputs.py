@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from pytest_fxgraph.choices import CHECKS
-from pytest_fxgraph.equivalence.mismatch import UncomparableError
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.errors import UncomparableError
 
 Pair = collections.namedtuple("Pair", "first second")
 

@@ -7,8 +7,8 @@ import torch
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.mismatch import MismatchError
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
+from pytest_fxgraph.errors import MismatchError
 
 
 def relu(x):

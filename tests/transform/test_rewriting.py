@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import fxcore
-from pytest_fxgraph import explain_match, rewrite
+from pytest_fxgraph import rewrite
 from pytest_fxgraph.captures.tracing import trace
+from pytest_fxgraph.transform.rewriting import explain_match
 
 
 class Block(nn.Module):

@@ -37,19 +37,20 @@ def test_transform(fx_transform):
 
 
 @pytest.mark.parametrize(
-    ("options", "marker", "call"),
+    ("ini", "marker", "call"),
     [
-        (["--fx-rtol=0.1", "--fx-atol=0.1"], "", ""),
-        ([], "@pytest.mark.fx(rtol=0.1, atol=0.1)", ""),
-        (["--fx-rtol=0", "--fx-atol=0"], "", ", rtol=0.1, atol=0.1"),
+        ("fx_rtol = 0.1\nfx_atol = 0.1", "", ""),
+        ("", "@pytest.mark.fx(rtol=0.1, atol=0.1)", ""),
+        ("fx_rtol = 0\nfx_atol = 0", "", ", rtol=0.1, atol=0.1"),
     ],
-    ids=["command line", "marker", "argument"],
+    ids=["ini", "marker", "argument"],
 )
-def test_tolerances_reach_the_comparison(project, options, marker, call):
+def test_tolerances_reach_the_comparison(project, ini, marker, call):
     project.model("torch.sigmoid(y)")
+    project.pytester.makeini(f"[pytest]\n{ini}\n")
     project.test(NUDGED.format(marker=marker, call=call))
 
-    project.run(*options).assert_outcomes(passed=2)
+    project.run().assert_outcomes(passed=2)
 
 
 def test_without_a_tolerance_the_nudge_is_found(project):
@@ -95,46 +96,45 @@ def test_fx_ops_answers_for_any_subject(project):
 
 
 @pytest.mark.parametrize(
-    ("options", "ini", "marker", "call"),
+    ("ini", "marker", "call"),
     [
-        (["--fx-sqnr=50"], "", "", ""),
-        (["--fx-cosine=0.999"], "", "", ""),
-        (["--fx-checks=dtype,strides"], "", "", ""),
-        (["--fx-rtol=output=0.1"], "", "", ""),
-        ([], "fx_sqnr = 50", "", ""),
-        ([], "fx_checks =\n    aliasing\n    second call", "", ""),
-        ([], "fx_fp64_reference = false\nfx_rtol = out*=0.1", "", ""),
-        ([], "", "@pytest.mark.fx(sqnr=50, cosine=0.99)", ""),
-        ([], "", '@pytest.mark.fx(checks="dtype")', ""),
-        ([], "", '@pytest.mark.fx(rtol={"output": 0.1})', ""),
-        (["--fx-sqnr=90"], "fx_checks = values", "", ", sqnr=50"),
-        (["--fx-checks=values"], "", "", ', checks=("strides",)'),
+        ("fx_sqnr = 50", "", ""),
+        ("fx_cosine = 0.999", "", ""),
+        ("fx_checks = dtype,strides", "", ""),
+        ("fx_checks =\n    aliasing\n    second call", "", ""),
+        ("fx_fp64_reference = false\nfx_rtol = out*=0.1", "", ""),
+        ("", "@pytest.mark.fx(sqnr=50, cosine=0.99)", ""),
+        ("", '@pytest.mark.fx(checks="dtype")', ""),
+        ("", '@pytest.mark.fx(rtol={"output": 0.1})', ""),
+        ("fx_sqnr = 90\nfx_checks = values", "", ", sqnr=50"),
+        ("fx_checks = values", "", ', checks=("strides",)'),
     ],
 )
-def test_profiles_reach_the_comparison_from_every_place(project, options, ini, marker, call):
+def test_profiles_reach_the_comparison_from_every_place(project, ini, marker, call):
     project.model("torch.sigmoid(y)")
     project.pytester.makeini(f"[pytest]\n{ini}\n")
     project.test(NUDGED.format(marker=marker, call=call))
 
-    project.run(*options).assert_outcomes(passed=2)
+    project.run().assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("ini", "words"),
     [
-        (["--fx-sqnr=90"], "E*SQNR is 60.0 dB, at least 90 dB was asked for (6 elements, float32)"),
+        ("fx_sqnr = 90", "E*SQNR is 60.0 dB, at least 90 dB was asked for (6 elements, float32)"),
         (
-            ["--fx-rtol=output[[]1]=0.1"],
+            "fx_rtol = output[1]=0.1",
             "E*ChoiceError: there is a tolerance for 'output[[]1]', and nothing is compared at*",
         ),
-        (["--fx-fp64-reference=true"], "E*output has other values *(off from float64 by*"),
+        ("fx_fp64_reference = true", "E*output has other values *(off from float64 by*"),
     ],
 )
-def test_a_profile_that_is_missed_says_by_how_much(project, options, words):
+def test_a_profile_that_is_missed_says_by_how_much(project, ini, words):
     project.model("torch.sigmoid(y)")
+    project.pytester.makeini(f"[pytest]\n{ini}\n")
     project.test(NUDGED.format(marker="", call=""))
 
-    result = project.run(*[option.replace("[[]", "[") for option in options])
+    result = project.run()
 
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines([words])

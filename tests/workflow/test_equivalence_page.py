@@ -45,7 +45,7 @@ def test_a_failing_test_of_the_page_says_what_the_page_says(page, test, start):
     result = page.run("--fx-repro", "repro", test)
 
     result.assert_outcomes(failed=1)
-    said = [re.sub(r"^E +", "E  ", line.replace("pytest_fxgraph.equivalence.mismatch.", ""))
+    said = [re.sub(r"^E +", "E  ", line.replace("pytest_fxgraph.errors.", ""))
             for line in result.outlines if line.startswith("E  ")]  # fmt: skip
     expected = [re.sub(r"^E +", "E  ", line) for line in message_of_the_page(start)]
     obtained = without_figures("\n".join(said).replace(f"{page.path}/", ""))

@@ -20,14 +20,14 @@ def test_right(fx_equivalence):
 
 
 @pytest.mark.parametrize(
-    ("option", "ini", "arguments"),
-    [("", "", ["--fx-search=20"]), ("", "fx_search = 20", []), (", search=20", "", ["--fx-search=3"])],
+    ("option", "ini"),
+    [("", "fx_search = 20"), (", search=20", "fx_search = 3")],
 )
-def test_a_search_is_asked_for_where_other_settings_are(pytester, option, ini, arguments):
+def test_a_search_is_asked_for_where_other_settings_are(pytester, option, ini):
     pytester.makepyfile(TEST.replace("OPTION", option))
     pytester.makeini(f"[pytest]\n{ini}")
 
-    result = pytester.runpytest("-p", "no:cacheprovider", *arguments)
+    result = pytester.runpytest("-p", "no:cacheprovider")
 
     output = result.stdout.str()
     assert "found by search, try 4 of 20, seed 0; smallest input: 0 = float32[1, 1] [[-1]]" in output

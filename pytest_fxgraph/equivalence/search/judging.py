@@ -19,12 +19,12 @@ from torch import nn
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
 from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.mismatch import EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
 from pytest_fxgraph.equivalence.search.recipe import Recipe, context_of
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude
+from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.rng import generators_kept
 
 

@@ -9,13 +9,14 @@ import torch
 
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.mismatch import CheckContext, MismatchError
+from pytest_fxgraph.equivalence.mismatch import CheckContext
 from pytest_fxgraph.equivalence.search.budget import SearchBudget, SearchReport, Stopwatch
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.search.recipe import Recipe, context_of
 from pytest_fxgraph.equivalence.search.shrinking import Shrinker
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
 from pytest_fxgraph.equivalence.state.guard import StateGuard
+from pytest_fxgraph.errors import MismatchError
 
 # Parts of a search: the time for asking eager what it takes, the tries for corners, the checks for making it smaller.
 _TIME_FOR_SPACE = 0.25

@@ -10,11 +10,11 @@ import torch
 from fixtures.searched_graphs import Calling, drawn, graph_calling, space_around
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
-from pytest_fxgraph.equivalence.mismatch import MismatchError
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.errors import MismatchError
 
 
 def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdict | MismatchError:

@@ -16,8 +16,8 @@ from fixtures.model_entry import seeded
 from fixtures.searched_graphs import SEARCHED, Calling, drawn, graph_calling
 from fixtures.transforms import RIGHT
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.mismatch import MismatchError
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
+from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.transform.fixture import FxTransform
 
 # On a busy machine, the time must not be up before all tries were made.
