@@ -30,7 +30,6 @@ from pytest_fxgraph.gate.activation import (
     enable_golden_session,
     is_worker,
     needs_golden_session,
-    show_progress,
     use_goldens,
 )
 from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
@@ -131,7 +130,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Follow the goldens from now on, if a test asks for them."""
     if use_goldens(session.items):
         _follow_goldens(session.config)
-    show_progress(session.config)
 
 
 def _follow_goldens(config: pytest.Config) -> None:

@@ -17,7 +17,6 @@ from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, FRONTENDS
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
-HYPERLINKS = ("auto", "always", "never")
 REPORTS = (".html", ".md", ".json")
 
 MARKER = (
@@ -138,13 +137,6 @@ def _above_zero(value: object) -> float:
     return number
 
 
-def _hyperlinks(value: object) -> str:
-    # In a form, control characters would end the link and begin something else.
-    if not isinstance(value, str) or not value.isprintable() or not (value in HYPERLINKS or "{path}" in value):
-        raise ValueError
-    return value
-
-
 def _folder(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError
@@ -249,16 +241,6 @@ UNUSED_GOLDENS = Setting(
     "{" + ",".join(UNUSED) + "}",
     on_marker=False,
 )
-LINKS = Setting(
-    "hyperlinks",
-    "auto",
-    "auto, always, never, or a form such as vscode://file{path}:{line}",
-    _hyperlinks,
-    "whether a terminal gets links at lines of source: auto, always, never, or a form such as "
-    "vscode://file{path}:{line} (default: auto, where the terminal is known to have them)",
-    "WHEN",
-    on_marker=False,
-)
 COMMUTATIVE = Setting("commutative", False, "True or False", _yes_or_no)
 NORMALIZE = Setting("normalize", False, "True or False", _yes_or_no)
 CONSTANT_FORM = Setting(
@@ -289,7 +271,7 @@ FRONTEND = Setting(
 # The settings of the fixtures that compare eager with a graph.
 NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS, SEARCH, SEARCH_SECONDS)
 _SETTINGS = (
-    *(GOLDEN_DIR, UNUSED_GOLDENS, LINKS, LEVEL, RTOL, ATOL, SEED),
+    *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
     *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, BUDGET, FRONTEND),
 )

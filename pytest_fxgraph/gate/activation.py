@@ -58,15 +58,6 @@ def enable_golden_session(config: pytest.Config) -> None:
     config.pluginmanager.register(RunEnd(goldens, config.stash.get(COLLECTION_RECORD, None)), "fxgraph-run-end")
 
 
-def show_progress(config: pytest.Config) -> None:
-    """Show from now on how far long work is, where goldens are followed and pytest writes to a terminal."""
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if _GOLDEN_SESSION in config.stash and getattr(terminal, "isatty", False):
-        from pytest_fxgraph.gate.progress import enable_progress
-
-        enable_progress(config)
-
-
 def outcomes_of_run(config: pytest.Config) -> list[Outcome]:
     """Return what became of the goldens so far, in the process that writes them; nothing in a run without any."""
     goldens = config.stash.get(_GOLDEN_SESSION, None)

@@ -37,7 +37,6 @@ from pytest_fxgraph.gate.paths import (
     slashed_path,
     within_folder,
 )
-from pytest_fxgraph.gate.progress import GOLDEN_PROGRESS
 from pytest_fxgraph.goldens.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
 from pytest_fxgraph.goldens.location import golden_path
 from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
@@ -63,9 +62,6 @@ class GoldenComparison:
         GoldenNameError for a name that no golden may have.
         """
         self._attempt.compared = True
-        progress = self._item.config.stash.get(GOLDEN_PROGRESS, None)
-        if progress is not None:
-            progress.tell(len(self._attempt.outcomes))
         programs = programs_of(subject)
         if programs is not None and self._item.ihook.pytest_fxgraph_adapt(obj=subject) is None:
             return self._compare_programs(programs, request)

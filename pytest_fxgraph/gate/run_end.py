@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -206,8 +204,7 @@ class RunEnd:
         report = RunReport(self._summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
         report = replace(report, strips=goldens.strips.all())
         for path in paths:
-            with self._told(f"writing {path}"):
-                self._write_report(report, path)
+            self._write_report(report, path)
         if build_service.on_github():
             self._annotations = build_service.annotation_lines(report, goldens.places, self._config)
             try:
@@ -224,12 +221,6 @@ class RunEnd:
             self._reports.append(f"wrote the report {path}")
         except ReportError as error:
             self._errors.append(str(error))
-
-    def _told(self, text: str) -> AbstractContextManager[None]:
-        """Tell on a terminal what is being done."""
-        progress = sys.modules.get("pytest_fxgraph.gate.progress")
-        found = progress and self._config.stash.get(progress.GOLDEN_PROGRESS, None)
-        return found.told(text) if found else nullcontext()
 
     def _report_text(self, report: RunReport, path: str) -> str:
         from pytest_fxgraph.gate import build_service

@@ -1,4 +1,4 @@
-"""How our report sections look on the terminal: always shown, coloured as pytest colours, with links where they work.
+"""How our report sections look on the terminal: always shown, coloured as pytest colours.
 
 Reports keep the plain text, which is what other plugins, files and processes get. It is coloured only while pytest
 prints its summary.
@@ -6,17 +6,12 @@ prints its summary.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_fxgraph.gate.activation import outcomes_of_run
-from pytest_fxgraph.settings import LINKS, value_of_config
-
-if TYPE_CHECKING:
-    from pytest_fxgraph.report.hyperlinks import Hyperlinks
 
 OURS = ("fx golden ", "fx equivalence")
 
@@ -27,7 +22,6 @@ class TerminalSections:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._shown: dict[str, str] = {}  # by cluster: the section that tells its cause
-        self._links: Hyperlinks | None = None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, object, object]:
@@ -37,8 +31,6 @@ class TerminalSections:
             for outcome in outcomes_of_run(self._config)
             if outcome.cluster
         }
-        if is_terminal(terminalreporter):
-            self._links = _hyperlinks(self._config)
         changed: list[tuple[Any, list[tuple[str, str]], int]] = []
         for report in _failed(terminalreporter):
             sections = list(report.sections)
@@ -68,16 +60,12 @@ class TerminalSections:
 
     def _coloured(self, name: str, content: str) -> str:
         writer = self._config.get_terminal_writer()
-        if not name.startswith(OURS) or not (writer.hasmarkup or self._links):
+        if not name.startswith(OURS) or not writer.hasmarkup:
             return content
         from pytest_fxgraph.report.colour import coloured_spans  # here: most runs have nothing to colour
 
-        linked = self._links.linked if self._links else str
         return "\n".join(
-            "".join(
-                writer.markup(linked(text), **{style: True}) if style else linked(text)
-                for text, style in coloured_spans(line)
-            )
+            "".join(writer.markup(text, **{style: True}) if style else text for text, style in coloured_spans(line))
             for line in content.split("\n")
         )
 
@@ -90,22 +78,6 @@ class TerminalSections:
         for name, content in hidden:
             report.longrepr.addsection(name, content)
         return len(hidden)
-
-
-def is_terminal(terminalreporter: Any) -> bool:
-    """Tell whether pytest writes to a terminal; a version keeps the answer, or a method that gives it."""
-    isatty = terminalreporter.isatty
-    return bool(isatty() if callable(isatty) else isatty)
-
-
-def _hyperlinks(config: pytest.Config) -> Hyperlinks | None:
-    """Return what makes links for this terminal, None if it gets none."""
-    from pytest_fxgraph.report.hyperlinks import Hyperlinks, url_format, wants_hyperlinks
-
-    choice = value_of_config(LINKS, config)
-    if not wants_hyperlinks(choice, os.environ):
-        return None
-    return Hyperlinks(config.invocation_params.dir, url_format(choice, os.environ))
 
 
 def _failed(terminalreporter: Any) -> Iterator[Any]:

@@ -41,26 +41,3 @@ def tracked(
         if is_told:
             stream.write(_ERASE)
             stream.flush()
-
-
-class StatusText:
-    """A text behind what stands on the line of the cursor, which stays where it is."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_shown = False
-
-    def show(self, text: str, room: int) -> None:
-        """Show a text, cut to so many characters."""
-        text = text[: max(room, 0)]
-        if text:
-            self._stream.write(f"{_ERASE}{text}\x1b[{len(text)}D")
-            self._stream.flush()
-            self._is_shown = True
-
-    def erase(self) -> None:
-        """Remove the text; before anything else is written there."""
-        if self._is_shown:
-            self._stream.write(_ERASE)
-            self._stream.flush()
-            self._is_shown = False

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from pytest_fxgraph.report.progress import StatusText, shows_progress, tracked
+from pytest_fxgraph.report.progress import shows_progress, tracked
 
 
 class Terminal(io.StringIO):
@@ -71,16 +71,3 @@ def test_the_line_is_erased_when_the_work_breaks_off():
     items.close()
 
     assert terminal.getvalue().endswith("\r\x1b[K")
-
-
-def test_a_status_leaves_the_cursor_where_it_was_and_is_cut_to_the_line():
-    terminal = Terminal()
-    status = StatusText(terminal)
-
-    status.erase()
-    status.show(" 12 goldens compared", 3)
-    status.erase()
-    status.erase()
-    status.show("x", 0)
-
-    assert terminal.getvalue() == "\x1b[K 12\x1b[3D\x1b[K"

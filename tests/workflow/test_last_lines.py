@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
-import pytest
-
 MANY = """
 import pytest
 import torch
@@ -97,75 +91,3 @@ def test_the_counts_have_the_colour_of_what_is_worst(project, monkeypatch):
 
 
 # What pytest knows of a terminal; a real one takes a process of its own.
-TERMINAL = """
-import pytest
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config):
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    reporter.isatty = (lambda: True) if callable(reporter.isatty) else True
-"""
-
-
-def test_lines_of_source_are_links_on_a_terminal(project, monkeypatch):
-    project.update()
-    project.model("torch.sigmoid(y)")
-    project.write("conftest.py", TERMINAL)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-
-    shown = project.run("--fx-hyperlinks=edit://{path}:{line}", "--fx-report=fx.json").stdout.str()
-
-    link = f"\x1b]8;;edit://{project.path.as_posix()}/model.py:13\x1b\\model.py:13\x1b]8;;\x1b\\: return"
-    assert link in shown
-    assert "\\u001b" not in (project.path / "fx.json").read_text()
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
-def test_a_real_terminal_gets_links(project):
-    project.update()
-    project.model("torch.sigmoid(y)")
-
-    assert "\x1b]8;;" in run_on_a_terminal(project, {"TERM": "xterm-256color", "FORCE_HYPERLINK": "1"})
-
-
-def test_elsewhere_there_are_no_links(project, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    project.update()
-    project.model("torch.sigmoid(y)")
-
-    assert "\x1b]8" not in project.run("--color=yes", "--fx-hyperlinks=always").stdout.str()
-
-
-@pytest.mark.parametrize("form", ["sometimes", "", "x{path}\x1b]8;;"])
-def test_another_choice_of_links_is_refused(project, form):
-    result = project.run(f"--fx-hyperlinks={form}")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--fx-hyperlinks: expected auto, always, never, or a form such as *"])
-
-
-def run_on_a_terminal(project, environment) -> str:
-    """Run the tests with a pseudo terminal as output, and return what it got."""
-    import pty
-
-    controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:xdist"]
-    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR", "GITHUB_ACTIONS")}
-    process = subprocess.Popen(command, cwd=project.path, stdout=terminal, stderr=terminal, env={**kept, **environment})
-    os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            part = os.read(controller, 65_536)
-        except OSError:  # Linux says so that nobody writes any more
-            break
-        if not part:
-            break
-        shown += part
-    os.close(controller)
-    assert process.wait() == 1
-    return shown.decode()
