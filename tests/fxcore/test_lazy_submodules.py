@@ -44,6 +44,7 @@ def ran(program: str, *arguments: str) -> str:
     return done.stdout or done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_submodules_are_there_without_an_import_of_their_own_and_not_before_somebody_asks():
     first, *lines = ran(ASK, *PATHS).splitlines()

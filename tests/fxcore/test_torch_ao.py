@@ -182,6 +182,7 @@ def test_what_comes_out_is_of_fxcore():
 # Equalization.
 
 
+@pytest.mark.slow
 def test_equalization():
     def program(load):
         fx, equalize = load("quantization.quantize_fx"), load("quantization.fx._equalize")
@@ -196,6 +197,7 @@ def test_equalization():
     same_in_both(program)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_layers_are_chosen_for_equalization_by_their_noise():
     def program(load):
@@ -211,6 +213,7 @@ def test_layers_are_chosen_for_equalization_by_their_noise():
 # The numeric suite.
 
 
+@pytest.mark.slow
 def test_the_numeric_suite_compares_weights():
     def program(load):
         module, converted, _ = quantized(load, "convolutions")
@@ -226,6 +229,7 @@ def distances(load, results):
     return plain(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linears"])
 def test_the_numeric_suite_adds_loggers(name):
     def program(load):
@@ -238,6 +242,7 @@ def test_the_numeric_suite_adds_loggers(name):
     same_in_both(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["convolutions"])
 def test_the_numeric_suite_adds_shadows(name):
     def program(load):
@@ -250,6 +255,7 @@ def test_the_numeric_suite_adds_shadows(name):
     same_in_both(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linears", "nested"])
 def test_several_settings_shadow_one_model(name):
     def program(load):
@@ -271,6 +277,7 @@ def test_several_settings_shadow_one_model(name):
     same_in_both(program)
 
 
+@pytest.mark.slow
 def test_one_setting_is_shadowed_with_the_error_that_spreads():
     def program(load):
         suite = load("ns._numeric_suite_fx")
@@ -357,6 +364,7 @@ class LoopOfItsOwn(nn.Module):
         return x if x.shape[0] > 0 else x.relu()
 
 
+@pytest.mark.slow
 def test_custom_standalone_and_untraceable_modules():
     def program(load):
         fx, settings = load("quantization.quantize_fx"), load("quantization.fx.custom_config")
@@ -395,6 +403,7 @@ def saved(value):
     return file.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linears", pytest.param("embeddings", marks=pytest.mark.long)])
 def test_what_is_quantized_is_copied_and_saved(name):
     def program(load):
@@ -411,6 +420,7 @@ def test_what_is_quantized_is_copied_and_saved(name):
         assert (plain(copied(*inputs)), copied.code) == (plain(module(*inputs)), module.code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linears"])
 def test_what_is_quantized_is_scripted(name):
     def program(load):

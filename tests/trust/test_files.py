@@ -63,6 +63,7 @@ def test_many(fx_golden, number):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["-n0", pytest.param("-n2", marks=pytest.mark.long)])
 @pytest.mark.parametrize("written", [3, *(pytest.param(count, marks=pytest.mark.long) for count in (1, 10, 20, 39))])
 def test_a_run_that_is_killed_while_it_updates_leaves_goldens_that_are_all_whole(tmp_path, written, workers):

@@ -87,6 +87,7 @@ def test_harmless_edits_of_a_real_model_are_not_reported(model):
     assert {edit.__name__: found for edit in HARMLESS if (found := reported(model, gm, edit))} == {}
 
 
+@pytest.mark.slow
 def test_a_document_is_the_same_under_every_hash_seed_and_in_every_folder(tmp_path):
     here = "".join(f"{entry.name} {digest_of(entry)}\n" for entry in small_models())
 

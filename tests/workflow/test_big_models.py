@@ -32,7 +32,9 @@ print(json.dumps({"parameters": count, "grown": (after - before) * (1 if sys.pla
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource.getrusage")
-@pytest.mark.parametrize("kind", ["meta", pytest.param("fake", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("meta", marks=pytest.mark.slow), pytest.param("fake", marks=pytest.mark.long)]
+)
 def test_a_decoder_of_seven_billion_parameters_has_a_folded_golden(kind, tmp_path):
     golden = tmp_path / "decoder.yaml"
 

@@ -102,6 +102,7 @@ def test_gitlab_gets_code_quality_and_everybody_the_properties_in_junit_xml(diff
     ]
 
 
+@pytest.mark.slow
 def test_with_workers_the_controller_tells_all_of_it_once(on_github):
     pytest.importorskip("xdist")
 

@@ -63,6 +63,7 @@ def test_the_jobs_of_gitlab_give_it_what_it_shows():
     assert "fx.codequality.json" in jobs["graphs"]["script"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
 def test_the_script_runs_the_shards_and_tells_github_of_both(project):
     project.update()

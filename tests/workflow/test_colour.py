@@ -33,7 +33,7 @@ def section_of(result) -> str:
         ([], {"FORCE_COLOR": "1"}, True),
         ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
         (["--color=yes"], {"NO_COLOR": "1"}, True),
-        (["--color=yes", "-n1"], {}, True),
+        pytest.param(["--color=yes", "-n1"], {}, True, marks=pytest.mark.slow),
         pytest.param(["-n1"], {}, False, marks=pytest.mark.long),
     ],
     ids=str,

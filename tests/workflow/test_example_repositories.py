@@ -53,7 +53,10 @@ def run_tests(repository, *arguments):
 # The wheel's step of CI runs all of them.
 @pytest.mark.parametrize(
     "repository",
-    [pytest.param(name, marks=[] if name == "model_repository" else [pytest.mark.long]) for name in PASSED],
+    [
+        pytest.param(name, marks=[pytest.mark.slow if name == "model_repository" else pytest.mark.long])
+        for name in PASSED
+    ],
     indirect=True,
 )
 def test_an_example_passes_with_the_goldens_it_comes_with(repository):

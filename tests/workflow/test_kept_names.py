@@ -51,7 +51,7 @@ def edited(project):
     return project
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n1", marks=pytest.mark.slow)])
 def test_an_update_changes_six_lines_and_the_golden_then_matches_as_it_is(edited, workers):
     before = edited.goldens()[GOLDEN]
 

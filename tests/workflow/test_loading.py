@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.mark.parametrize("name", ["fxgraph", "pytest_fxgraph.plugin"])
+@pytest.mark.parametrize("name", ["fxgraph", pytest.param("pytest_fxgraph.plugin", marks=pytest.mark.slow)])
 def test_autoload_off_and_the_plugin_asked_for_by_name(project, monkeypatch, name):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
@@ -26,6 +26,7 @@ def test_a_conftest_that_names_the_plugin_is_no_error(project):
     project.update().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_conftest_that_names_the_plugin_loads_it_where_autoload_is_off(project, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     project.write("conftest.py", 'pytest_plugins = ["pytest_fxgraph.plugin"]\n')

@@ -252,7 +252,7 @@ def test_the_line_of_the_summary_says_that_there_is_no_golden(project, monkeypat
     assert last_of_summary(project.run()) == "there is no golden golden/test_net/test_net.yaml"
 
 
-@pytest.mark.parametrize("options", [[], ["-n1"], ["--assert=plain"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["-n1"], marks=pytest.mark.slow), ["--assert=plain"]])
 def test_the_line_of_the_summary_begins_with_the_change(project, monkeypatch, options):
     monkeypatch.setenv("COLUMNS", "200")
     project.update()

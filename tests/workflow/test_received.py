@@ -9,7 +9,7 @@ from pytest_fxgraph.command.main import main
 RECEIVED = "test_net/test_net.received.yaml"
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n1", marks=pytest.mark.slow)])
 def test_recorded_broken_received_accepted(project, monkeypatch, workers):
     project.update()
     project.model("torch.sigmoid(y)")

@@ -55,6 +55,7 @@ def remote(project, tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_goldens_beside_their_tests_are_found_by_the_worker_and_written_by_the_controller(project, remote):
     project.pytester.makeini("[pytest]\npythonpath = .\nfx_golden_dir = beside\n")
 
@@ -92,6 +93,7 @@ def test_the_walk(project, remote):
     assert b"torch.exp" in project.goldens()["tests/test_net/test_net.yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -30,7 +30,9 @@ def renamed(project):
     return project
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])  # what is known of tests that failed comes from the workers
+@pytest.mark.parametrize(
+    "workers", ["-n0", pytest.param("-n1", marks=pytest.mark.slow)]
+)  # what is known of tests that failed comes from the workers
 def test_it_is_told_which_unused_golden_is_identical(renamed, workers):
     before = renamed.goldens()
 

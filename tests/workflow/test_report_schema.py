@@ -50,7 +50,7 @@ def problems(value, schema, place="$"):
             yield from problems(item, known.get(name, others or {}), f"{place}.{name}")
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "workers"])
+@pytest.mark.parametrize("arguments", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)], ids=["alone", "workers"])
 def test_a_report_is_what_the_schema_says(pytester, monkeypatch, arguments):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the file is written twice within a second
     pytester.makepyfile(test_net=NET.format(name="relu", new="a"))

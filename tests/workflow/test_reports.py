@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items, config):
 """
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n1", marks=pytest.mark.slow)])
 def test_a_report_tells_what_became_of_each_golden(project, workers):
     project.update()
     project.model("torch.sigmoid(y)")

@@ -78,6 +78,7 @@ def test_modes_gradients_and_samples_are_reproduced(project, options, run_again)
     assert ("gradient of linear.weight has other values" in run.stdout) == ("grads" in options)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_pickled_is_reproduced_by_what_it_returned(project):
     _, script = script_of(project, more=LOCAL, model="net()")
 

@@ -23,7 +23,7 @@ def test_net(fx_golden):
 """
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+@pytest.mark.parametrize("workers", ["-n0", pytest.param("-n1", marks=pytest.mark.slow)])
 def test_a_test_that_passes_at_its_third_attempt_writes_what_that_one_saw(project, workers):
     project.test(FLAKY.format(function="[torch.neg, torch.abs, torch.exp][attempt - 1]", needed=3))
 

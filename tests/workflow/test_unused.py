@@ -63,7 +63,7 @@ def test_a_wrong_value_is_refused(stale):
     result.stderr.fnmatch_lines(["*--fx-unused: expected one of warn, fail, ignore, got 'maybe'*"])
 
 
-@pytest.mark.parametrize("options", [[], ["-n1"], ["-p", "no:cacheprovider"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["-n1"], marks=pytest.mark.slow), ["-p", "no:cacheprovider"]])
 def test_prune_prints_and_removes_it_with_its_variants_and_received_files(stale, options):
     folder = stale.path / "golden/test_net"
     golden = (folder / "test_two.yaml").read_bytes()
@@ -147,7 +147,7 @@ BY_WORKERS_TOO = ("a test fails", "a class cannot be collected")
     ("case", "workers"),
     [
         *((case, "-n0") for case in SPOILED if case != "the process dies"),
-        *((case, "-n1") for case in BY_WORKERS),
+        *(pytest.param(case, "-n1", marks=pytest.mark.slow) for case in BY_WORKERS),
         *(pytest.param(case, "-n1", marks=pytest.mark.long) for case in BY_WORKERS_TOO),
     ],
 )
@@ -230,6 +230,7 @@ def test_a_rerun_that_passes_ran_to_its_end(stale):
     assert pruned(stale, "--reruns=2") == {"test_net/test_two.yaml"}
 
 
+@pytest.mark.slow
 def test_a_test_left_out_by_a_group_of_xdist_is_known_by_its_name(stale):
     stale.test(ONE.replace("def test_one", "@pytest.mark.xdist_group('g')\ndef test_one"))
 

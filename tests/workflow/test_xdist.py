@@ -36,6 +36,7 @@ def test_the_walk_with_two_workers(project):
     assert project.goldens() == written
 
 
+@pytest.mark.slow
 def test_one_process_and_two_workers_write_the_same_bytes(project):
     project.test(MANY.format(function="torch.neg"))
     project.update("-n0")
@@ -69,6 +70,7 @@ def test_crash(fx_golden):
     assert list(project.goldens()) == ["test_net/test_fine.yaml"]
 
 
+@pytest.mark.slow
 def test_a_marker_with_a_wrong_value_fails_its_test(project):
     project.test(
         "import pytest\nfrom model import Net\n\n\n@pytest.mark.fx(level='vague')\n"

@@ -6,13 +6,10 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from fixtures.catalog import CATALOG, catalog_of, real_models, small_models, untraceable_models
+from fixtures.catalog import CATALOG, catalog_of, marks_of, real_models, small_models, untraceable_models
 from fixtures.model_entry import ModelEntry, entry
 
-MODELS = [
-    pytest.param(each, id=each.name, marks=[pytest.mark.long] if "long" in each.traits else [])
-    for each in CATALOG.values()
-]
+MODELS = [pytest.param(each, id=each.name, marks=marks_of(each)) for each in CATALOG.values()]
 
 
 def build(model: ModelEntry, training: bool = False) -> torch.nn.Module:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.catalog import CATALOG, real_models, small_models
+from fixtures.catalog import CATALOG, marks_of, real_models, small_models
 from fixtures.model_entry import ModelEntry
 
-REAL = [
-    pytest.param(each, id=each.name, marks=[pytest.mark.long] if "long" in each.traits else [])
-    for each in real_models(long=True)
-]
+REAL = [pytest.param(each, id=each.name, marks=marks_of(each)) for each in real_models(long=True)]
 
 
 # Its own autograd function for swish is traced as x * sigmoid(x): the same values, and gradients that round otherwise,

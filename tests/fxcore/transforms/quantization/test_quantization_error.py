@@ -78,7 +78,7 @@ def lowered(quantized, engine):
     return LowerQuantized()(quantized.graph_module)
 
 
-@pytest.fixture(params=["reference", "lowered"])
+@pytest.fixture(params=["reference", pytest.param("lowered", marks=pytest.mark.slow)])
 def integers(request, quantized):
     """The quantized model, in each of its two forms."""
     return (quantized if request.param == "reference" else request.getfixturevalue("lowered")).graph_module
