@@ -42,13 +42,11 @@ from fxcore.node_data.attribute_paths import (
 from fxcore.node_data.distributed_types import process_groups_of
 from fxcore.serialization.pickling import (
     CodeOnlyModule,
-    graph_from_table,
+    graph_data,
+    graph_from_data,
     is_importable,
-    plain_data,
     reduce_graph_module,
     reduce_package_graph_module,
-    table_of,
-    table_of_plain,
 )
 from fxcore.serialization.to_folder import write_module_folder
 from fxcore.torch_fx_registry import is_graph_module_of_torch
@@ -324,10 +322,10 @@ class GraphModule(nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self.__dict__.copy()
-        table = plain_data(table_of(state.pop("_graph")))
+        data = graph_data(state.pop("_graph"))
         base = type(self).__mro__[1]
         # None for most, so that `torch.load(weights_only=True)` need not be told of the class.
-        return _rebuild, (base if base is not GraphModule and is_importable(base) else None, state, table)
+        return _rebuild, (base if base is not GraphModule and is_importable(base) else None, state, data)
 
     def _replicate_for_data_parallel(self) -> GraphModule:
         copied = self.__copy__()
@@ -375,11 +373,11 @@ def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
     return hook
 
 
-def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], table: tuple[Any, ...]) -> GraphModule:
+def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], data: tuple[Any, ...]) -> GraphModule:
     """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
     module = (base or GraphModule).__new__(base or GraphModule)
     type(module).__name__ = _COPY_NAME
-    module._restore(state, graph_from_table(table_of_plain(table)))
+    module._restore(state, graph_from_data(data))
     return module
 
 
