@@ -478,7 +478,7 @@ class Graph:
         return label_between(self._root, before, after)
 
     def is_impure(self, node: Node, impure_random: bool) -> bool:
-        """Tell whether `node` does more than compute its value, as far as the owning module tells."""
+        """Return whether `node` does more than compute its value, as far as the owning module tells."""
         return purity.is_impure(node, self._owning_module, impure_random)
 
 

@@ -25,7 +25,7 @@ _OUTDATED: weakref.WeakSet[LazyForward] = weakref.WeakSet()
 
 
 def any_outdated() -> bool:
-    """Tell whether recompiling any GraphModule there is could make a difference."""
+    """Return whether recompiling any GraphModule there is could make a difference."""
     return bool(_OUTDATED)
 
 
@@ -51,7 +51,7 @@ class LazyForward:
             _OUTDATED.add(self)
 
     def is_current(self, graph: Graph) -> bool:
-        """Tell whether this is the forward of `graph` as it is now; False if the code is written already."""
+        """Return whether this is the forward of `graph` as it is now; False if the code is written already."""
         return self._graph is graph
 
     def add_reader(self, reader: LazyPythonCode) -> None:
@@ -172,7 +172,7 @@ class ForwardDescriptor:
 
 
 def _depends_on_graph_alone(codegen: CodeGen) -> bool:
-    """Tell whether the code depends on nothing but the graph; a user's CodeGen may depend on anything."""
+    """Return whether the code depends on nothing but the graph; a user's CodeGen may depend on anything."""
     return type(codegen) is CodeGen and codegen._body_transformer is None
 
 

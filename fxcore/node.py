@@ -39,7 +39,7 @@ class NodeOwner(Protocol):
         """Return an order label for a node that comes between two."""
 
     def is_impure(self, node: Any, impure_random: bool) -> bool:
-        """Tell whether a node does more than compute its value."""
+        """Return whether a node does more than compute its value."""
 
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
@@ -423,7 +423,7 @@ class Node(Value):
         return format_node(self, placeholder_names, maybe_return_typename, include_tensor_metadata)
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Tell whether the node does more than compute its value, so that it must stay without readers too.
+        """Return whether the node does more than compute its value, so that it must stay without readers too.
 
         `impure_random` says whether drawing random numbers counts.
         """

@@ -51,7 +51,7 @@ def _widest(kinds: Sequence[Any]) -> Any:
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
-    """Tell whether an argument of `argument_type` can be given for a parameter annotated `signature_type`."""
+    """Return whether an argument of `argument_type` can be given for a parameter annotated `signature_type`."""
     if signature_type is argument_type or signature_type == argument_type:
         return True
     origin = typing.get_origin(signature_type)

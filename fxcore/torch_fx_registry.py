@@ -50,7 +50,7 @@ def proxy_class() -> type | None:
 
 
 def is_graph_module_of_torch(module: object) -> bool:
-    """Tell whether an object is a GraphModule of torch.fx, as those inside graphs that came through interop are."""
+    """Return whether an object is a GraphModule of torch.fx, as those inside graphs that came through interop are."""
     found = getattr(sys.modules.get("torch.fx.graph_module"), "GraphModule", None)
     return isinstance(found, type) and isinstance(module, found)
 
@@ -94,7 +94,7 @@ def tracing() -> Iterator[None]:
 
 
 def is_tracing() -> bool:
-    """Tell whether this thread is tracing."""
+    """Return whether this thread is tracing."""
     return bool(_flag)
 
 

@@ -183,7 +183,7 @@ COPIED_FIELDS = [
 
 @contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
-    """Give nodes created in this block the metadata of the node being run, or no longer, as `enable` says."""
+    """Return nodes created in this block the metadata of the node being run, or no longer, as `enable` says."""
     before, meta = _state.is_preserving, _state.meta
     _state.is_preserving, _state.meta = enable, dict(meta)
     try:
@@ -193,7 +193,7 @@ def preserve_node_meta(enable: bool = True) -> Iterator[None]:
 
 
 def has_preserved_node_meta() -> bool:
-    """Tell whether new nodes take over metadata."""
+    """Return whether new nodes take over metadata."""
     return _state.is_preserving
 
 

@@ -54,7 +54,7 @@ _TYPING_ORIGINS: dict[Any, Any] = {
 
 
 def _is_bar_union(kind: Any) -> bool:
-    """Tell whether `kind` was written `A | B`: Python 3.14 has one class for all unions, spelled as typing's are."""
+    """Return whether `kind` was written `A | B`: Python 3.14 has one class for all unions, spelled as typing's are."""
     return isinstance(kind, types.UnionType) and sys.version_info < (3, 14)
 
 

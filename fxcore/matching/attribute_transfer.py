@@ -87,7 +87,7 @@ def copy_used_attributes(gm: GraphModule, graph: Graph, names: Mapping[str, str]
 
 
 def copy_all_attributes(gm: GraphModule, replacement: nn.Module, names: Mapping[str, str]) -> None:
-    """Give `gm` what its graph uses and `replacement` has; remove submodules that its graph does not use.
+    """Return `gm` what its graph uses and `replacement` has; remove submodules that its graph does not use.
 
     What `gm` has already stays. Raises GraphError (a RuntimeError) if something is in neither.
     """

@@ -12,7 +12,7 @@ from fxcore.node_data.arguments import PLAIN, map_values
 
 
 def is_convex(nodes: Collection[Node]) -> bool:
-    """Tell whether no value leaves the set, goes through a node outside, and comes back in.
+    """Return whether no value leaves the set, goes through a node outside, and comes back in.
 
     Looks only at nodes between the first and the last of the set, since a graph's order keeps dependencies.
     """
@@ -138,7 +138,7 @@ def pair_parts(expected: Any, obtained: Any) -> list[Pair] | None:
 
 
 def are_same_constants(expected: Any, obtained: Any, ignores_literals: bool) -> bool:
-    """Tell whether a constant stands for another one; if literals are ignored, for any that has no node in it."""
+    """Return whether a constant stands for another one; if literals are ignored, for any that has no node in it."""
     if constants_equal(expected, obtained):
         return True
     # A wildcard stands for constants: not for a list, say, with a value in it, nor for one of another length.

@@ -21,7 +21,7 @@ _NODES_PER_EDIT = 8
 
 
 def has_listeners(graph: Graph) -> bool:
-    """Tell whether code that is not ours runs when a graph is edited: hooks, or methods of a subclass of Graph."""
+    """Return whether code that is not ours runs when a graph is edited: hooks, or methods of a subclass of Graph."""
     owner = graph.owning_module
     hooks = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks")
     return type(graph) is not Graph or any(getattr(owner, name, None) for name in hooks)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def constants_equal(expected: Any, obtained: Any) -> bool:
-    """Tell whether two constants are of one type and one value, told apart as a program can tell them.
+    """Return whether two constants are of one type and one value, told apart as a program can tell them.
 
     NaN is the same as NaN, 0.0 is not -0.0, 1 is neither True nor 1.0; inside containers too.
     """

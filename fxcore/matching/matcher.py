@@ -96,13 +96,13 @@ class SubgraphMatcher:
             return list(_PatternSearch(self, graph, node_name_match).matches())
 
     def has_usual_equality(self) -> bool:
-        """Tell whether nodes are alike only if the graph's index of operators says so; a subclass may differ."""
+        """Return whether nodes are alike only if the graph's index of operators says so; a subclass may differ."""
         return type(self)._nodes_are_equal is SubgraphMatcher._nodes_are_equal
 
     # What subclasses may refine.
 
     def _nodes_are_equal(self, pn: Node, gn: Node, node_name_match: str = "") -> bool:
-        """Tell whether a node of the graph does what a node of the pattern does, arguments aside."""
+        """Return whether a node of the graph does what a node of the pattern does, arguments aside."""
         op = pn._op
         if op == "placeholder" and not self.match_placeholder:
             return True
@@ -117,14 +117,14 @@ class SubgraphMatcher:
         return self._match_attributes(pn, gn) if op == "get_attr" else True
 
     def _match_attributes(self, pn: Node, gn: Node) -> bool:
-        """Tell whether an attribute stands for another: any tensor for any tensor of its class, else an equal value."""
+        """Return whether an attribute stands for another: any tensor for any tensor of its class, else an equal value."""
         expected, obtained = value_of(pn), value_of(gn)
         if type(expected) is not type(obtained):
             return False
         return isinstance(expected, torch.Tensor) or constants_equal(expected, obtained)
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether nothing outside of a match reads what the pattern does not return."""
+        """Return whether nothing outside of a match reads what the pattern does not return."""
         for node, readers in self._readers_inside.items():
             # Each reader in the pattern stands for one reader here: any more are outside.
             if len(nodes_map[node].users) != readers:
@@ -138,7 +138,7 @@ class SubgraphMatcher:
 
 
 def _is_independent(argument: Any, nodes_map: dict[Node, Any]) -> bool:
-    """Tell whether no operation of a match is in an argument that stands for an input of the pattern."""
+    """Return whether no operation of a match is in an argument that stands for an input of the pattern."""
     nodes = nodes_in(argument)
     return not any(node in nodes for expected, node in nodes_map.items() if expected._op != "placeholder")
 
@@ -188,7 +188,7 @@ class _PatternSearch:
             yield from self._extend(0)
 
     def _has_every_operator(self) -> bool:
-        """Tell whether the graph has each operator of the pattern at all."""
+        """Return whether the graph has each operator of the pattern at all."""
         if not self._may_use_index:
             return True
         for anchor in self._matcher.anchors:

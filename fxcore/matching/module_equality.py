@@ -46,7 +46,7 @@ _COMPARISONS = {"path": _have_same_path, "class": _have_same_class, "config": _h
 
 
 def stand_for_one_each(nodes_map: dict[Node, Any]) -> bool:
-    """Tell whether each module that a pattern calls, be it more than once, stands for one module."""
+    """Return whether each module that a pattern calls, be it more than once, stands for one module."""
     modules: dict[str, Any] = {}
     for expected, obtained in nodes_map.items():
         if expected._op == "call_module" and obtained._op == "call_module":
@@ -57,7 +57,7 @@ def stand_for_one_each(nodes_map: dict[Node, Any]) -> bool:
 
 
 def have_same_config(expected: nn.Module, obtained: nn.Module) -> bool:
-    """Tell whether two modules are of one class, with equal hyper-parameters and shapes of state, all the way down.
+    """Return whether two modules are of one class, with equal hyper-parameters and shapes of state, all the way down.
 
     Values of parameters and buffers, and the training flag, may differ.
     """

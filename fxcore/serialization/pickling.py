@@ -179,7 +179,7 @@ def _importable(module: str, path: str) -> Any:
 
 
 def is_importable(kind: Any) -> bool:
-    """Tell whether pickle can refer to a class by its name; each graph module has a class that it cannot."""
+    """Return whether pickle can refer to a class by its name; each graph module has a class that it cannot."""
     if kind is None:
         return True
     found: Any = sys.modules.get(kind.__module__)
