@@ -27,21 +27,21 @@ from fxcore.seams import Seam
 
 
 class CodeOnlyModule(nn.Module):
-    """A module that has the attributes of another and nothing else."""
+    """A module with the attributes of another module and nothing else."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
         vars(self).update(body)
 
 
-# Trace `forward` with the given attributes of its module.
+# Traces `forward` with the given attributes of its module. The tracing file, a higher one, fills the seam.
 RETRACE: Seam[[Callable[..., Any], dict[str, Any]], nn.Module] = Seam()
 
 
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> nn.Module:
-    """Return the graph module with the attributes in `body`, of which `_code` is the source of its forward.
+    """Return the graph module with the attributes in `body`; its `_code` is the source of the forward.
 
-    `import_block` are the import statements that the source needs.
+    `import_block` holds the import statements that the source needs.
     """
     names: dict[str, Any] = {}
     SOURCES.run(import_block + (body.get("_code") or body["code"]), names)
@@ -179,7 +179,7 @@ def _importable(module: str, path: str) -> Any:
 
 
 def is_importable(kind: Any) -> bool:
-    """Return whether pickle can refer to a class by its name; each graph module has a class that it cannot."""
+    """Return whether pickle can refer to a class by its name. Each graph module has a class without such a name."""
     if kind is None:
         return True
     found: Any = sys.modules.get(kind.__module__)
