@@ -1,4 +1,4 @@
-"""The decorator that libraries take from torch.fx's private file of this name; here it promises nothing."""
+"""The decorator that libraries import from torch.fx's private file of this name. Here it promises nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _T = TypeVar("_T")
 
 
 def compatibility(is_backward_compatible: bool) -> Callable[[_T], _T]:
-    """Return a decorator that leaves what it decorates as it is."""
+    """Return a decorator that returns its argument unchanged."""
 
     def decorate(decorated: _T) -> _T:
         return decorated

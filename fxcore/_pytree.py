@@ -1,4 +1,4 @@
-"""Flattening inputs by a recorded tree; generated code calls it as `fx_pytree`."""
+"""Flattening of inputs by a recorded tree. Generated code calls this file `fx_pytree`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def register_pytree_flatten_spec(
     flatten_fn_spec: FlattenFuncSpec,
     flatten_fn_exact_match_spec: FlattenFuncExactMatchSpec | None = None,
 ) -> None:
-    """Take the children of a `cls` by the recorded tree, so that a larger container gives just those recorded.
+    """Take the children of a `cls` by the recorded tree, so that a larger container gives the recorded children only.
 
-    The last argument is kept for torch.export, which asks it whether a container has just the recorded children.
+    The last argument is kept for torch.export: it answers whether a container has exactly the recorded children.
     """
     SUPPORTED_NODES[cls] = flatten_fn_spec
     SUPPORTED_NODES_EXACT_MATCH[cls] = flatten_fn_exact_match_spec
@@ -35,13 +35,13 @@ def _deregister_pytree_flatten_spec(cls: type[Any]) -> None:
 
 
 def spec_children(spec: TreeSpec) -> list[TreeSpec]:
-    """Return the specs of what `spec` holds: a method in newer versions of torch, an attribute in older ones."""
+    """Return the specs of the children of `spec`: a method in newer versions of torch, an attribute in older ones."""
     children = getattr(spec, "children", None)
     return list(children() if callable(children) else spec.children_specs)
 
 
 def tree_flatten_spec(tree: Any, spec: TreeSpec) -> list[Any]:
-    """Return the leaves of `tree` in the order of `spec`. Raises RuntimeError if the two are not alike."""
+    """Return the leaves of `tree` in the order of `spec`. Raises RuntimeError if the two have different forms."""
     if spec.is_leaf():
         return [tree]
     children_of = SUPPORTED_NODES.get(spec.type)

@@ -1,4 +1,4 @@
-"""Looks at nodes that libraries take from torch.fx's private file of this name; here they promise nothing."""
+"""Queries of nodes that libraries import from torch.fx's private file of this name. Here they promise nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fxcore.node import Node
 
 
 def first_call_function_nn_module_stack(graph: Graph) -> dict[str, Any] | None:
-    """Return the module stack of the first function call that has one; None if there is none."""
+    """Return the module stack of the first function call that has one; None without one."""
     stacks = (node.meta["nn_module_stack"] for node in graph.nodes if _is_call_in_module(node))
     return next(stacks, None)
 
@@ -19,7 +19,7 @@ def _is_call_in_module(node: Node) -> bool:
 
 
 def get_node_context(node: Node, num_nodes: int = 2) -> str:
-    """Return the lines of `node` and of those before it, `num_nodes` in all, in the order of the graph."""
+    """Return the last `num_nodes` lines of the graph up to `node`, in the order of the graph."""
     lines: list[str] = []
     for _ in range(num_nodes):
         lines.insert(0, str(node.format_node()))

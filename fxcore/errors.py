@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class FxError(Exception):
-    """Base of everything that fxcore raises on purpose."""
+    """Base of all errors that fxcore raises on purpose."""
 
 
 class TraceError(FxError, ValueError):
-    """Tracing met Python that a symbolic value cannot go through."""
+    """Tracing met Python code that cannot take a symbolic value."""
 
 
 class TraceLengthError(FxError, RuntimeError):
@@ -20,19 +20,19 @@ class TraceArgumentError(FxError, NotImplementedError):
 
 
 class TraceCallError(FxError, TypeError):
-    """A function that is called while tracing takes no proxy in this place."""
+    """A function called while tracing takes no proxy in this place."""
 
 
 class ExampleError(FxError, TypeError):
-    """Example inputs do not fit the function that is traced."""
+    """Example inputs do not fit the traced function."""
 
 
 class LeafError(FxError, ValueError):
-    """Modules that are to be leaves are not there."""
+    """Modules named as leaves do not exist."""
 
 
 class VerificationError(FxError, AssertionError):
-    """A graph that was traced with an example does not do what its model does."""
+    """A graph that was traced with an example differs from its model."""
 
 
 class GuardError(FxError, ValueError):
@@ -48,23 +48,23 @@ class ModuleLookupError(FxError, NameError):
 
 
 class WrapError(FxError, RuntimeError):
-    """`wrap` was given something that it cannot wrap."""
+    """`wrap` received an object that it cannot wrap."""
 
 
 class WrapPlaceError(FxError, NotImplementedError):
-    """`wrap` was called elsewhere than at the top level of a module."""
+    """`wrap` was called outside the top level of a module."""
 
 
 class GraphError(FxError, RuntimeError):
-    """A graph is not well-formed, or an edit would make it so."""
+    """A graph is not well-formed, or an edit would make it malformed."""
 
 
 class NodeTargetError(FxError, ValueError):
-    """A node's target is not of the kind that its opcode wants."""
+    """A node's target does not fit its opcode."""
 
 
 class GraphArgumentError(FxError, AssertionError):
-    """A function of fxcore was called with arguments that it does not take."""
+    """A function of fxcore received arguments that it does not take."""
 
 
 class ImmutableError(FxError, TypeError):
@@ -76,7 +76,7 @@ class CodeGenerationError(FxError, RuntimeError):
 
 
 class UnknownOpcodeError(CodeGenerationError, NotImplementedError):
-    """A node's opcode is none of FX's six."""
+    """A node's opcode is not one of FX's six."""
 
 
 class InterpreterError(FxError, RuntimeError):
@@ -84,20 +84,20 @@ class InterpreterError(FxError, RuntimeError):
 
 
 class InteropError(FxError, TypeError):
-    """An object is none that fxcore and torch.fx can exchange."""
+    """fxcore and torch.fx cannot exchange an object."""
 
 
 class PassError(FxError, RuntimeError):
-    """A pass failed, or passes cannot run in the order that they are given in."""
+    """A pass failed, or passes cannot run in the given order."""
 
 
 class EvalModeError(PassError, AssertionError):
-    """A pass that is for inference met a layer in training mode."""
+    """A pass for inference met a layer in training mode."""
 
 
 class ValueRangeError(FxError, ValueError):
-    """A value that is guarded is NaN, infinite or out of range."""
+    """A guarded value is NaN, infinite or out of range."""
 
 
 class PassArgumentError(FxError, TypeError):
-    """A pass, or something for a pass manager, is not of the kind that it must be."""
+    """A pass, or an argument of a pass manager, has the wrong kind."""

@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept from scanning a graph over and over while it grows."""
+"""A pause of Python's garbage collector, which would scan a growing graph again and again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the garbage collector for a while; only whoever paused it starts it again."""
+    """Pause the garbage collector for a block. Only the outermost block restarts it."""
     if not gc.isenabled():
         yield
         return

@@ -1,4 +1,4 @@
-"""A graph: an ordered list of nodes that together are one function."""
+"""A graph: an ordered list of nodes that together form one function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OP
 
 __all__ = ["CodeGen", "Graph", "PythonCode", "map_arg"]
 
-# Names of torch.fx's file that programs import though torch does not promise them.
+# Names of torch.fx's file that programs import although torch does not promise them.
 magic_methods, reflectable_magic_methods, inplace_methods = OPERATORS, REFLECTABLE_OPERATORS, INPLACE_OPERATORS
 _Namespace, _PyTreeCodeGen, _PyTreeInfo, _snake_case = Namespace, PyTreeCodeGen, PyTreeInfo, snake_case
 _register_custom_builtin, _custom_builtins = register_custom_builtin, CUSTOM_BUILTINS
@@ -43,7 +43,7 @@ _NO_REFERENCE = (
 
 
 class InsertPoint:
-    """The place where a graph puts new nodes; leaving the `with` block restores the place before."""
+    """The place for new nodes of a graph. The end of the `with` block restores the place before."""
 
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
         self._graph = graph
@@ -61,10 +61,11 @@ _InsertPoint = InsertPoint
 
 
 class Graph:
-    """An ordered list of `Node` s that together are one function: inputs, calls, one output.
+    """An ordered list of `Node` s that together form one function: inputs, calls, one output.
 
-    Make nodes with `placeholder`, `call_function`, `call_module`, `call_method`, `get_attr` and `output`; they go to
-    the end, or where `inserting_before` and `inserting_after` say. `GraphModule` makes a graph callable.
+    The methods `placeholder`, `call_function`, `call_module`, `call_method`, `get_attr` and `output` make nodes. New
+    nodes go to the end, or to the place set by `inserting_before` and `inserting_after`. `GraphModule` makes a graph
+    callable.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Graph:
         tracer_cls: type[Any] | None = None,
         tracer_extras: dict[str, Any] | None = None,
     ) -> None:
-        """Make an empty graph. The other arguments say for which GraphModule, and by which Tracer, it is made."""
+        """Make an empty graph. `owning_module` is its GraphModule, and `tracer_cls` the class of its Tracer."""
         self._unsettled: Callable[[], None] | None = None
         self._root = Node(self, "", "root", "", (), {})
         self._insert: Callable[[Node], None] = self._root.prepend
@@ -85,9 +86,9 @@ class Graph:
         self._codegen_in_use = CodeGen()
         self._co_fields: dict[str, Any] = {}
         self._index: OperatorIndex | None = None
-        self.guards: Sequence[Any] = ()  # conditions on inputs, of a graph that was traced with an example
+        self.guards: Sequence[Any] = ()  # conditions on the inputs of a graph traced with an example
 
-    # Before a change: a GraphModule that has yet to write its code must do so before the graph changes.
+    # Before a change. A GraphModule without written code must write it before the graph changes.
 
     def before_change(self) -> None:
         """Let the owning module write its code, if it has not; called before every edit."""
@@ -95,7 +96,7 @@ class Graph:
             self.settle()
 
     def settle(self, until_next: Callable[[], None] | None = None) -> None:
-        """Run what was to run before the next change, if anything was; from now on that is `until_next`."""
+        """Run the pending function, if there is one, and make `until_next` the pending function of the next change."""
         pending, self._unsettled = self._unsettled, None
         if pending is not None:
             pending()
@@ -103,7 +104,7 @@ class Graph:
 
     @property
     def owning_module(self) -> Any | None:
-        """The GraphModule that this graph is the forward of, or None."""
+        """The GraphModule whose forward this graph is, or None."""
         return self._owning_module
 
     @owning_module.setter
@@ -119,15 +120,15 @@ class Graph:
         self.before_change()
         self._codegen_in_use = codegen
 
-    # Looking.
+    # Queries.
 
     @property
     def nodes(self) -> NodeList:
-        """The nodes in order; `reversed` works, and editing the graph while walking them is safe."""
+        """The nodes in order; `reversed` works, and the graph may be edited during a walk."""
         return NodeList(self)
 
     def output_node(self) -> Node:
-        """Return the output node, which is the last. Raises AssertionError if the last node is another."""
+        """Return the output node, the last one. Raises AssertionError if the last node is another."""
         last = self._root._prev
         if last._op != "output":
             raise GraphArgumentError(
@@ -138,7 +139,7 @@ class Graph:
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """Return the nodes with an opcode and, if given, a target (`call_function` needs one), in order if `sort`.
 
-        Takes time in proportion to the nodes found, after a first call that looks at every node.
+        The time grows with the number of found nodes. The first call visits every node.
         """
         if self._index is None:
             self._index = OperatorIndex(walk(self._root))
@@ -164,9 +165,9 @@ class Graph:
     ) -> Node:
         """Make a node at the insertion point and return it.
 
-        `name` is a wish: illegal characters are replaced, and a number is added if another value has the name.
-        Raises GraphArgumentError (an AssertionError) for an unknown opcode or for arguments that are no tuple and
-        dict, and NodeTargetError (a ValueError) for a target that does not fit the opcode.
+        `name` is a wish: illegal characters are replaced, and a number is added if another value has the name. Raises
+        GraphArgumentError (an AssertionError) for an unknown opcode or for arguments that are no tuple and dict, and
+        NodeTargetError (a ValueError) for a target that does not fit the opcode.
         """
         if args and not isinstance(args, tuple):
             raise GraphArgumentError(f"args must be a tuple, got {type(args)}: write (x,) for one argument")
@@ -199,7 +200,7 @@ class Graph:
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
-        """Add the reading of the attribute at a dotted path; warns if the owning module has none there."""
+        """Add a node that reads the attribute at a dotted path. Warn if the owning module has no such attribute."""
         if self._owning_module is not None and not has_attribute(self._owning_module, qualified_name):
             warnings.warn(_NO_REFERENCE, stacklevel=2)
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
@@ -213,7 +214,7 @@ class Graph:
     ) -> Node:
         """Add a call of the submodule at a dotted path; `args` are without `self`."""
         if self._owning_module is not None:
-            self._owning_module.get_submodule(module_name)  # raises AttributeError if there is none
+            self._owning_module.get_submodule(module_name)  # raises AttributeError for a missing module
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
@@ -223,7 +224,7 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Add a call of a method of `args[0]`; the other arguments are the method's."""
+        """Add a call of a method of `args[0]` with the other arguments."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
@@ -238,7 +239,7 @@ class Graph:
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
     def output(self, result: Argument, type_expr: Any | None = None) -> Node:
-        """Add the return of `result`, which may nest values in tuples, lists and dicts."""
+        """Add the return of `result`. Its values may be nested in tuples, lists and dicts."""
         return self.create_node(op="output", target="output", args=(result,), type_expr=type_expr)
 
     def _target_to_str(self, target: Target | None) -> str:
@@ -252,9 +253,9 @@ class Graph:
     # Copying nodes.
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
-        """Copy a node, of this graph or another, to the insertion point and return the copy.
+        """Copy a node of any graph to the insertion point and return the copy.
 
-        `arg_transform` returns, for each value that the node reads, what the copy reads instead.
+        `arg_transform` returns, for each input of the node, the input of the copy.
         """
         args = map_values(node._args, arg_transform)
         kwargs = map_values(node._kwargs, arg_transform) if node._kwargs else None
@@ -263,10 +264,10 @@ class Graph:
         return copied
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Copy the nodes of `g` here, up to its output, and return what the output's value is here.
+        """Copy the nodes of `g` here, up to its output, and return the copy of the output's value.
 
-        `val_map` is filled with copies, and nodes that it holds already are not copied. Returns None if `g` has no
-        output; with `return_output_node`, a pair of the value and the output node of `g`.
+        `val_map` receives the copies; nodes that it already holds are not copied. Return None if `g` has no output;
+        with `return_output_node`, a pair of the value and the output node of `g`.
         """
         for node in g.nodes:
             if node in val_map:
@@ -279,7 +280,7 @@ class Graph:
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Graph:
         copied = Graph(tracer_cls=self._tracer_cls)
-        # The memo maps nodes to their copies, as in torch.fx: callers look them up there.
+        # The memo maps nodes to their copies, because callers look them up there, as in torch.fx.
         copies: dict[Any, Any] = memo if memo else {}
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
@@ -292,22 +293,22 @@ class Graph:
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        # What the owning module has yet to do, and the index, are of this graph and not of a copy.
+        # The pending work of the owning module and the index belong to this graph, not to a copy.
         return {**vars(self), "_unsettled": None, "_index": None}
 
-    # Where new nodes go.
+    # The place of new nodes.
 
     def inserting_before(self, n: Node | None = None) -> InsertPoint:
-        """Put new nodes before `n` (before everything if None), for good or for the length of a `with` block."""
+        """Put new nodes before `n` (before everything if None), permanently or for a `with` block."""
         if n is None:
             return self.inserting_after(self._root)
         self._check_own(n, "before")
         return InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> InsertPoint:
-        """Put new nodes right after `n` (after everything if None), for good or for the length of a `with` block.
+        """Put new nodes right after `n` (after everything if None), permanently or for a `with` block.
 
-        Each goes right after `n`: of two nodes made so, the second comes first.
+        Each new node goes right after `n`, so the second of two new nodes comes first.
         """
         if n is None:
             return self.inserting_before(self._root)
@@ -323,9 +324,10 @@ class Graph:
     # Removing nodes.
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node without users. Raises GraphError (a RuntimeError) if it has some, or is of another graph.
+        """Remove a node without users.
 
-        Erasing a node twice warns.
+        Raises GraphError (a RuntimeError) if the node has users or belongs to another graph. Erasing a node twice
+        warns.
         """
         if to_erase.users:
             readers = ", ".join([user._name for user in to_erase.users])
@@ -352,11 +354,11 @@ class Graph:
         to_erase.forget_inputs()
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove nodes that have no users and no other effect; return whether there were any.
+        """Remove nodes without users and without another effect; return whether any was removed.
 
-        `is_impure_node` says which nodes must stay; by default `Node.is_impure` does, except that what is written into
-        a value that nothing else reads goes with it. The graph is checked first (GraphError). Graph modules that the
-        owning module's graph reads by `get_attr` are cleaned too.
+        `is_impure_node` decides about the nodes that must stay. The default is `Node.is_impure`, except for writes into
+        values that nothing else reads. The graph is checked first (GraphError). Graph modules that the owning module's
+        graph reads by `get_attr` are cleaned too.
         """
         self.lint()
         owner = self._owning_module
@@ -385,8 +387,8 @@ class Graph:
     def lint(self) -> None:
         """Raise GraphError (a RuntimeError) or NodeTargetError (a ValueError) if the graph is not well-formed.
 
-        Checked are ownership, opcodes, unique names, that values are defined before they are read, and, if the graph
-        has an owning module, that targets exist in it.
+        Checks: ownership, opcodes, unique names, definition of every value before its use and, with an owning module,
+        existence of the targets.
         """
         lint.check(self, walk(self._root), self._owning_module)
 
@@ -404,10 +406,10 @@ class Graph:
         record_func: bool = False,
         additional_meta: list[str] | None = None,
     ) -> PythonCode:
-        """Return the graph as Python; `root_module` is the name by which the code reaches submodules, as `self`.
+        """Return the graph as Python code that reaches submodules under the name `root_module`, for example `self`.
 
-        `verbose` adds comments with source lines and annotations with recorded shapes; the options after it say
-        what else those show.
+        `verbose` adds comments with source lines and annotations with recorded shapes. The further options add details
+        to these.
         """
         return self._codegen._gen_python_code(
             walk(self._root),
@@ -427,20 +429,20 @@ class Graph:
         self._codegen = codegen
 
     def process_inputs(self, *args: Any) -> Any:
-        """Turn what the generated function takes into what the placeholders take."""
+        """Convert the arguments of the generated function to the values of the placeholders."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Turn what the output node holds into what the generated function returns."""
+        """Convert the value of the output node to the result of the generated function."""
         return self._codegen.process_outputs(out)
 
     def on_generate_code(
         self, make_transformer: Callable[[TransformCodeFunc | None], TransformCodeFunc]
     ) -> AbstractContextManager[None]:
-        """Change the lines of generated code from now on, or for the length of a `with` block.
+        """Change the lines of generated code from now on, or for a `with` block.
 
-        `make_transformer` gets the function that changes them today (or None) and returns the one to use: lines in,
-        lines out.
+        `make_transformer` receives the current transformer (or None) and returns the new one: a function from lines to
+        lines.
         """
         self.before_change()
         codegen = self._codegen
@@ -457,35 +459,35 @@ class Graph:
 
         return restore_afterwards()
 
-    # What nodes ask of their graph (NodeOwner).
+    # The services for nodes (NodeOwner).
 
     def retarget(self, node: Node, op: str, target: Any) -> None:
-        """Update the index for a node that did `op` on `target` until now."""
+        """Update the index for a node whose opcode and target were `op` and `target` until now."""
         if self._index is not None and not node._erased:
             self._index.remove(node, op, target)
             self._index.insert(node)
 
     def rename(self, node: Node, candidate: str) -> str:
-        """Return a free name close to `candidate`, kept for `node`."""
+        """Return a free name close to `candidate`, and keep it for `node`."""
         name = self._graph_namespace.create_name(candidate, None)
         self._graph_namespace._rename_object(node, name)
         return name
 
     def order_between(self, before: Node, after: Node) -> int:
-        """Return an order label for a node linked in between two others."""
-        if after is self._root and before is not after:  # at the end, where most nodes come
+        """Return an order label for a node that was linked in between two others."""
+        if after is self._root and before is not after:  # at the end: the frequent case
             return before._sort_key + GAP
         return label_between(self._root, before, after)
 
     def is_impure(self, node: Node, impure_random: bool) -> bool:
-        """Tell whether `node` does more than compute its value, as far as the owning module tells."""
+        """Return whether `node` does more than compute its value. Paths are looked up in the owning module."""
         return purity.is_impure(node, self._owning_module, impure_random)
 
 
 def break_cycles(graph: Graph) -> None:
-    """Cut the reference cycles of a graph that is used no more, so that its memory is freed with the last reference.
+    """Cut the reference cycles of an unused graph, so that its memory is freed with the last reference.
 
-    The graph and its nodes are of no use afterwards.
+    The graph and its nodes cannot be used afterwards.
     """
     root = graph._root
     node = root._next

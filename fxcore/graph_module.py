@@ -42,13 +42,11 @@ from fxcore.node_data.attribute_paths import (
 from fxcore.node_data.distributed_types import process_groups_of
 from fxcore.serialization.pickling import (
     CodeOnlyModule,
-    graph_from_table,
+    graph_data,
+    graph_from_data,
     is_importable,
-    plain_data,
     reduce_graph_module,
     reduce_package_graph_module,
-    table_of,
-    table_of_plain,
 )
 from fxcore.serialization.to_folder import write_module_folder
 from fxcore.torch_fx_registry import is_graph_module_of_torch
@@ -57,17 +55,17 @@ from fxcore.uninitialized import note_uninitialized_copies
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
 _IMPL_NAME = "GraphModuleImpl"
-# Copies and unpickled modules print as this, whatever was traced: torch.fx's do.
+# Copies and unpickled modules print under this name, as in torch.fx.
 _COPY_NAME = "GraphModule"
 
 
 class GraphModule(nn.Module):
     """A module whose `forward` is generated from a `Graph`.
 
-    Assigning `graph` regenerates `code` and `forward`; after editing the graph in place, call `recompile()`.
+    An assignment to `graph` regenerates `code` and `forward`. After an edit of the graph in place, call `recompile()`.
     """
 
-    if TYPE_CHECKING:  # TorchScript reads the annotations that a class has at run time, and knows no Callable
+    if TYPE_CHECKING:  # TorchScript reads the annotations of a class at run time, and does not know Callable
         meta: dict[str, Any]
         _replace_hooks: list[Callable[..., object]]
         _create_node_hooks: list[Callable[..., object]]
@@ -85,17 +83,17 @@ class GraphModule(nn.Module):
             GraphModule._somebody_overrides_recompile = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        # Each instance has a forward of its own, and torch looks forward up in the class: so a class for each.
-        # A copy of a copy derives from the same class as the first, not from the first's own.
+        # torch looks forward up in the class, and each instance has its own forward. Each instance therefore gets
+        # its own class. A copy of a copy derives from the common base class, not from the copy's class.
         base = next(kind for kind in cls.__mro__ if kind.__qualname__.split(".")[-1] != _IMPL_NAME)
         own = type(_IMPL_NAME, (base,), {"__module__": __name__, "__qualname__": f"GraphModule.{_IMPL_NAME}"})
         return super().__new__(own)
 
     def __init__(self, root: nn.Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
-        """Make a module of `graph` with what it refers to in `root`, shared and not copied.
+        """Make a module of `graph`. It shares the objects in `root` that the graph refers to.
 
-        `root` is a module in whose hierarchy the paths of the graph are looked up, or a dict from paths to objects.
-        Raises GraphError (a RuntimeError) if `root` is neither, or the dict lacks a path.
+        `root` is a module below which the graph's paths are looked up, or a dict from paths to objects. Raises
+        GraphError (a RuntimeError) if `root` is neither, or the dict lacks a path.
         """
         super().__init__()
         type(self).__name__ = class_name
@@ -112,7 +110,7 @@ class GraphModule(nn.Module):
                 "paths that the graph uses to objects"
             )
         self.graph = graph
-        # Into the dict directly: nn.Module looks at each value to see whether it is a parameter or a module.
+        # Directly into the dict, because nn.Module checks each value for parameters and modules.
         vars(self).update(
             _tracer_cls=graph._tracer_cls if is_importable(graph._tracer_cls) else None,
             _tracer_extras=graph._tracer_extras or {},
@@ -133,7 +131,7 @@ class GraphModule(nn.Module):
                         f"``root``! The dict has: {', '.join(map(str, root)) or 'nothing'}"
                     )
                 paths.append(node._target)
-        # Short paths first: installing `a` after `a.b` would wipe out `a.b`.
+        # Short paths first: installing `a` after `a.b` would remove `a.b`.
         for path in sorted(dict.fromkeys(paths), key=lambda path: path.count(".")):
             set_attribute(self, path, root[path])
 
@@ -141,7 +139,7 @@ class GraphModule(nn.Module):
 
     @property
     def graph(self) -> Graph:
-        """The graph that `forward` is generated from."""
+        """The graph from which `forward` is generated."""
         return self._graph
 
     @graph.setter
@@ -153,10 +151,10 @@ class GraphModule(nn.Module):
         self.recompile()
 
     def recompile(self) -> PythonCode:
-        """Make `code` and `forward` those of the graph as it is now, here and in child graph modules."""
+        """Renew `code` and `forward` from the current graph, here and in child graph modules."""
         lazy = self._renew_forward()
-        # Most often no graph has changed since its module was compiled; looking at all of them, at each level of a
-        # nest that is being built, would take time that grows with the square of its depth.
+        # In most calls no graph has changed since its module was compiled. Visiting all children at each level of a
+        # growing nest would take time that grows with the square of its depth.
         if any_outdated() or GraphModule._somebody_overrides_recompile:
             for child in self.children():
                 if isinstance(child, GraphModule):
@@ -170,7 +168,7 @@ class GraphModule(nn.Module):
         own: Any = type(self)
         current = vars(own).get("_generated")
         if current is not None and current.is_current(self._graph):
-            return current  # type: ignore[no-any-return]  # nothing has changed since the last time
+            return current  # type: ignore[no-any-return]  # unchanged since the last time
         lazy = LazyForward(self._graph)
         if current is not None:
             current.retire()
@@ -182,8 +180,8 @@ class GraphModule(nn.Module):
     def code(self) -> str:
         """The source of `forward`, as of the last `recompile()`.
 
-        Raises what writing it raised; for an AttributeError, CodeGenerationError (a RuntimeError): nn.Module would say
-        that the module has no code.
+        Raises the error of the code generation. An AttributeError becomes CodeGenerationError (a RuntimeError), because
+        nn.Module would report that the module has no code.
         """
         try:
             return self._code
@@ -203,10 +201,10 @@ class GraphModule(nn.Module):
     def _prologue_start(self) -> int:
         return type(self)._generated.python_code._prologue_start  # type: ignore[attr-defined,no-any-return]
 
-    # Dynamo is to compile the frame of the generated forward, which every recompile() makes anew, and not this one.
+    # Dynamo must compile the frame of the generated forward, not this frame. Every recompile() makes a new forward.
     @skipped_by_dynamo
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward`; if generated code fails, print its lines to stderr and raise what it raised."""
+        """Run `forward`. If generated code fails, print its lines to stderr and raise the error."""
         if torch.compiler.is_compiling():
             install_forward(type(self))
         try:
@@ -226,7 +224,7 @@ class GraphModule(nn.Module):
         expanded_def: bool = False,
         additional_meta: list[str] | None = None,
     ) -> str:
-        """Return, and print unless told not to, the code of this module and its child graph modules, with comments."""
+        """Return the code of this module and its child graph modules with comments; print it unless told not to."""
         return _print_readable(
             self,
             type(self).__name__,
@@ -239,15 +237,15 @@ class GraphModule(nn.Module):
         )
 
     def check_guards(self, *args: Any, **kwargs: Any) -> None:
-        """Raise GuardError (a ValueError) if the graph does not hold for these inputs, naming the guards they break.
+        """Raise GuardError (a ValueError) with the broken guards if the graph does not hold for these inputs.
 
-        A graph has guards if it was traced with an example: `graph.guards`. What they ask for is computed from the
-        inputs, which may take as long as a part of the forward.
+        A graph traced with an example has guards: `graph.guards`. Their values are computed from the inputs. The
+        computation may take as long as a part of the forward.
         """
         guards = self._graph.guards
         if not isinstance(guards, Guards) or guards.graph is None:
             return
-        # What a guard asks for may be the result of a layer that writes to its buffers, as batch norm does.
+        # A guard may depend on a layer that writes to its buffers, for example batch norm.
         calls_modules = any(node.op == "call_module" for node in guards.graph.nodes)
         with torch.no_grad(), state_kept(self, ()) if calls_modules else nullcontext():
             values = GraphModule(self, guards.graph)(*args, **kwargs)
@@ -258,13 +256,16 @@ class GraphModule(nn.Module):
         return "\n".join([super().__str__(), self._code, reminder])
 
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
-        """Write a package to `folder`, from which `from <folder> import <module_name>` gets this module again."""
+        """Write a package to `folder`, from which `from <folder> import <module_name>` loads this module again."""
         write_module_folder(self, self.code, folder, module_name)
 
     # Submodules.
 
     def add_submodule(self, target: str, m: nn.Module) -> bool:
-        """Install `m` at a dotted path, with empty modules on the way; False if something else is in the way."""
+        """Install `m` at a dotted path, with empty modules on the way.
+
+        Return False if another object blocks the way.
+        """
         *parents, name = target.split(".")
         module: nn.Module = self
         for parent in parents:
@@ -279,7 +280,7 @@ class GraphModule(nn.Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Remove the submodule at a dotted path; False if there is none."""
+        """Remove the submodule at a dotted path; return False if there is none."""
         if not has_attribute(self, target):
             return False
         parent_path, _, name = target.rpartition(".")
@@ -293,7 +294,7 @@ class GraphModule(nn.Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Remove every submodule that the graph neither calls nor reads from, nor needs as part of one that it does."""
+        """Remove every submodule that the graph does not use. Parts of a used module stay."""
         for path in _unused_module_paths(self, self._graph.nodes):
             self.delete_submodule(path)
 
@@ -304,7 +305,7 @@ class GraphModule(nn.Module):
         memo[id(self)] = copied
         type(copied).__name__ = _COPY_NAME
         note_uninitialized_copies(self, memo)
-        memo.update({id(group): group for group in process_groups_of(self)})  # copies talk to the same processes
+        memo.update({id(group): group for group in process_groups_of(self)})  # copies use the same processes
         state = copy.deepcopy(self.__dict__, memo)
         copied._restore(state, state.pop("_graph"))
         for hook in copied._deepcopy_hooks:
@@ -324,10 +325,10 @@ class GraphModule(nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self.__dict__.copy()
-        table = plain_data(table_of(state.pop("_graph")))
+        data = graph_data(state.pop("_graph"))
         base = type(self).__mro__[1]
-        # None for most, so that `torch.load(weights_only=True)` need not be told of the class.
-        return _rebuild, (base if base is not GraphModule and is_importable(base) else None, state, table)
+        # None for the plain class, so that `torch.load(weights_only=True)` needs no permission for it.
+        return _rebuild, (base if base is not GraphModule and is_importable(base) else None, state, data)
 
     def _replicate_for_data_parallel(self) -> GraphModule:
         copied = self.__copy__()
@@ -375,16 +376,16 @@ def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
     return hook
 
 
-def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], table: tuple[Any, ...]) -> GraphModule:
-    """Make a GraphModule again from what `GraphModule.__reduce__` saved."""
+def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], data: tuple[Any, ...]) -> GraphModule:
+    """Make a GraphModule again from the data of `GraphModule.__reduce__`."""
     module = (base or GraphModule).__new__(base or GraphModule)
     type(module).__name__ = _COPY_NAME
-    module._restore(state, graph_from_table(table_of_plain(table)))
+    module._restore(state, graph_from_data(data))
     return module
 
 
 def _print_generated_code_error(error: Exception) -> None:
-    """Print to stderr where in the generated code `error` arose, if it arose there itself."""
+    """Print to stderr the place in the generated code where `error` arose, if it arose in that code itself."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or "eval_with_key" not in frames[-1].filename:
         return
@@ -407,13 +408,13 @@ def _print_generated_code_error(error: Exception) -> None:
 
 
 def _nodes_of_guards(graph: Graph) -> list[Node]:
-    """Return the nodes that compute what guards are about, which may read what the graph itself does not."""
+    """Return the nodes that compute the values of guards. They may read attributes that the graph does not read."""
     conditions = getattr(graph.guards, "graph", None)
     return [] if conditions is None else list(conditions.nodes)
 
 
 def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
-    """Return the paths of submodules that no node calls, reads from, or needs as part of one that it does."""
+    """Return the paths of submodules that no node uses, without parts of called modules."""
     used: set[str] = set()
     called: set[str] = set()
     for node in nodes:
@@ -432,9 +433,9 @@ def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
 
 
 def _readable_source(module: Any, name: str, **options: Any) -> str:
-    """Return the source of a class that does what `module` does; `options` are those of `Graph.python_code`."""
+    """Return the source of a class with the behaviour of `module`; `options` are those of `Graph.python_code`."""
     known = options
-    if not isinstance(module.graph, Graph):  # one of torch.fx, of which older releases know fewer options
+    if not isinstance(module.graph, Graph):  # a graph of torch.fx, whose older releases know fewer options
         parameters = inspect.signature(module.graph.python_code).parameters
         known = {option: value for option, value in options.items() if option in parameters}
     forward = module.graph.python_code(root_module="self", verbose=True, **known).src.lstrip("\n")
@@ -452,7 +453,7 @@ def _readable_source(module: Any, name: str, **options: Any) -> str:
 
 
 def _print_readable(module: Any, module_name: str, print_output: bool = True, **options: Any) -> str:
-    """Return, and print unless told not to, the source of a class that does what `module`, which has a graph, does."""
+    """Return the source of a class with the behaviour of `module`, a graph module; print it unless told not to."""
     text = _readable_source(module, module_name, **options)
     if print_output:
         print(text)
@@ -460,12 +461,12 @@ def _print_readable(module: Any, module_name: str, print_output: bool = True, **
 
 
 def _indented(text: str) -> str:
-    """Indent every line but the first by four blanks, and those with nothing but blanks not at all."""
+    """Indent every line except the first by four blanks. Blank lines stay empty."""
     first, *others = text.split("\n")
     return "\n".join([first, *[f"    {line}" if line.strip() else "" for line in others]])
 
 
-# Names of torch.fx's file that libraries import though they are private: there, but not promised.
+# Private names of torch.fx's file that libraries import. They exist here without a promise.
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _CodeOnlyModule = CodeOnlyModule
 _get_attr, _has_attr, _del_attr = get_attribute, has_attribute, delete_attribute

@@ -1,4 +1,4 @@
-"""The list and dict in which nodes keep their arguments: readable as usual, closed to editing in place."""
+"""The list and dict for a node's arguments: readable as usual, closed to edits in place."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _unflatten_dict(values: Iterable[Any], context: Any) -> immutable_dict[Any, 
 
 
 def _make_known_to_pytree() -> None:
-    """Let torch's pytree see the containers as containers, as it does torch.fx's own."""
+    """Register the containers with torch's pytree, as torch.fx does with its own."""
     pytree.register_pytree_node(
         immutable_list,
         pytree._list_flatten,

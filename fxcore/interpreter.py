@@ -23,16 +23,16 @@ from fxcore.tracer import Tracer
 
 
 class Interpreter:
-    """Runs a graph node by node; subclasses override what happens at each.
+    """Runner of a graph, node by node. Subclasses override the method of an opcode.
 
-    `run` calls `run_node` for every node, which calls the method that bears the name of the node's opcode:
+    `run` calls `run_node` for every node. `run_node` calls the method with the name of the node's opcode:
     `placeholder`, `get_attr`, `call_function`, `call_method`, `call_module` or `output`.
     """
 
     def __init__(self, module: nn.Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         """Prepare to run `module.graph`, or `graph` with the submodules and attributes of `module`.
 
-        With `garbage_collect_values`, a value is dropped from `env` once it is no longer needed.
+        With `garbage_collect_values`, a value is removed from `env` after its last use.
         """
         self.module = module
         self.graph: Graph = module.graph if graph is None else graph  # type: ignore[assignment]  # a GraphModule's
@@ -43,12 +43,12 @@ class Interpreter:
 
     @functools.cached_property
     def submodules(self) -> dict[str, nn.Module]:
-        """The modules by path, the root among them."""
+        """The modules by path, including the root."""
         return dict(self.module.named_modules())
 
     @functools.cached_property
     def user_to_last_uses(self) -> dict[Node, list[Node]]:
-        """The values that are no longer needed after a node has run; not there without `garbage_collect_values`."""
+        """Each node -> the values that no later node reads. Missing without `garbage_collect_values`."""
         if not self.garbage_collect_values:
             raise AttributeError("user_to_last_uses: values stay, garbage_collect_values is False")
         return values_freed_after(self.graph.nodes)
@@ -58,10 +58,10 @@ class Interpreter:
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
         """Run the graph on positional arguments and return its result.
 
-        `initial_env` holds values that are known already: those nodes are not run. Without `enable_io_processing`,
-        the arguments are those of the placeholders and the result is the output node's, however nested the inputs
-        and outputs of the traced function were. What a node raises gets a note of the node and its stack trace,
-        unless `extra_traceback` is False; a KeyError becomes a RuntimeError.
+        `initial_env` holds known values; their nodes do not run. Without `enable_io_processing`, the arguments belong
+        to the placeholders and the result to the output node, regardless of the nesting in the traced function. An
+        error of a node gets a note with the node and its stack trace, unless `extra_traceback` is False; a KeyError
+        becomes a RuntimeError.
         """
         self.env = {} if initial_env is None else initial_env
         if enable_io_processing:
@@ -84,10 +84,10 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Run the graph on the arguments in a list, which is emptied so that each can be freed after its last use.
+        """Run the graph on the arguments in a list.
 
-        The arguments are those of the placeholders. Raises InterpreterError (a RuntimeError) if there are more or
-        fewer.
+        The list is emptied, so that each argument can be freed after its last use. The arguments belong to the
+        placeholders. Raises InterpreterError (a RuntimeError) if there are more or fewer.
         """
         placeholders = self.graph.find_nodes(op="placeholder")
         if len(args_list) != len(placeholders):
@@ -102,9 +102,9 @@ class Interpreter:
         return self.run(initial_env=env)
 
     def run_node(self, n: Node) -> Any:
-        """Run one node on values from `env` and return what it gives."""
+        """Run one node on values from `env` and return its result."""
         if type(self)._set_current_node is _SET_CURRENT_NODE and not (traceback.has_preserved_node_meta() and n.meta):
-            # The block below would change nothing, and make the overhead of a run half as much again.
+            # The block below would change nothing here, and would add half of the overhead of a run.
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n._op)(n._target, args, kwargs)
         with self._set_current_node(n):
@@ -114,12 +114,12 @@ class Interpreter:
     def _set_current_node(self, node: Node) -> AbstractContextManager[None]:
         return traceback.set_current_meta(node, f"Interpreter_{type(self).__name__}")
 
-    # What a node of each opcode does. `args` and `kwargs` are values.
+    # The opcodes. `args` and `kwargs` are values.
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the next argument of `run`, all that are left for a `*` parameter, or the default in `args`.
+        """Return the next argument of `run`, all remaining arguments for a `*` parameter, or the default in `args`.
 
-        Raises InterpreterError (a RuntimeError) if none is left and there is no default.
+        Raises InterpreterError (a RuntimeError) without a remaining argument and a default.
         """
         name = _path(target)
         if name.startswith("*"):
@@ -139,7 +139,7 @@ class Interpreter:
         return self.fetch_attr(_path(target))
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the function `target` and return its result. Raises GraphArgumentError if it is a name."""
+        """Call the function `target` and return its result. Raises GraphArgumentError if `target` is a string."""
         if isinstance(target, str):
             raise GraphArgumentError(f"target should not be a string for call_function, got {target!r}")
         return target(*args, **kwargs)
@@ -153,13 +153,16 @@ class Interpreter:
         return self.fetch_attr(_path(target))(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what the graph returns."""
+        """Return the graph's result."""
         return args[0]
 
-    # Finding values.
+    # Values.
 
     def fetch_attr(self, target: str) -> Any:
-        """Return what a dotted path names below the module. Raises InterpreterError (a RuntimeError) if nothing."""
+        """Return the object at a dotted path below the module.
+
+        Raises InterpreterError (a RuntimeError) if it is missing.
+        """
         found: Any = self.module
         atoms = target.split(".")
         for depth, atom in enumerate(atoms):
@@ -173,9 +176,9 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a node with values in place of the nodes that they refer to.
+        """Return the arguments of a node with values in the place of nodes.
 
-        Raises GraphArgumentError (an AssertionError) if an overridden `map_nodes_to_values` returns other kinds.
+        Raises GraphArgumentError (an AssertionError) if an overridden `map_nodes_to_values` returns other containers.
         """
         args = self.map_nodes_to_values(n._args, n)
         kwargs = self.map_nodes_to_values(n._kwargs, n) if n._kwargs else n._kwargs
@@ -187,9 +190,9 @@ class Interpreter:
         return args, kwargs
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
-        """Return `args`, arguments of the node `n`, with values in place of nodes.
+        """Return `args`, arguments of the node `n`, with values in the place of nodes.
 
-        Raises InterpreterError (a RuntimeError) if a value is not there (yet, or any more).
+        Raises InterpreterError (a RuntimeError) if a value does not exist yet, or was freed.
         """
         env = self.env
         try:
@@ -227,17 +230,17 @@ def _path(target: Target) -> str:
 
 
 def _note_node(error: Exception, node: Node) -> None:
-    """Say in the message of `error` which node was running and where it comes from."""
+    """Add the running node and its origin to the message of `error`."""
     place = f"While executing {node.format_node()}\nOriginal traceback:\n{node.stack_trace}"
     message = f"{error.args[0]}\n\n{place}" if error.args else place
     error.args = (message, *error.args[1:])
     if isinstance(error, KeyError):
-        # A KeyError shows the repr of its message, on one line.
+        # A KeyError shows its message as a repr, on one line.
         raise InterpreterError(*error.args) from error
 
 
 class TransformerTracer(Tracer):
-    """Records onto the graph that a Transformer makes; every module is a leaf."""
+    """Recorder for the new graph of a Transformer. Every module is a leaf."""
 
     def __init__(self, graph: Graph, root: nn.Module) -> None:
         super().__init__()
@@ -246,28 +249,30 @@ class TransformerTracer(Tracer):
 
     @functools.cached_property
     def _path_by_module(self) -> dict[nn.Module, str]:
-        # Looked up once: asking the hierarchy at every call takes time that grows with the square of the modules.
+        # Built once. A walk through the hierarchy at every call would take quadratic time.
         return {module: path for path, module in self.root.named_modules()}
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Say that every module becomes one node."""
+        """Return True: every module becomes one node."""
         return True
 
     def path_of_module(self, mod: nn.Module) -> str:
-        """Return the path of a module below the root. Raises ModuleLookupError (a NameError) if it is not there."""
+        """Return the path of a module below the root.
+
+        Raises ModuleLookupError (a NameError) if it is not part of the root.
+        """
         path = self._path_by_module.get(mod)
         return path if path is not None else super().path_of_module(mod)
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies and so makes a new module; subclasses override what becomes of each node.
+    """Runner of a graph on proxies, which makes a new module. Subclasses override the method of an opcode.
 
-    The methods are those of `Interpreter`; what they do with the proxies that they get, and what they return in
-    place of a node's value, is recorded onto `new_graph`.
+    The methods are those of `Interpreter`. Their operations on proxies and their results are recorded onto `new_graph`.
     """
 
     def __init__(self, module: GraphModule) -> None:
-        """Prepare to transform `module`, which stays as it is; the new module will share its submodules."""
+        """Prepare to transform `module`. It stays unchanged; the new module will share its submodules."""
         super().__init__(module)
         graph = self.graph
         self.new_graph = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
@@ -277,10 +282,10 @@ class Transformer(Interpreter):
         self._keep_types = False
 
     def run_node(self, n: Node) -> Any:
-        """Run one node and return a proxy; a node that comes out as it went in keeps all its metadata."""
+        """Run one node and return a proxy. An unchanged node keeps all its metadata."""
         before = self.new_graph._root._prev
         result = super().run_node(n)
-        # An attribute makes its node when asked for it, which is too early here.
+        # Reading the node of an Attribute would create it too early.
         if isinstance(result, Proxy) and not isinstance(result, Attribute):
             made = result.node
             if made is not before and made._op == n._op and made._target == n._target:
@@ -305,13 +310,13 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("get_attr", _path(target), args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Record a call of a submodule, or its inside, as `self.tracer` has it."""
+        """Record a call of a submodule, or its inside, as `self.tracer` decides."""
         module = self.fetch_attr(_path(target))
         return self.tracer.call_module(module, module.forward, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         """Record a call of a function."""
-        # Not by calling it: a function that tracing wrapped would run through.
+        # Calling the function instead would not record a function that tracing wrapped.
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self, *, keep_types: bool = False) -> GraphModule:
@@ -322,7 +327,7 @@ class Transformer(Interpreter):
         self._keep_types = keep_types
         with gc_paused():
             tracer = self.tracer
-            if isinstance(tracer, Tracer):  # a subclass may have another
+            if isinstance(tracer, Tracer):  # a subclass may have another tracer
                 tracer.allow_fast_recording(True)
             with traceback.preserve_node_meta():
                 result = self.run(enable_io_processing=False)

@@ -1,4 +1,4 @@
-"""The forward of a GraphModule as of its last `recompile()`, written and compiled when it is first needed."""
+"""The forward of a GraphModule as of its last `recompile()`, written and compiled at its first use."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _CODE_FIELDS = frozenset(field.name for field in fields(PythonCode))
 
 
-# Those whose graph has changed since, or may have changed without a call of `before_change`.
+# Forwards whose graph has changed since, or may have changed without a call of `before_change`.
 _OUTDATED: weakref.WeakSet[LazyForward] = weakref.WeakSet()
 
 
 def any_outdated() -> bool:
-    """Tell whether recompiling any GraphModule there is could make a difference."""
+    """Return whether recompiling a GraphModule could make a difference."""
     return bool(_OUTDATED)
 
 
 class LazyForward:
-    """Code and function of a graph as it is now.
+    """Code and function of a graph in its current form.
 
-    The code is written when it is first read, or right before the graph changes, whichever comes first: it is the same
-    as if it had been written at once.
+    The code is written at its first reading or right before the graph changes. It is therefore equal to code written at
+    once.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -51,22 +51,22 @@ class LazyForward:
             _OUTDATED.add(self)
 
     def is_current(self, graph: Graph) -> bool:
-        """Tell whether this is the forward of `graph` as it is now; False if the code is written already."""
+        """Return whether this is the forward of the unchanged `graph`; False if the code is written already."""
         return self._graph is graph
 
     def add_reader(self, reader: LazyPythonCode) -> None:
-        """Note an object that may ask for the code even after the module got another one."""
+        """Record an object that may read the code even after the module got another one."""
         self._readers = [known for known in self._readers if known() is not None]
         self._readers.append(weakref.ref(reader))
 
     def retire(self) -> None:
-        """Note that the module has another forward now."""
+        """Record that the module has another forward now."""
         _OUTDATED.discard(self)
 
     def discard_code(self, graph: Graph) -> None:
         """Never write the code of `graph`, unless it is written already or has readers.
 
-        For edits during which the code cannot be asked for, and which end with `recompile()`.
+        This is for edits that end with `recompile()` and during which nobody can read the code.
         """
         if self._graph is not graph or any(reader() is not None for reader in self._readers):
             return
@@ -83,7 +83,7 @@ class LazyForward:
             try:
                 self._code = graph.python_code(root_module="self")
             except Exception as error:
-                self._failure = error  # for who reads it again
+                self._failure = error  # for the next reading
                 raise
 
     def _write_before_change(self) -> None:
@@ -91,12 +91,12 @@ class LazyForward:
         try:
             self._write()
         except Exception as error:
-            # The edit may repair just that; it is raised when the code is read.
+            # The edit may repair the fault. Reading the code raises the error.
             self._failure = error
 
     @property
     def python_code(self) -> PythonCode:
-        """The generated code. Raises what writing it raised."""
+        """The generated code. Raises the error of its generation."""
         self._write()
         if self._code is None:
             assert self._failure is not None
@@ -115,7 +115,7 @@ class LazyForward:
 
 
 def skipped_by_dynamo(function: _F) -> _F:
-    """Keep Dynamo from compiling the frame of `function`; it may still inline it, and compile what it calls."""
+    """Keep Dynamo from compiling the frame of `function`. Dynamo may still inline it, and compile its callees."""
     frames: Any = torch._C._dynamo.eval_frame
     code = function.__code__
     if hasattr(frames, "skip_code"):  # torch < 2.7
@@ -135,30 +135,30 @@ def discard_lazy_code(module: Any, graph: Graph) -> None:
 
 @skipped_by_dynamo
 def install_forward(owner: type) -> bool:
-    """Replace the `ForwardDescriptor` of a class, or of one that it derives from, by the function. Returns True."""
-    # A loop: a generator's frame is one that Dynamo would see, though it skips this one.
+    """Replace the `ForwardDescriptor` of a class, or of its base class, by the function. Return True."""
+    # A loop, because Dynamo would see the frame of a generator although it skips this frame.
     descriptor = None
     for holder in owner.__mro__:
         if "forward" in vars(holder):
             descriptor = vars(holder)["forward"]
             break
     if isinstance(descriptor, ForwardDescriptor):
-        # Dynamo, if it is watching this thread, must not compile the writing of code.
+        # Dynamo may be watching this thread. It must not compile the code generation.
         watcher = torch._C._dynamo.eval_frame.set_eval_frame(None)
         try:
-            holder.forward = descriptor.lazy.function  # type: ignore[attr-defined]  # it holds the descriptor
+            holder.forward = descriptor.lazy.function  # type: ignore[attr-defined]  # the class with the descriptor
         finally:
             torch._C._dynamo.eval_frame.set_eval_frame(watcher)
     return True
 
 
-# So marked, the function runs while Dynamo traces its caller, and what Dynamo looks up next is in place.
+# The mark lets the function run while Dynamo traces its caller, before Dynamo looks up the forward.
 # (torch.compiler.assume_constant_result does the same but imports all of Dynamo.)
 install_forward._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 class ForwardDescriptor:
-    """The `forward` in a GraphModule's class until it is first read; then the function itself takes its place."""
+    """The `forward` in a GraphModule's class until its first reading. Then the function itself takes its place."""
 
     def __init__(self, lazy: LazyForward) -> None:
         self.lazy = lazy
@@ -166,18 +166,18 @@ class ForwardDescriptor:
     @skipped_by_dynamo
     def __get__(self, module: Any, owner: type[Any]) -> Callable[..., Any]:
         install_forward(owner)
-        # Dynamo inlines this, so it is written with what Dynamo knows: looked up anew in the class, then bound.
+        # Dynamo inlines this code, so it uses only steps that Dynamo knows: a look-up in the class and a binding.
         function: FunctionType = owner.forward
         return function if module is None else function.__get__(module, owner)
 
 
 def _depends_on_graph_alone(codegen: CodeGen) -> bool:
-    """Tell whether the code depends on nothing but the graph; a user's CodeGen may depend on anything."""
+    """Return whether the code depends on the graph alone. The CodeGen of a user may depend on anything."""
     return type(codegen) is CodeGen and codegen._body_transformer is None
 
 
 class LazyPythonCode(PythonCode):
-    """Generated code that is written when one of its fields is first read."""
+    """Generated code that is written at the first reading of a field."""
 
     def __init__(self, lazy: LazyForward) -> None:
         self._lazy = lazy

@@ -1,4 +1,4 @@
-"""A node: one operation of a graph, the values that it reads, and the nodes that read its own."""
+"""A node: one operation of a graph, the values that it reads, and the nodes that read its value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fxcore.operator_schemas import ArgsKwargsPair, normalize_function, normaliz
 
 
 class NodeOwner(Protocol):
-    """What a node asks of the graph that it is in."""
+    """The services that a node needs from its graph."""
 
     @property
     def owning_module(self) -> Any: ...
@@ -30,16 +30,16 @@ class NodeOwner(Protocol):
         """Prepare for a change of the graph."""
 
     def retarget(self, node: Any, op: str, target: Any) -> None:
-        """Update the index for a node that did `op` on `target` until now."""
+        """Update the index for a node whose opcode and target were `op` and `target` until now."""
 
     def rename(self, node: Any, candidate: str) -> str:
-        """Return a free name close to `candidate`, kept for the node."""
+        """Return a free name close to `candidate`, and keep it for the node."""
 
     def order_between(self, before: Any, after: Any) -> int:
-        """Return an order label for a node that comes between two."""
+        """Return an order label for a node between two others."""
 
     def is_impure(self, node: Any, impure_random: bool) -> bool:
-        """Tell whether a node does more than compute its value."""
+        """Return whether a node does more than compute its value."""
 
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
@@ -47,7 +47,7 @@ __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 Target = Callable[..., Any] | str
 Argument = Any
 
-# Names of torch.fx's file that programs import though torch does not promise them.
+# Names of torch.fx's file that programs import although torch does not promise them.
 base_types = (
     *(str, int, float, bool, complex, torch.dtype, torch.Tensor, torch.device, torch.memory_format, torch.layout),
     *(OpOverload, torch.SymInt, torch.SymBool, torch.SymFloat),
@@ -63,15 +63,15 @@ NO_KWARGS: immutable_dict[str, Any] = immutable_dict()
 
 
 def has_side_effect(fn: _F) -> _F:
-    """Register a function as one whose calls dead-code elimination must keep; return it unchanged."""
+    """Register a function, so that dead-code elimination keeps its calls; return the function unchanged."""
     torch_fx_registry.side_effectful_functions().add(fn)
     return fn
 
 
 class Node(Value):
-    """One operation in a `Graph`; made by the graph's methods, such as `Graph.call_function`.
+    """One operation in a `Graph`. The graph's methods make nodes, for example `Graph.call_function`.
 
-    What `op`, `target`, `args` and `kwargs` mean is the same as in torch.fx:
+    `op`, `target`, `args` and `kwargs` have the meaning of torch.fx:
 
     - ``placeholder``: an input. `target` is the parameter's name, `args` holds its default value if it has one.
     - ``get_attr``: reads the attribute of the module hierarchy at the dotted path `target`.
@@ -115,7 +115,7 @@ class Node(Value):
     _kwargs: dict[str, Any]
     _input_nodes: dict[Node, None]
     _repr_fn: Callable[[Node], str] | None
-    # Made a dict when it is first read: the metadata of most nodes never is.
+    # Becomes a dict at its first reading. The metadata of most nodes is never read.
     _meta: dict[str, Any] | ModuleCall | None
 
     def __init__(
@@ -128,10 +128,10 @@ class Node(Value):
         kwargs: dict[str, Argument],
         return_type: Any | None = None,
     ) -> None:
-        """Make a node that is in no list yet; `Graph.create_node` makes one and inserts it.
+        """Make a node outside of any list; `Graph.create_node` makes one and inserts it.
 
-        Raises NodeTargetError (a ValueError) if `target` is not of the kind that `op` wants, and GraphArgumentError
-        (an AssertionError) for an opcode that does not exist.
+        Raises NodeTargetError (a ValueError) if `target` does not fit `op`, and GraphArgumentError (an AssertionError)
+        for an unknown opcode.
         """
         check_target(name, op, target)
         inputs: dict[Node, None] = {}
@@ -143,18 +143,18 @@ class Node(Value):
 
     @property
     def next(self) -> Node:
-        """The node after this one; after the last comes the list's root."""
+        """The node after this one. The list's root comes after the last node."""
         return self._next
 
     @property
     def prev(self) -> Node:
-        """The node before this one; before the first comes the list's root."""
+        """The node before this one. The list's root comes before the first node."""
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Move `x` to the place before this one.
+        """Move `x` to the place before this node.
 
-        Raises GraphArgumentError (an AssertionError) if `x` is of another graph.
+        Raises GraphArgumentError (an AssertionError) if `x` belongs to another graph.
         """
         graph = self.graph
         if x.graph is not graph:
@@ -165,7 +165,7 @@ class Node(Value):
         if x is self:
             return
         graph.before_change()
-        if x._next is not x:  # it is in the list
+        if x._next is not x:  # `x` is in the list
             x.unlink()
         before = self._prev
         before._next, x._prev = x, before
@@ -173,12 +173,12 @@ class Node(Value):
         x._sort_key = graph.order_between(before, self)
 
     def append(self, x: Node) -> None:
-        """Move `x`, a node of the same graph, to the place after this one."""
+        """Move `x`, a node of the same graph, to the place after this node."""
         if x is not self:
             self._next.prepend(x)
 
     def unlink(self) -> None:
-        """Take the node out of its list; its own links stay, so that a loop that stands on it can go on."""
+        """Take the node out of its list. It keeps its own links, so that a loop standing on it can continue."""
         before, after = self._prev, self._next
         before._next, after._prev = after, before
 
@@ -194,11 +194,11 @@ class Node(Value):
     def __ge__(self, other: Node) -> bool:
         return self._sort_key >= other._sort_key if isinstance(other, Node) else NotImplemented
 
-    # What the node does. The graph is told of every change: its index of operators and its code depend on them.
+    # The operation. The graph hears of every change, because its index of operators and its code depend on them.
 
     @property
     def name(self) -> str:
-        """The unique name of the value; assigning it calls the owning module's replacement hooks."""
+        """The unique name of the value. An assignment calls the owning module's replacement hooks."""
         return self._name
 
     @name.setter
@@ -222,7 +222,7 @@ class Node(Value):
 
     @property
     def target(self) -> Any:
-        """The function, method name, module path or attribute path that is called or read."""
+        """The called function, method name or module path, or the path of the attribute."""
         return self._target
 
     @target.setter
@@ -233,7 +233,7 @@ class Node(Value):
 
     @property
     def type(self) -> Any | None:
-        """The annotation that generated code gives the value, or None."""
+        """The annotation of the value in generated code, or None."""
         return self._type
 
     @type.setter
@@ -241,11 +241,11 @@ class Node(Value):
         self.graph.before_change()
         self._type = value
 
-    # What the node reads.
+    # The inputs.
 
     @property
     def args(self) -> tuple[Argument, ...]:
-        """Positional arguments; assign a new tuple to change them, and `users` of the values follow."""
+        """Positional arguments. Assign a new tuple to change them; the `users` of the values follow."""
         return self._args
 
     @args.setter
@@ -254,7 +254,7 @@ class Node(Value):
 
     @property
     def kwargs(self) -> dict[str, Argument]:
-        """Keyword arguments; assign a new dict to change them, and `users` of the values follow."""
+        """Keyword arguments. Assign a new dict to change them; the `users` of the values follow."""
         return self._kwargs
 
     @kwargs.setter
@@ -265,7 +265,8 @@ class Node(Value):
         self.graph.before_change()
         inputs: dict[Any, None] = {}
         args, kwargs = freeze(args, inputs), freeze(kwargs, inputs)
-        # Leave every reader's list first and join it again after: torch.fx moves a reader to the end, and so do we.
+        # The node first leaves the users of all its inputs and then joins them again, because torch.fx moves a
+        # reader to the end.
         for value in self._input_nodes:
             value.users.pop(self, None)
         self._args, self._kwargs, self._input_nodes = args, kwargs, inputs
@@ -275,7 +276,7 @@ class Node(Value):
     _update_args_kwargs = _set_arguments
 
     def forget_inputs(self) -> None:
-        """Read nothing any more: None stands where values stood."""
+        """Replace all inputs of the node by None."""
         for value in self._input_nodes:
             value.users.pop(self, None)
         self._args = map_values(self._args, _nothing)
@@ -285,11 +286,11 @@ class Node(Value):
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The nodes that `args` and `kwargs` refer to, each once, in reading order."""
+        """The nodes in `args` and `kwargs`, each once, in reading order."""
         return list(self._input_nodes)
 
     def update_arg(self, idx: int, arg: Argument) -> None:
-        """Replace the positional argument at `idx`, which must exist."""
+        """Replace the positional argument at `idx`. The argument must exist."""
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
@@ -311,7 +312,7 @@ class Node(Value):
         self.kwargs = {**self._kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Read `new_input` wherever this node reads `old_input`."""
+        """Read `new_input` in every place where this node reads `old_input`."""
         for hook in _replace_hooks(self.graph):
             hook(old=old_input, new=new_input._name, user=self)
         self.graph.before_change()
@@ -322,7 +323,7 @@ class Node(Value):
             args = replace_value(self._args, old_input, new_input)
             self._set_arguments(args, replace_value(self._kwargs, old_input, new_input))
             return
-        # The containers are immutable and the order of reading is known, so nothing is frozen or found anew.
+        # The containers are immutable and the reading order is known, so freezing again is unnecessary.
         args, before = self._args, self._input_nodes
         if len(args) == 1 and args[0] is old_input:
             self._args = (new_input,)
@@ -330,13 +331,13 @@ class Node(Value):
             self._args = replace_value(args, old_input, new_input)
         if self._kwargs:
             self._kwargs = replace_value(self._kwargs, old_input, new_input)
-        if len(before) == 1 and old_input in before:  # as most readers
+        if len(before) == 1 and old_input in before:  # the frequent case
             self._input_nodes = {new_input: None}
             old_input.users.pop(self, None)
             new_input.users[self] = None
             return
         self._input_nodes = inputs = {new_input if value is old_input else value: None for value in before}
-        # As in _set_arguments: the reader moves to the end of every list that it is in.
+        # The reader moves to the end of the users of all its inputs, as in _set_arguments.
         old_input.users.pop(self, None)
         for value in inputs:
             users = value.users
@@ -351,11 +352,11 @@ class Node(Value):
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Make every reader of this node read `replace_with`; return the readers that changed.
+        """Make every reader of this node read `replace_with`; return the changed readers.
 
-        `delete_user_cb` is asked for each reader and may answer False to leave it. With `propagate_meta`, the
-        replacement, whose `meta` must be empty, gets this node's.
-        Raises GraphArgumentError (an AssertionError) if it is not empty.
+        `delete_user_cb` is called with each reader and may answer False to keep it. With `propagate_meta`, the
+        replacement gets this node's metadata; its `meta` must be empty. Raises GraphArgumentError (an AssertionError)
+        if it is not empty.
         """
         if propagate_meta:
             if replace_with.meta:
@@ -376,16 +377,16 @@ class Node(Value):
             changed.append(user)
             for hook in hooks:
                 hook(old=self, new=replace_with._name, user=user)
-            if hooks or delete_user_cb is not None:  # they may have compiled the graph
+            if hooks or delete_user_cb is not None:  # a hook may have compiled the graph
                 self.graph.before_change()
             user._replace_input(self, replace_with)
         return changed
 
-    # Metadata, text, and what is known of the node.
+    # Metadata and text.
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What passes and users note on the node: shapes, sources, whatever they like."""
+        """Notes of passes and users on the node: shapes, sources, anything else."""
         meta = self._meta
         if meta is None or isinstance(meta, ModuleCall):
             meta = self._meta = {} if meta is None else meta.meta()
@@ -397,7 +398,7 @@ class Node(Value):
 
     @property
     def stack_trace(self) -> str | None:
-        """The user's stack when the node was traced, innermost frame last; None if it was not recorded."""
+        """The user's stack at the time of tracing, innermost frame last; None if it was not recorded."""
         return self.meta.get("stack_trace", None)
 
     @stack_trace.setter
@@ -416,16 +417,16 @@ class Node(Value):
         *,
         include_tensor_metadata: bool = False,
     ) -> str | None:
-        """Return the line that stands for this node in `print(graph)`.
+        """Return the line of this node in `print(graph)`.
 
-        The two lists serve the printing of a whole graph, and None comes back for a placeholder that went into one.
+        The two lists serve the printing of a whole graph. A placeholder whose text went into a list returns None.
         """
         return format_node(self, placeholder_names, maybe_return_typename, include_tensor_metadata)
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Tell whether the node does more than compute its value, so that it must stay without readers too.
+        """Return whether the node does more than compute its value, so that it must stay without readers.
 
-        `impure_random` says whether drawing random numbers counts.
+        `impure_random` says whether random numbers count.
         """
         return bool(self.graph.is_impure(self, impure_random))
 
@@ -436,9 +437,9 @@ class Node(Value):
         kwarg_types: dict[str, Any] | None = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> ArgsKwargsPair | None:
-        """Return the arguments matched to the signature of the function or submodule of `root` that is called.
+        """Return the arguments matched to the signature of the called function or submodule of `root`.
 
-        None for other opcodes, and where nothing fits; see `operator_schemas.normalize_function`.
+        Return None for other opcodes and without a fitting signature; see `operator_schemas.normalize_function`.
         """
         target: Any = self._target
         if self._op == "call_function":
@@ -461,12 +462,12 @@ class Node(Value):
             setattr(self, name, value)
 
 
-# Every slot but the two that Python fills by itself.
+# Every slot, except for the two that Python fills itself.
 _STATE = tuple(["meta" if name == "_meta" else name for name in Node.__slots__ if not name.startswith("__")])
 
 
 def check_target(name: str, op: str, target: Any) -> None:
-    """Raise the errors of `Node` for an opcode that does not exist or a target that does not fit it."""
+    """Raise the errors of `Node` for an unknown opcode or a target that does not fit it."""
     if op == "call_function":
         if not callable(target):
             raise NodeTargetError(_wrong_target(name, target, "Callable"))
@@ -488,7 +489,7 @@ def set_fields(
     kwargs: dict[str, Any],
     inputs: dict[Node, None],
 ) -> None:
-    """Fill a new node that is in no list yet; `args` and `kwargs` are immutable, and `inputs` the values in them."""
+    """Fill a new node outside of any list; `args` and `kwargs` are immutable, and `inputs` are the values in them."""
     node.graph = graph
     node._name = name
     node._op = op

@@ -24,9 +24,9 @@ _UNIONS = (typing.Union, types.UnionType)
 
 
 def create_type_hint(x: object) -> object:
-    """Return `list[T]` or `tuple[T, ...]` for a list or tuple of types, T being the widest of them or Any.
+    """Return `list[T]` or `tuple[T, ...]` for a list or tuple of types. T is the widest of the types, or Any.
 
-    Anything else comes back as it is; so does a list with items that are no types, with a warning.
+    Any other object is returned unchanged; so is a list with items that are no types, with a warning.
     """
     if not isinstance(x, (list, tuple)):
         return x
@@ -51,7 +51,7 @@ def _widest(kinds: Sequence[Any]) -> Any:
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
-    """Tell whether an argument of `argument_type` can be given for a parameter annotated `signature_type`."""
+    """Return whether a parameter annotated `signature_type` takes an argument of `argument_type`."""
     if signature_type is argument_type or signature_type == argument_type:
         return True
     origin = typing.get_origin(signature_type)
@@ -60,7 +60,7 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
     if origin is list:
         return _fits_list(signature_type, argument_type)
     if signature_type is int and argument_type is torch.dtype:
-        return True  # schemas say int where they mean a dtype
+        return True  # schemas write int for a dtype
     if signature_type is numbers.Number and argument_type in (int, float):
         return True
     return inspect.isclass(argument_type) and inspect.isclass(signature_type) and _is_sub(argument_type, signature_type)
@@ -69,7 +69,7 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
 def _fits_list(signature_type: Any, argument_type: Any) -> bool:
     wanted = typing.get_args(signature_type)[0]
     if wanted is int and argument_type is int:
-        return True  # a lone int stands for a list of equal ones
+        return True  # a single int means a list of equal ones
     if not inspect.isclass(wanted):
         warnings.warn(f"Does not support nested parametric types, got {signature_type}", stacklevel=3)
         return False
@@ -84,16 +84,16 @@ def _fits_list(signature_type: Any, argument_type: Any) -> bool:
 def _is_sub(kind: Any, wanted: type) -> bool:
     try:
         return issubclass(kind, wanted)
-    except TypeError:  # Any, list[int] and others that are no classes
+    except TypeError:  # Any and list[int] are no classes
         return False
 
 
-# What the names in TorchScript's type annotations stand for in Python.
+# Names in TorchScript's type annotations -> Python types.
 _TYPES: dict[str, Any] = {
     "Any": Any,
     "AnyEnumType": enum.Enum,
     "Device": torch.device,
-    "Dict": typing.Dict,  # noqa: UP006 - annotations are written with these
+    "Dict": typing.Dict,  # noqa: UP006 - annotations use these
     "Future": torch.jit.Future,
     "Generator": torch.Generator,
     "Layout": torch.layout,
@@ -120,7 +120,7 @@ _signatures: dict[tuple[str, str], inspect.Signature] = {}
 
 
 def signature_of_schema(schema: Any) -> inspect.Signature:
-    """Return the signature of a registered operator; `self` is called `input`, as Python's functions call it."""
+    """Return the signature of a registered operator. `self` is called `input`, as in Python's functions."""
     key = schema.name, schema.overload_name
     signature = _signatures.get(key)
     if signature is None:
@@ -129,7 +129,7 @@ def signature_of_schema(schema: Any) -> inspect.Signature:
 
 
 def python_type(script_type: Any) -> Any:
-    """Return the Python type for a TorchScript type; `Any` for one that Python does not know."""
+    """Return the Python type for a TorchScript type; `Any` for a type unknown to Python."""
     try:
         return eval(script_type.annotation_str, {"__builtins__": {}}, _TYPES)
     except Exception:  # classes of extensions, type variables
@@ -140,7 +140,7 @@ def _make_signature(schema: Any) -> inspect.Signature:
     names = [argument.name for argument in schema.arguments]
     parameters = [_parameter(argument, is_renamed="input" not in names) for argument in schema.arguments]
     if "from" in names:
-        # A keyword of Python, so it can only be given by position, and then so must all before it.
+        # A Python keyword, so it can only be given by position. The same then holds for all parameters before it.
         last = names.index("from")
         parameters[: last + 1] = [
             Parameter(before.name, Parameter.POSITIONAL_ONLY, default=before.default, annotation=before.annotation)
@@ -172,7 +172,7 @@ def _kind(argument: Any) -> Any:
     return Parameter.POSITIONAL_ONLY if argument.name == "from" else Parameter.POSITIONAL_OR_KEYWORD
 
 
-# Names of torch.fx's file that libraries import though they are private: there, but not promised.
+# Private names of torch.fx's file that libraries import. They exist here without a promise.
 _SCHEMA_TO_SIGNATURE_CACHE = _signatures
 _torchscript_schema_to_signature, _torchscript_type_to_python_type = signature_of_schema, python_type
 
@@ -195,14 +195,14 @@ class ArgsKwargsPair(NamedTuple):
 
 
 class MutableOperationError(GraphError):
-    """An operator that mutates was recorded by a tracer that refuses those."""
+    """A tracer that refuses mutation recorded a mutating operator."""
 
 
 class AmbiguousSchemaError(GraphError):
     """Arguments fit several overloads of an operator."""
 
 
-# Builtin functions whose Python signature no schema has.
+# Builtin functions whose Python signature is in no schema.
 _OF_PYTHON: dict[Callable[..., Any], list[inspect.Signature]] = {
     torch.nonzero: [
         inspect.Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD, annotation=torch.Tensor)]),
@@ -217,14 +217,14 @@ _OF_PYTHON: dict[Callable[..., Any], list[inspect.Signature]] = {
 
 _Overloads = tuple[tuple[inspect.Signature, Any], ...]
 
-# `from` is positional-only in schemas, as Python's grammar wants it; these calls are written by keyword all the same.
+# Python's grammar makes `from` positional-only in schemas, but calls of these parameters are written by keyword.
 _RANDOM_RANGE = ["input", "from", "to", "generator"]
 
 
 def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise MutableOperationError (a RuntimeError) if calling `target` so mutates one of its arguments.
+    """Raise MutableOperationError (a RuntimeError) if this call of `target` mutates one of its arguments.
 
-    Only a call that fits exactly one overload is judged; functions without a schema pass.
+    Only a call that fits exactly one overload is judged. A function without a schema passes.
     """
     fitting = [schema for signature, schema in _overloads(target) or () if _fits(signature, args, kwargs)]
     if len(fitting) == 1 and fitting[0].is_mutable:
@@ -238,7 +238,7 @@ def check_for_mutable_operation(target: Callable[..., Any], args: tuple[Any, ...
 def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = False) -> Any:
     """Return the signatures of the overloads of a torch operator, or None if torch has no schema for it.
 
-    With `return_schemas`, a pair: the signatures and the schemas that they were made from, or two Nones.
+    With `return_schemas`, return a pair: the signatures and their schemas, or two Nones.
     """
     if op in _OF_PYTHON:
         return (_OF_PYTHON[op], None) if return_schemas else None
@@ -250,7 +250,7 @@ def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = Fa
 
 
 def _overloads(target: Any) -> _Overloads | None:
-    # By identity too: torch.mm and torch.dsmm are equal, and only one of them has schemas.
+    # The identity is part of the key: torch.mm and torch.dsmm are equal, but only one of them has schemas.
     return _find_overloads(target, id(target))
 
 
@@ -288,14 +288,14 @@ def normalize_function(
 ) -> ArgsKwargsPair | None:
     """Match arguments to the signature of `target` and fill in its defaults.
 
-    What was given by position stays there, the rest is by keyword; with `normalize_to_only_use_kwargs`, all of it.
-    Returns None where there is no signature, none that fits, or one with `*args` or positional-only parameters.
-    Where several overloads fit, `arg_types` and `kwarg_types` choose; without them AmbiguousSchemaError
-    (a RuntimeError) is raised.
+    Positional arguments stay positional, the others become keywords; with `normalize_to_only_use_kwargs`, all become
+    keywords. Return None without a fitting signature, and for a signature with `*args` or positional-only parameters.
+    If several overloads fit, `arg_types` and `kwarg_types` choose; without them AmbiguousSchemaError (a RuntimeError)
+    is raised.
     """
     kwargs = kwargs or {}
     if not _is_operator(target) and hasattr(target, "_op"):
-        target = target._op  # ExecuTorch's wrapper around an operator
+        target = target._op  # a wrapper of ExecuTorch around an operator
     if not _is_operator(target):
         signature = _python_signature(target)
         return _bound(signature, args, kwargs, normalize_to_only_use_kwargs) if signature is not None else None
@@ -304,7 +304,7 @@ def normalize_function(
 
 
 def _normalize_function_or_error(target: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **more: Any) -> Any:
-    """Do what `normalize_function` does, and raise GraphError (a RuntimeError) where that returns None."""
+    """Call `normalize_function`, and raise GraphError (a RuntimeError) if it returns None."""
     normalized = normalize_function(target, args, *rest, **more)
     if normalized is None:
         kwargs = more.get("kwargs", rest[0] if rest else None)
@@ -320,7 +320,10 @@ def _is_operator(target: Any) -> bool:
 
 
 def _python_signature(target: Any) -> inspect.Signature | None:
-    """Return the signature of a Python function; None for a choice between two that take different arguments."""
+    """Return the signature of a Python function.
+
+    Return None for a choice between two functions with other parameters.
+    """
     if target in boolean_dispatched:
         branches = boolean_dispatched[target]
         target = branches["if_true"]
@@ -365,10 +368,9 @@ def normalize_module(
     kwargs: dict[str, Any] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """Match arguments to the forward of the submodule at `target`, as `normalize_function` does to a function.
+    """Match arguments to the forward of the submodule at `target`, as `normalize_function` does for a function.
 
-    Returns None for modules that are not torch.nn's own. Raises GraphError (a RuntimeError) if `root` has no such
-    submodule.
+    Return None for modules outside of torch.nn. Raises GraphError (a RuntimeError) if `root` has no such submodule.
     """
     try:
         module = root.get_submodule(target)
@@ -386,7 +388,7 @@ def normalize_module(
 def _bound(
     signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], only_kwargs: bool
 ) -> ArgsKwargsPair | None:
-    """Return the arguments under the names of `signature`; None if it has parameters that keywords cannot reach."""
+    """Return the arguments under the names of `signature`; None if it has parameters without keyword form."""
     nameable = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     names = list(signature.parameters)
     if names != _RANDOM_RANGE and any(each.kind not in nameable for each in signature.parameters.values()):

@@ -1,4 +1,4 @@
-"""Replacing every occurrence of a pattern in a graph."""
+"""Replacement of every match of a pattern in a graph."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Match(NamedTuple):
 
     # The node of the pattern from which the match was found.
     anchor: Node
-    # From nodes of the pattern to what they stood for.
+    # Node of the pattern -> its match.
     nodes_map: dict[Node, Node]
 
 
 @dataclass
 class ReplacedPatterns:
-    """One place where a pattern was replaced, and by what."""
+    """One place where a pattern was replaced, with the new nodes."""
 
     # The node of the pattern from which the match was found.
     anchor: Node
-    # From nodes of the pattern to what they stood for.
+    # Node of the pattern -> its match.
     nodes_map: dict[Node, Node]
     # The nodes that came into the graph.
     replacements: list[Node]
@@ -57,11 +57,11 @@ def replace_pattern(
     capture_literals: bool = False,
     bind_arguments: bool = False,
 ) -> list[Match]:
-    """Replace whatever in `gm` computes what `pattern` computes, and return the places in order.
+    """Replace every part of `gm` that computes the same as `pattern`, and return the places in order.
 
-    Parameters of `pattern` stand for any value or constant; `replacement` takes the same parameters and returns as
-    much. Matches that overlap an earlier one are left, as are places where others read what the pattern computes but
-    does not return. Keywords and errors are those of `replace_pattern_with_filters`.
+    Parameters of `pattern` match any value or constant. `replacement` takes the same parameters and returns as many
+    values. A match that overlaps an earlier one stays. So does a place where other nodes read values that the pattern
+    computes but does not return. Keywords and errors are those of `replace_pattern_with_filters`.
     """
     options = _Matching(ignore_literals, match_modules, capture_literals, bind_arguments)
     return _rewrite(gm, pattern, replacement, options, lambda anchor, nodes_map, made: Match(anchor, nodes_map))
@@ -80,18 +80,17 @@ def replace_pattern_with_filters(
     capture_literals: bool = False,
     bind_arguments: bool = False,
 ) -> list[ReplacedPatterns]:
-    """Replace whatever in `gm` computes what `pattern` computes, and return the places in order with what came there.
+    """Replace every part of `gm` that computes the same as `pattern`; return the places with the new nodes, in order.
 
-    A match counts only if every one of `match_filters` says so, asked with the match, the graph and the pattern's
-    graph. `replacement_callback`, asked likewise, makes a graph for each match in place of `replacement`. With
-    `ignore_literals`, a constant in the pattern stands for any constant. With `node_name_match`, the last nodes of
-    the pattern match by a part of their name, whatever they call.
+    A match counts only if every one of `match_filters` accepts it; each is called with the match, the graph and the
+    pattern's graph. `replacement_callback`, called with the same arguments, makes a graph for each match in place of
+    `replacement`. With `ignore_literals`, a constant in the pattern matches any constant. With `node_name_match`, the
+    last nodes of the pattern match by a part of their name, whatever they call.
 
-    `match_modules` says how modules are compared: by "path" (as torch.fx does), by "class", or by "config", which is
-    class and hyper-parameters; by the last two, the paths that the pattern uses mean the matched modules in the
-    replacement. With `capture_literals`, constants that parameters of the pattern stand for are handed to
-    `replacement`, a function, as Python values. With `bind_arguments`, it does not matter whether an argument is
-    given by position, by keyword, or left to its default.
+    `match_modules` selects the comparison of modules: "path" (as in torch.fx), "class", or "config" (class and
+    hyper-parameters). With the last two, the paths of the pattern mean the matched modules in the replacement. With
+    `capture_literals`, constants matched by parameters of the pattern are passed to `replacement`, a function, as
+    Python values. With `bind_arguments`, an argument may be given by position, by keyword, or left to its default.
 
     Raises GraphArgumentError (an AssertionError) for a pattern without an operation or with dead code, for an unknown
     `match_modules`, and for a replacement that takes or returns another number of values; NodeTargetError (a
@@ -105,7 +104,7 @@ def replace_pattern_with_filters(
 
 @dataclass(frozen=True)
 class _Matching:
-    """How a pattern is to be found."""
+    """The options of the search for a pattern."""
 
     ignore_literals: bool
     match_modules: str
@@ -123,7 +122,7 @@ def _rewrite(
     record: Callable[[Node, dict[Node, Any], list[Node]], _T],
     callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
 ) -> list[_T]:
-    """Replace the matches, and return what `record` makes of each: of anchor, nodes and what came in their place."""
+    """Replace the matches, and return a `record` of each: made from anchor, node map and new nodes."""
     with gc_paused():
         graph, pattern_graph = gm.graph, graph_of(pattern)
         matcher = SubgraphMatcher(
@@ -142,7 +141,7 @@ def _rewrite(
         replacer = MatchReplacer(
             graph,
             pattern_graph,
-            # Code of users that runs between edits finds the graph whole, and the module as it was.
+            # User code that runs between edits must find the graph whole and the module unchanged.
             at_once=callback is not None or has_listeners(graph) or graph.owning_module is not gm,
             modules_are_captured=options.match_modules != "path",
         )
@@ -150,7 +149,7 @@ def _rewrite(
         gm.recompile()
         if isinstance(replacement, nn.Module):
             copy_all_attributes(gm, replacement, names)
-        del matches  # while the collector rests: it need not look at them
+        del matches  # before the garbage collector runs again
         return replaced
 
 
@@ -170,7 +169,7 @@ def _source_of(
     return LiteralReplacement(replacement) if capture_literals else Replacement(replacement)
 
 
-# A match, what is to come into its place, the values that this needs, other names for constants that come along.
+# A match, its replacement, the replacement's input values, and new names for its constants.
 _Plan = tuple[InternalMatch, ReplacingGraph, list[Any], dict[str, str]]
 
 
@@ -181,10 +180,10 @@ def _replace_all(
     replacer: MatchReplacer,
     record: Callable[[Node, dict[Node, Any], list[Node]], _T],
 ) -> tuple[list[_T], Mapping[str, str]]:
-    """Replace the matches; return records of them, and the new names of constants that came along."""
+    """Replace the matches; return their records, and the new names of constants in replacements."""
     plans: Iterable[_Plan] = _plans(gm, matches, source, replacer)
     if not replacer.at_once and matches:
-        # Whatever can fail, or runs code of users, comes before the first edit.
+        # All steps that can fail or run user code come before the first edit.
         plans = list(plans)
         discard_lazy_code(gm, gm.graph)
         expect_edits(gm.graph, len(matches))
@@ -203,7 +202,7 @@ def _replace_all(
 def _plans(
     gm: GraphModule, matches: list[InternalMatch], source: Replacement, replacer: MatchReplacer
 ) -> Iterator[_Plan]:
-    """Say what is to come into the place of each match; `gm` gets the attributes that it will need."""
+    """Yield the plan for each match, and give `gm` the attributes that the replacement needs."""
     known: dict[Graph, tuple[ReplacingGraph, dict[str, str]]] = {}
     for match in matches:
         graph, inputs = source.for_match(match)

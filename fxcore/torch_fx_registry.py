@@ -1,8 +1,8 @@
-"""What torch and other libraries ask of torch.fx, read and set where torch.fx keeps it.
+"""Registrations and flags of torch.fx that torch and libraries share, read and set at their place in torch.fx.
 
-fxcore does not import torch.fx. Where it has been imported, though, by torch itself or by a library, its registrations
-hold for fxcore too, and torch's question whether a trace is running gets a true answer. Everything is looked up
-through `sys.modules` and guarded, since these are torch's private names.
+fxcore does not import torch.fx. If torch or a library has imported it, its registrations hold for fxcore too, and
+torch's question about a running trace gets a true answer. All look-ups go through `sys.modules` and are guarded,
+because these names are private to torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 _own_side_effects: set[Callable[..., Any]] = {torch._assert}
-# What torch itself lists from some version after 2.6 on.
+# torch has this list itself since a version after 2.6.
 _RANDOM = frozenset(
     {
         *(torch.rand, torch.randn, torch.randint, torch.randperm, torch.rand_like, torch.randn_like),
@@ -26,39 +26,39 @@ _RANDOM = frozenset(
 
 
 def side_effectful_functions() -> set[Callable[..., Any]]:
-    """Return the one set of functions whose calls must stay in a graph, torch.fx's if it is there."""
+    """Return the one set of functions whose calls must stay in a graph: torch.fx's set if torch.fx is imported."""
     shared = getattr(sys.modules.get("torch.fx.node"), "_side_effectful_functions", None)
     return shared if isinstance(shared, set) else _own_side_effects
 
 
 def wrapped_functions() -> dict[tuple[int, str], dict[str, Any]]:
-    """Return what `torch.fx.wrap` registered: (id of a module's globals, name) -> those globals."""
+    """Return the registrations of `torch.fx.wrap`: (id of a module's globals, name) -> these globals."""
     registered = getattr(sys.modules.get("torch.fx._symbolic_trace"), "_wrapped_fns_to_patch", None)
     return registered if isinstance(registered, dict) else {}
 
 
 def wrapped_methods() -> list[tuple[type, str]]:
-    """Return the methods that torch.fx was told to record as calls."""
+    """Return the methods that torch.fx records as calls."""
     registered = getattr(sys.modules.get("torch.fx._symbolic_trace"), "_wrapped_methods_to_patch", None)
     return registered if isinstance(registered, list) else []
 
 
 def proxy_class() -> type | None:
-    """Return torch.fx's class of proxies, if it is there: libraries ask for it to know whether they are traced."""
+    """Return torch.fx's class of proxies, if torch.fx is imported. Libraries use it to detect a trace."""
     found = getattr(sys.modules.get("torch.fx.proxy"), "Proxy", None)
     return found if isinstance(found, type) else None
 
 
 def is_graph_module_of_torch(module: object) -> bool:
-    """Tell whether an object is a GraphModule of torch.fx, as those inside graphs that came through interop are."""
+    """Return whether an object is a GraphModule of torch.fx. Graphs that came through interop may contain them."""
     found = getattr(sys.modules.get("torch.fx.graph_module"), "GraphModule", None)
     return isinstance(found, type) and isinstance(module, found)
 
 
 class _TracingFlag(threading.local):
-    """Stands for torch.fx's flag, of which a process has one: true in the threads that trace, false in the others."""
+    """Replacement for torch.fx's flag, one per process: true in tracing threads, false in the others."""
 
-    depth = 0  # of traces inside traces, in this thread
+    depth = 0  # nested traces of this thread
 
     def __bool__(self) -> bool:
         return self.depth > 0
@@ -75,15 +75,15 @@ class _TracingFlag(threading.local):
 
 _flag = _TracingFlag()
 _flag_lock = threading.Lock()
-_traces_running: list[object] = []  # in all threads
+_traces_running: list[object] = []  # of all threads
 
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Let `torch.fx._symbolic_trace.is_fx_tracing()` answer yes for a while, in this thread only.
+    """Let `torch.fx._symbolic_trace.is_fx_tracing()` answer yes for a block, in this thread only.
 
-    A plain True would stop compiled modules that run in other threads; and of two traces that overlap, the one that
-    ends last would put back the True that it found.
+    A plain True would stop compiled modules in other threads. Of two overlapping traces, the later one would restore
+    the True that it found.
     """
     _flag.depth += 1
     try:
@@ -94,7 +94,7 @@ def tracing() -> Iterator[None]:
 
 
 def is_tracing() -> bool:
-    """Tell whether this thread is tracing."""
+    """Return whether this thread is tracing."""
     return bool(_flag)
 
 
@@ -104,7 +104,7 @@ def _has_flag_for_each_thread() -> bool:
 
 @contextmanager
 def _threads_flag_set() -> Iterator[None]:
-    """Set the flag of torch 2.14 and later, of which each thread has one."""
+    """Set the flag of torch 2.14 and later: one per thread."""
     tracer: Any = sys.modules["torch.fx._symbolic_trace"]
     before = tracer._get_is_fx_tracing()
     tracer._set_is_fx_tracing(True)
@@ -116,7 +116,7 @@ def _threads_flag_set() -> Iterator[None]:
 
 @contextmanager
 def _process_flag_set() -> Iterator[None]:
-    """Set the flag of torch before 2.14, of which a process has one."""
+    """Set the flag of torch before 2.14: one per process."""
     this_trace = object()
     with _flag_lock:
         _traces_running.append(this_trace)
@@ -137,6 +137,6 @@ def _exchange_flag(expected: object, replacement: object) -> None:
 
 
 def random_functions() -> frozenset[Any]:
-    """Return the Python-level functions that torch knows to draw from the global random state."""
+    """Return the Python functions that draw from the global random state, as torch lists them."""
     known = getattr(sys.modules.get("torch._library.utils"), "_RANDOM_FUNCTIONS", None)
     return _RANDOM if known is None else frozenset(known)

@@ -1,4 +1,4 @@
-"""Metadata that the nodes created in a `with` block get: where they come from, and what the user notes on them."""
+"""Metadata for the nodes created in a `with` block: their origin, and notes of the user."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _DEEPEST_SHOWN = 9
 
 
 class NodeSourceAction(Enum):
-    """What a pass did to make a node."""
+    """The action by which a pass made a node."""
 
     CREATE = "create"
     REPLACE = "replace"
 
 
 class NodeSource:
-    """One step in the history of a node: which pass made it of which node, and where that one came from.
+    """One step in the history of a node: the pass, its source node, and the history of the source.
 
     Passes keep a list of these in `node.meta["from_node"]`.
     """
 
     class NodeInfo:
-        """The node that another was made of."""
+        """The source node."""
 
         def __init__(self, name: str, target: str, graph_id: int) -> None:
             self.name = name
@@ -49,7 +49,10 @@ class NodeSource:
         pass_name: str = "",
         action: NodeSourceAction | list[NodeSourceAction] | None = None,
     ) -> None:
-        """Say that `pass_name` made a node of `node`, whose own history is taken along; None for one made of none."""
+        """Record that `pass_name` made a node from `node` and copy that node's history.
+
+        Pass None for a node without a source.
+        """
         self.pass_name = pass_name
         self.action = list(action) if isinstance(action, list) else [action] if action is not None else []
         self.node_info = None
@@ -61,17 +64,17 @@ class NodeSource:
 
     @property
     def name(self) -> str:
-        """The name of the node; empty if there was none."""
+        """The name of the source node; empty without one."""
         return self.node_info.name if self.node_info else ""
 
     @property
     def target(self) -> str:
-        """The target of the node as text; empty if there was none."""
+        """The target of the source node as text; empty without one."""
         return self.node_info.target if self.node_info else ""
 
     @property
     def graph_id(self) -> int:
-        """The id of the node's graph; -1 if there was none."""
+        """The id of the source node's graph; -1 without one."""
         return self.node_info.graph_id if self.node_info else -1
 
     def _get_action_string(self) -> str:
@@ -81,7 +84,7 @@ class NodeSource:
         return self.print_readable()
 
     def print_readable(self, indent: int = 0) -> str:
-        """Return the history as text, one line a step, older steps indented further."""
+        """Return the history as text, one line per step. Older steps are indented further."""
         if indent > _DEEPEST_SHOWN:
             return ""
         line = (
@@ -103,7 +106,7 @@ class NodeSource:
 
     @classmethod
     def _from_dict(cls, d: dict[str, Any] | None) -> NodeSource | None:
-        """Return the history that `to_dict` made `d` of; None for None."""
+        """Return the history that `to_dict` wrote as `d`; None for None."""
         if d is None:
             return None
         source = cls(None, d.get("pass_name", ""))
@@ -154,7 +157,7 @@ _state = _State()
 
 
 def __getattr__(name: str) -> Any:
-    # Variables of torch.fx's file that libraries read; here each thread has its own.
+    # Variables of torch.fx's file that libraries read. Here each thread has its own values.
     if name == "current_meta":
         return _state.meta
     if name == "should_preserve_node_meta":
@@ -164,7 +167,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# What a new node takes over from the node being run or re-traced. A list: libraries add to it.
+# Metadata that a new node copies from the node being run or re-traced. A list, because libraries add to it.
 COPIED_FIELDS = [
     "nn_module_stack",
     "torch_fn",
@@ -183,7 +186,7 @@ COPIED_FIELDS = [
 
 @contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
-    """Give nodes created in this block the metadata of the node being run, or no longer, as `enable` says."""
+    """Copy, or with `enable=False` do not copy, the metadata of the node being run to nodes created in this block."""
     before, meta = _state.is_preserving, _state.meta
     _state.is_preserving, _state.meta = enable, dict(meta)
     try:
@@ -193,17 +196,20 @@ def preserve_node_meta(enable: bool = True) -> Iterator[None]:
 
 
 def has_preserved_node_meta() -> bool:
-    """Tell whether new nodes take over metadata."""
+    """Return whether new nodes copy metadata."""
     return _state.is_preserving
 
 
 def get_current_meta() -> dict[str, Any]:
-    """Return the metadata that new nodes take over."""
+    """Return the metadata that new nodes copy."""
     return _state.meta
 
 
 class _CurrentMeta:
-    """A block in which new nodes take over other metadata. A class: passes enter one per node, and generators cost."""
+    """A block with other metadata for new nodes.
+
+    A class, because passes enter a block per node and generators are slower.
+    """
 
     __slots__ = ("_before", "_meta")
 
@@ -221,9 +227,9 @@ class _CurrentMeta:
 
 
 def set_current_meta(node: Any, pass_name: str = "") -> AbstractContextManager[None]:
-    """Let new nodes take over the metadata of `node`, in this block and under `preserve_node_meta`.
+    """Let new nodes copy the metadata of `node`, in this block and under `preserve_node_meta`.
 
-    Their `meta["from_node"]` says that they were made of it, by `pass_name`.
+    Their `meta["from_node"]` says that `pass_name` made them from `node`.
     """
     if not (_state.is_preserving and node.meta):
         return _CurrentMeta(None)
@@ -231,7 +237,10 @@ def set_current_meta(node: Any, pass_name: str = "") -> AbstractContextManager[N
 
 
 def set_stack_trace(stack: list[str]) -> None:
-    """Let new nodes say that they come from `stack`, formatted frames with the innermost last; nothing if empty."""
+    """Give new nodes the stack trace `stack`: formatted frames, the innermost last.
+
+    An empty list removes the stack trace.
+    """
     if not _state.is_preserving:
         return
     if stack:
@@ -241,7 +250,7 @@ def set_stack_trace(stack: list[str]) -> None:
 
 
 def format_stack() -> list[str]:
-    """Return the formatted frames that new nodes come from, or the present stack if none are set."""
+    """Return the formatted frames given to new nodes, or the present stack if there are none."""
     if _state.is_preserving:
         return [_state.meta.get("stack_trace", "")]
     return _traceback.format_list(_traceback.extract_stack()[:-1])
@@ -249,9 +258,9 @@ def format_stack() -> list[str]:
 
 @contextmanager
 def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
-    """Put `annotation_dict` into `meta["custom"]` of the nodes that are created in this block.
+    """Put `annotation_dict` into `meta["custom"]` of the nodes created in this block.
 
-    Blocks nest: the inner one adds to the outer one's notes.
+    Blocks nest: an inner block adds to the outer block's notes.
     """
     before = _state.meta.get("custom")
     _state.meta["custom"] = {**(before or {}), **annotation_dict}
@@ -265,7 +274,7 @@ def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
 
 
 def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[_F], _F]:
-    """Make a decorator that runs a function in a block of `annotate`."""
+    """Return a decorator that runs a function in a block of `annotate`."""
 
     def decorator(function: _F) -> _F:
         @functools.wraps(function)
@@ -279,7 +288,7 @@ def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[_F], _F]:
 
 
 def set_grad_fn_seq_nr(seq_nr: int) -> None:
-    """Let new nodes say that they belong to the backward of the operation with this number in autograd's counting."""
+    """Mark new nodes as part of the backward of the operation with this number in autograd's counting."""
     if _state.is_preserving:
         meta = _state.meta
         meta["grad_fn_seq_nr"] = [*meta.get("grad_fn_seq_nr", []), seq_nr]
@@ -301,7 +310,7 @@ def reset_grad_fn_seq_nr() -> None:
 
 @contextmanager
 def set_current_replay_node(node: Any | None) -> Iterator[None]:
-    """Say that this block makes `node` anew."""
+    """Record that this block makes `node` again."""
     before = _state.replayed
     _state.replayed = node
     try:
@@ -311,12 +320,12 @@ def set_current_replay_node(node: Any | None) -> Iterator[None]:
 
 
 def get_current_replay_node() -> Any | None:
-    """Return the node that is being made anew; None if none is."""
+    """Return the node that is being made again; None outside of such a block."""
     return _state.replayed
 
 
 def get_graph_provenance_json(graph: Any) -> dict[str, Any]:
-    """Return, for every function call in `graph`, where it comes from, as plain data."""
+    """Return the history of every function call in `graph` as plain data."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     return {node.name: [source.to_dict() for source in node.meta.get("from_node", [])] for node in calls}
 
@@ -327,7 +336,7 @@ def meta_for_new_node() -> dict[str, Any]:
 
 
 def meta_taken_over(current: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata for a node that takes over `current`."""
+    """Return the metadata for a node that copies `current`."""
     meta = {key: _copied(current[key]) for key in COPIED_FIELDS if key in current}
     if current.get("stack_trace"):
         meta["stack_trace"] = current["stack_trace"]
@@ -335,5 +344,5 @@ def meta_taken_over(current: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    # What most of the fields hold knows how to copy itself several times faster than the module copy does.
+    # These containers copy themselves several times faster than the module copy does.
     return value.copy() if type(value) in (list, dict, OrderedDict) else copy.copy(value)

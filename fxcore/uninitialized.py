@@ -1,4 +1,4 @@
-"""Lazy modules of torch.nn before their first call: their parameters and buffers have no shapes, and hardly any use."""
+"""Lazy modules of torch.nn before their first call. Their parameters and buffers have no shapes yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxcore.errors import FxError
 
 
 def find_uninitialized(root: nn.Module) -> tuple[str, LazyModuleMixin] | None:
-    """Return path and module of the first lazy module in `root` without shapes; None if there is none."""
+    """Return path and module of the first lazy module in `root` without shapes; None without one."""
     for path, module in root.named_modules():
         if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():  # type: ignore[misc]  # its own Protocol
             return path, module
@@ -20,7 +20,7 @@ def find_uninitialized(root: nn.Module) -> tuple[str, LazyModuleMixin] | None:
 
 
 def refuse_uninitialized(root: nn.Module, path: str, action: str, error: type[FxError]) -> None:
-    """Raise `error` if there is a lazy module without shapes in `root`, which lies at `path`."""
+    """Raise `error` if `root`, a module at `path`, contains a lazy module without shapes."""
     found = find_uninitialized(root)
     if found is not None:
         inner, module = found
@@ -33,10 +33,10 @@ def refuse_uninitialized(root: nn.Module, path: str, action: str, error: type[Fx
 
 
 def note_uninitialized_copies(root: nn.Module, memo: dict[int, Any]) -> None:
-    """Put copies of buffers without shapes into the memo of a deep copy: torch cannot copy them."""
+    """Put copies of buffers without shapes into the memo of a deep copy, because torch cannot copy them."""
     for buffer in root.buffers():
         if isinstance(buffer, UninitializedBuffer):
             memo[id(buffer)] = type(buffer)(
-                device=buffer.device,  # type: ignore[call-arg]  # of `__new__`, which mypy does not see
+                device=buffer.device,  # type: ignore[call-arg]  # an argument of `__new__` that mypy does not see
                 dtype=buffer.dtype,
             )

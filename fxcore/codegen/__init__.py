@@ -1,1 +1,1 @@
-"""Nodes to Python source."""
+"""Python source from nodes."""

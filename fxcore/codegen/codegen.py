@@ -1,4 +1,4 @@
-"""Nodes to Python source. Pure: takes nodes, changes nothing on them."""
+"""Python source of a function from nodes, without any change of the nodes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from fxcore.nodes.liveness import values_freed_in_order
 
 @dataclass
 class PythonCode:
-    """All that is needed to run or save a graph as Python."""
+    """The parts that run or save a graph as Python."""
 
-    src: str  # source of the forward function's definition
-    globals: dict[str, Any]  # what the source refers to by name
-    _lineno_map: dict[int, int | None] | None  # line, counted from the `def`, -> index of the node that it comes from
+    src: str  # definition of the forward function
+    globals: dict[str, Any]  # objects by their names in the source
+    _lineno_map: dict[int, int | None] | None  # line, counted from the `def`, -> index of its node
     _prologue_start: int = 0  # line of the `def` in `src`
 
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
 
-# A piece of the function's body, after the index of the node that it comes from.
+# The marker between pieces of the function's body. It holds the index of the node of the next piece.
 _COUNTER = re.compile(r"# COUNTER: (\d+)")
 
 
 class CodeGen:
-    """Turns a graph into the source of a function. Subclasses change its signature, its return and its globals."""
+    """Writer of a graph as a function. Subclasses change its signature, its return and its globals."""
 
-    # How a symbolic size is written in verbose code; replaced for a while by whoever wants another printer.
+    # Text of a symbolic size in verbose code. Libraries replace it for a while to use another printer.
     _sym_repr: Callable[[Any], str] = staticmethod(repr)
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class CodeGen:
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         """Return the start of the function, up to and with the colon: `def forward(self, a, b):`.
 
-        `free_vars` are the parameters as they will be written; `expanded_def` puts each on a line of its own.
+        `free_vars` are the parameters as source; `expanded_def` puts each on a line of its own.
         """
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
@@ -69,15 +69,15 @@ class CodeGen:
         return f"return {(repr_fn or repr)(output_args)}"
 
     def process_inputs(self, *args: Any) -> Any:
-        """Turn what the function takes into what the graph's placeholders take, in their order."""
+        """Convert the function's arguments to those of the graph's placeholders, in their order."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Turn what the graph's output node holds into what the function returns."""
+        """Convert the value of the graph's output node to the function's result."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """Return names and objects that the code of `gen_fn_def` and `generate_output` refers to."""
+        """Return names and objects used by the code of `gen_fn_def` and `generate_output`."""
         return []
 
     def _gen_python_code(
@@ -95,7 +95,7 @@ class CodeGen:
         additional_meta: list[str] | None = None,
     ) -> PythonCode:
         style = VerboseStyle(
-            stride=include_stride or (verbose and _is_enabled("STRIDE")),  # nothing else shows it
+            stride=include_stride or (verbose and _is_enabled("STRIDE")),  # only verbose code shows the setting
             device=include_device or (verbose and _is_enabled("DEVICE")),
             meta=_is_enabled("META"),
             colored=colored,
@@ -107,7 +107,7 @@ class CodeGen:
 
 
 class BoxedCodeGen(CodeGen):
-    """Writes a function that takes one list of all inputs and empties it, so that they can be freed early."""
+    """Writer of a function that takes one list of all inputs and empties it, so that inputs can be freed early."""
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         """Return the start of the function and the lines that take the inputs out of the list."""
@@ -120,7 +120,7 @@ class BoxedCodeGen(CodeGen):
 
 
 class _FunctionWriter:
-    """Writes one graph as one function."""
+    """Writer of one graph as one function."""
 
     def __init__(
         self,
@@ -140,12 +140,12 @@ class _FunctionWriter:
         self._writer = StatementWriter(namespace, root_module, self._globals, paint)
         self._free_vars: list[str] = []
         self._return_annotation = ""
-        # Pieces of text, and the index of the node that each comes from; a comment counts with the node before. Two
-        # lists, for the garbage collector counts tuples: a fifth of the time.
+        # Pieces of text, and the index of each piece's node; a comment counts with the node before. There are two
+        # lists, because tuples burden the garbage collector: a fifth of the time.
         self._texts: list[str] = []
         self._indices: list[int | None] = []
         self._last_comment: str | None = None
-        # A statement is emitted with its end. Who transforms the body gets the two apart, as torch.fx hands them over.
+        # A statement is one piece with its end. A body transformer gets the two apart, as from torch.fx.
         self._is_single_piece = not (style.meta or record_func or codegen._body_transformer)
 
     def write(self, nodes: list[Node]) -> PythonCode:
@@ -196,7 +196,7 @@ class _FunctionWriter:
                 else:
                     text = writer.get_attr(node, annotation)
                 freed = freed_after[index]
-                if is_plain and isinstance(freed, Node) and node.users:  # as most: what follows, in one step
+                if is_plain and isinstance(freed, Node) and node.users:  # frequent: the code below, in one step
                     emit(f"{text};  {names[freed]} = None\n")
                     note(index)
                     continue
@@ -216,7 +216,10 @@ class _FunctionWriter:
         self._indices.append(index)
 
     def _emit_pieces(self, node: Node, index: int, text: str, end: str) -> None:
-        """Emit a statement and its end apart, as torch.fx hands them to a body transformer, with what goes around."""
+        """Emit a statement and its end apart, with the lines around them.
+
+        torch.fx gives both to a body transformer in this form.
+        """
         if self._style.meta:
             for line in meta_docstring(node):
                 self._emit(index, f"{line}\n")
@@ -229,7 +232,7 @@ class _FunctionWriter:
             self._emit(index, f"_rf_{node._name}.__exit__(None, None, None)\n")
 
     def _comment(self, node: Node, index: int | None) -> None:
-        """Emit where a node comes from, unless the comment before says the same; `index` is of the node before."""
+        """Emit the node's source line, unless the last comment says the same; `index` belongs to the node before."""
         comment = origin_comment(node, self._style)
         if comment is not None and comment != self._last_comment:
             self._last_comment = comment
@@ -242,7 +245,7 @@ class _FunctionWriter:
         return value_annotation(node, self._style) or written
 
     def _placeholder(self, node: Node) -> str:
-        """Add a parameter, and return the line that gives its value another name; no text if it need not."""
+        """Add a parameter, and return the line that gives its value another name; "" if the names are equal."""
         annotation = self._annotation(node)
         target = str(node._target)
         default = f" = {self._writer.value(node._args[0])}" if node._args else ""
@@ -263,7 +266,7 @@ class _FunctionWriter:
         )
 
     def _end(self, node: Node, freed: Node | list[Node] | None) -> str:
-        """Return the end of a statement, with the freeing of values that nothing reads any more."""
+        """Return the end of a statement, with the freeing of values that no later node reads."""
         names = self._writer.names
         if isinstance(freed, Node):
             targets = names[freed]
@@ -273,18 +276,18 @@ class _FunctionWriter:
             return "\n"
         else:
             targets = ""
-        if not node.users:  # kept for its effect alone; its value need not wait for the function's end
+        if not node.users:  # kept for its effect; nothing reads its value
             targets = f"{targets} = {names[node]}" if targets else names[node]
         return f";  {self._style.paint('dim', f'{targets} = None')}\n"
 
     def _wrap_statements(self) -> str:
         if not self._writer.wrapped:
             return ""
-        # torch's registry, not ours: the text is torch.fx's, and tracing with either sees what is in it.
+        # The registry is torch's. The text then equals torch.fx's, and tracing with either library reads it.
         return "\n".join([f'torch.fx._symbolic_trace.wrap("{name}")' for name in self._writer.wrapped])
 
     def _transform_body(self) -> None:
-        """Let the function of `Graph.on_generate_code` change the body, which it gets as torch.fx gives it."""
+        """Let the function of `Graph.on_generate_code` change the body. It gets the pieces in torch.fx's form."""
         transform = self._codegen._body_transformer
         if transform is None:
             return
@@ -308,7 +311,7 @@ class _FunctionWriter:
         """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
         text = "".join(self._texts)
         lines = [index for index, piece in zip(self._indices, self._texts, strict=True) if piece]
-        # A line counts with the piece that ends it. Nearly always each piece is a line.
+        # A line counts with the piece that ends it. In most functions each piece is a line.
         if not self._is_single_piece or text.count("\n") != len(lines):
             lines = []
             for index, piece in zip(self._indices, self._texts, strict=True):
@@ -327,7 +330,7 @@ def _is_enabled(what: str) -> bool:
 
 
 def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:
-    """Call a method of a user's CodeGen with those options that it takes; they joined the interface later."""
+    """Call a method of a user's CodeGen with the options that it takes. Older subclasses know fewer options."""
     known = _parameters(getattr(method, "__func__", method))
     return method(*args, **{name: value for name, value in options.items() if name in known})
 
@@ -343,24 +346,28 @@ def _parameter_line(parameter: str) -> str:
 
 
 def described_items(items: Sequence[Any], descriptions: Sequence[str], repr_fn: Callable[[Any], str]) -> str:
-    """Return a list or tuple with one item, and its description as a comment, on each line."""
+    """Return the source of a list or tuple with one item per line, and the item's description as a comment."""
     opening, closing = ("(", ")") if isinstance(items, tuple) else ("[", "]")
     lines = [f"    {repr_fn(item)},  # {text}\n" for item, text in zip(items, descriptions, strict=False)]
     return f"{opening}\n{''.join(lines)}{closing}"
 
 
 class KeywordCodeGen(CodeGen):
-    """Writes the parameters after a number of them as keyword-only ones.
+    """Writer of a function whose later parameters are keyword-only.
 
-    torch.fx writes all as positional ones, which is no Python where one without a default follows one that has one.
+    torch.fx writes all parameters as positional ones. This is no valid Python if one without a default follows one with
+    a default.
     """
 
     def __init__(self, positional: int) -> None:
-        """Write `positional` parameters, `self` not counted, as they always are."""
+        """Keep the first `positional` parameters, without `self`, as they are."""
         super().__init__()
         self._positional = positional
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
-        """Return the start of the function, up to and with the colon, with `*` before the first keyword-only one."""
+        """Return the start of the function, up to and with the colon.
+
+        `*` stands before the first keyword-only parameter.
+        """
         free_vars.insert(self._positional, "*")
         return super().gen_fn_def(free_vars, maybe_return_annotation, expanded_def=expanded_def)

@@ -1,4 +1,4 @@
-"""Comments and annotations that generated code carries when it is written for people."""
+"""Comments and annotations of verbose generated code, for readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_ANNOTATION = 40
 
 @dataclass(frozen=True)
 class VerboseStyle:
-    """What verbose code shows beside the statements."""
+    """Options of verbose code: the parts to show beside the statements."""
 
     stride: bool = False
     device: bool = False
@@ -45,7 +45,7 @@ class VerboseStyle:
 
 
 def value_annotation(node: Node, style: VerboseStyle) -> str | None:
-    """Return what stands after a value's name for its recorded example, as `: "f32[2, 3]"`; None without one."""
+    """Return the annotation of a value by its recorded example, such as `: "f32[2, 3]"`; None without one."""
     value = example_value(node)
     if isinstance(value, torch.Tensor):
         return None if value.layout in _WITHOUT_STRIDE else f': "{_tensor_text(value, style)}"'
@@ -57,7 +57,7 @@ def value_annotation(node: Node, style: VerboseStyle) -> str | None:
 
 
 def _is_tensor_metadata(value: Any) -> bool:
-    # By shape, not by class: a graph that came from torch.fx carries torch.fx's own.
+    # By class name: a graph from torch.fx carries torch.fx's own class.
     return isinstance(value, tuple) and type(value).__name__ == "TensorMetadata"
 
 
@@ -75,7 +75,7 @@ def _tensor_text(tensor: torch.Tensor, style: VerboseStyle) -> str:
 
 
 def origin_comment(node: Node, style: VerboseStyle) -> str | None:
-    """Return the comment that says which line of the user's source `node` comes from; None for inputs and outputs."""
+    """Return the comment with the line of the user's source for `node`; None for inputs and outputs."""
     if node.op in ("placeholder", "output"):
         return None
     comment = f"{_chosen_meta(node, style)}#{_custom_text(node)}{_recompute_text(node)} {_origin(node)}"
@@ -120,7 +120,7 @@ class StackFrame(NamedTuple):
     code: str
 
     def get_summary_str(self) -> str:
-        """Return all of it in a line."""
+        """Return the frame as one line."""
         return f"File: {self.file}:{self.lineno} in {self.name}, code: {self.code}"
 
 
@@ -129,7 +129,7 @@ def innermost_frame(
 ) -> StackFrame | None:
     """Return the last frame in a formatted stack; None if there is none.
 
-    Frames do not count for which `filter_fn(file, name, code)` answers False.
+    A frame counts only if `filter_fn(file, name, code)` answers True.
     """
     lines = stack_trace.strip().split("\n") if stack_trace else []
     for index in range(len(lines) - 2, -1, -1):
@@ -143,9 +143,9 @@ def innermost_frame(
 
 
 def meta_docstring(node: Node) -> list[str]:
-    """Return lines of a string statement that lists everything in `node.meta`."""
+    """Return the lines of a string statement that lists all of `node.meta`."""
     if not node.meta:
         return []
-    # str, not repr, inside: the repr of a symbolic value may ask for its truth.
+    # str inside, because the repr of a symbolic value may ask for its truth.
     entries = [f"{key}: {pprint.pformat(str(value), width=80, compact=True)}" for key, value in node.meta.items()]
     return ['"""', *entries, '"""']

@@ -1,4 +1,4 @@
-"""Names that generated code refers to, and names that every piece of it may use without asking."""
+"""Names in generated code: its globals, and the names that all generated code may use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fxcore.node_data.targets import is_from_torch, qualified_name, type_repr
 
 
 class CustomBuiltin(NamedTuple):
-    """An object whose `repr` is a name that only an import makes valid."""
+    """An object whose `repr` is a name. Only an import makes the name valid."""
 
     import_str: str
     obj: Any
@@ -39,13 +39,13 @@ for _name, _builtin in CUSTOM_BUILTINS.items():
 
 
 def register_custom_builtin(name: str, import_str: str, obj: Any) -> None:
-    """Let all generated code use `name` for `obj`; `import_str` is the statement that makes it so in a file."""
+    """Let all generated code use `name` for `obj`; `import_str` is the statement that defines the name in a file."""
     CUSTOM_BUILTINS[name] = CustomBuiltin(import_str, obj)
     reserve(name, obj)
 
 
 _TYPING_ORIGINS: dict[Any, Any] = {
-    list: typing.List,  # noqa: UP006 - the alias is what a pre-585 annotation was written with
+    list: typing.List,  # noqa: UP006 - the alias in annotations from before PEP 585
     dict: typing.Dict,  # noqa: UP006
     set: typing.Set,  # noqa: UP006
     frozenset: typing.FrozenSet,  # noqa: UP006
@@ -54,12 +54,12 @@ _TYPING_ORIGINS: dict[Any, Any] = {
 
 
 def _is_bar_union(kind: Any) -> bool:
-    """Tell whether `kind` was written `A | B`: Python 3.14 has one class for all unions, spelled as typing's are."""
+    """Return whether `kind` was written `A | B`. Python 3.14 has one class for all unions and spells it like typing."""
     return isinstance(kind, types.UnionType) and sys.version_info < (3, 14)
 
 
 class GeneratedGlobals:
-    """The globals of one piece of generated code, filled while it is written."""
+    """The globals of one piece of generated code, filled during its writing."""
 
     __slots__ = ("_namespace", "table")
 
@@ -70,7 +70,7 @@ class GeneratedGlobals:
     def add(self, name_hint: str, obj: Any) -> str:
         """Make `obj` reachable from the code and return the name to write.
 
-        Raises CodeGenerationError (a RuntimeError) if the name is another object's.
+        Raises CodeGenerationError (a RuntimeError) if another object has the name.
         """
         if is_from_torch(obj) and obj != torch.device:
             return qualified_name(obj)
@@ -87,8 +87,8 @@ class GeneratedGlobals:
     def annotation(self, kind: Any) -> str:
         """Return the text of a type annotation whose names the code can reach."""
         if kind == ():
-            return "()"  # what Tuple[()] holds
-        if isinstance(kind, list):  # what Callable[[int], str] holds
+            return "()"  # the content of Tuple[()]
+        if isinstance(kind, list):  # the content of Callable[[int], str]
             return f"[{','.join([self.annotation(member) for member in kind])}]"
         if typing.get_origin(kind) is typing.Annotated:
             return self.annotation(kind.__origin__)
@@ -107,6 +107,6 @@ class GeneratedGlobals:
         return f"{origin_name}[{','.join([self.annotation(member) for member in members])}]"
 
     def enum_member(self, member: enum.Enum) -> str:
-        """Return `Color.RED`, with the class made reachable."""
+        """Return `Color.RED`, and make the class reachable."""
         kind = type(member)
         return f"{self.add(kind.__name__, kind)}.{member.name}"

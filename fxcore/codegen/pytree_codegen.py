@@ -1,4 +1,4 @@
-"""Nested inputs and outputs of a function, flat ones of its graph: code that goes between the two by pytree."""
+"""Code between the nested inputs and outputs of a function and the flat inputs and outputs of its graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxcore.codegen.codegen import CodeGen, described_items
 
 
 class PyTreeInfo(NamedTuple):
-    """How the arguments of a traced function were nested."""
+    """The nesting of a traced function's arguments and result."""
 
     orig_args: list[str]
     in_spec: pytree.TreeSpec
@@ -20,7 +20,7 @@ class PyTreeInfo(NamedTuple):
 
 
 class PyTreeCodeGen(CodeGen):
-    """Code for a graph whose placeholders are the leaves of nested arguments."""
+    """Writer for a graph whose placeholders are the leaves of nested arguments."""
 
     def __init__(self, pytree_info: PyTreeInfo) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class PyTreeCodeGen(CodeGen):
         return pytree.arg_tree_leaves(*inputs)
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Nest the graph's flat outputs as the traced function's were."""
+        """Nest the graph's flat outputs as the traced function did."""
         if self.pytree_info is None or self.pytree_info.out_spec is None:
             return outputs
         leaves = outputs if isinstance(outputs, (list, tuple)) else [outputs]
@@ -73,7 +73,7 @@ class PyTreeCodeGen(CodeGen):
         descs: Sequence[str] | None = None,
         repr_fn: Callable[[Any], str] | None = None,
     ) -> str:
-        """Return a return statement that nests the outputs as the traced function's were."""
+        """Return a return statement that nests the outputs as the traced function did."""
         if not (self.pytree_info and self.pytree_info.out_spec):
             return super().generate_output(output_args, descs=descs, repr_fn=repr_fn)
         if descs is not None and isinstance(output_args, (list, tuple)):
@@ -88,12 +88,12 @@ def _is_args_and_kwargs(spec: pytree.TreeSpec) -> bool:
 
 
 def _name_in(variable: str) -> str:
-    """Return the name in a parameter as it is written, with annotation, default and comment."""
+    """Return the name in the source of a parameter with annotation, default and comment."""
     return variable.split(":")[0].split("#")[0].split(" = ")[0]
 
 
 def _annotations(free_vars: list[str], expanded_def: bool) -> str:
-    """Return annotations as statements of their own: Python takes none in `a, b = ...`."""
+    """Return the annotations as separate statements, because Python allows none in `a, b = ...`."""
     annotated = [variable for variable in free_vars if ":" in variable.split(" = ")[0]]
     if not annotated:
         return ""

@@ -8,22 +8,22 @@ from collections import OrderedDict
 from types import CodeType
 from typing import Any
 
-# A code object is small beside the graph it came from, and graphs of one model come again and again.
+# A code object is small beside its graph, and the graphs of one model repeat.
 _MOST_CODE_OBJECTS = 256
 
 
 class SourceCache:
-    """Compiles generated source under a file name of its own, through which `linecache` finds the text."""
+    """Compiler of generated source. Each source has its own file name, under which `linecache` finds the text."""
 
     def __init__(self) -> None:
         self._next_id = 0
         self._code_objects: OrderedDict[str, CodeType] = OrderedDict()
 
     def run(self, source: str, global_names: dict[str, Any], origin: dict[str, Any] | None = None) -> None:
-        """Execute `source` with `global_names`, which it may add to.
+        """Execute `source` with `global_names`; the source may add to them.
 
-        `origin` may say `co_filename`, `co_firstlineno` and `co_name` of the function that was traced; they become
-        part of the file name.
+        `origin` may hold `co_filename`, `co_firstlineno` and `co_name` of the traced function; they become part of the
+        file name.
         """
         file_name = self._file_name(origin or {})
         code = self._compiled(source)
@@ -36,7 +36,7 @@ class SourceCache:
                 weakref.finalize(function, linecache.cache.pop, file_name, None).atexit = False
 
     def forget_compiled(self) -> None:
-        """Drop the code objects that were kept; functions made from them live on."""
+        """Drop the kept code objects. Functions made from them live on."""
         self._code_objects.clear()
 
     def _file_name(self, origin: dict[str, Any]) -> str:
@@ -49,7 +49,7 @@ class SourceCache:
     def _compiled(self, source: str) -> CodeType:
         code = self._code_objects.get(source)
         if code is None:
-            # dont_inherit: this file's own __future__ import must not turn the code's annotations into text.
+            # dont_inherit: the __future__ import of this file must not turn the annotations into text.
             code = compile(source, "<eval_with_key>", "exec", dont_inherit=True)
             self._code_objects[source] = code
             if len(self._code_objects) > _MOST_CODE_OBJECTS:
@@ -64,7 +64,7 @@ def _functions(code: CodeType) -> list[str]:
 
 
 def _renamed(constants: tuple[Any, ...], file_name: str) -> tuple[Any, ...]:
-    """Return constants in which nested functions say `file_name` too."""
+    """Return constants whose nested functions have the file name too."""
     return tuple(
         constant.replace(co_filename=file_name, co_consts=_renamed(constant.co_consts, file_name))
         if isinstance(constant, CodeType)

@@ -1,4 +1,4 @@
-"""One node as a Python statement."""
+"""A node as a Python statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REPR_IS_SOURCE = frozenset({int, float, bool, str, type(None), torch.dtype, byt
 
 
 def _complex_source(number: complex) -> str:
-    """Return a number as source. `repr` writes `infj`, which is a name, and loses the sign of a zero (-1j is -0-1j)."""
+    """Return the source of a number. `repr` writes `infj`, a name, and loses the sign of a zero (-1j is -0-1j)."""
     real, imag = number.real, number.imag
     is_negative = math.copysign(1, imag) < 0
     loses_sign = (real == 0 and (is_negative or math.copysign(1, real) < 0)) or (imag == 0 and is_negative)
@@ -52,12 +52,12 @@ def _follows_a_dot(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
-# Code of one model is written again and again, and takes most of its time for paths without this.
+# The code of one model is written many times. Without this cache, paths take most of the time.
 path_of_root = functools.lru_cache(maxsize=16384)(attribute_path)
 
 
 class _ValueNames(dict[Node, str]):
-    """Names of values in the code, each found when first asked for."""
+    """Names of values in the code. The first look-up of a value creates its name."""
 
     __slots__ = ("_create_name",)
 
@@ -71,13 +71,13 @@ class _ValueNames(dict[Node, str]):
 
 
 class _Spelling(NamedTuple):
-    """A function whose call is no plain expression: one that changes its argument in place, or else `getattr`."""
+    """A function whose call is no plain expression: an in-place operator, or `getattr` for None."""
 
     in_place: Callable[..., str] | None
 
 
 class StatementWriter:
-    """Writes the nodes of one graph, in order, as statements that share a namespace."""
+    """Writer of a graph's nodes, in order, as statements in one namespace."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class StatementWriter:
         self._paint = paint
         self.names = _ValueNames(namespace)
         self._calls: dict[Any, str | Callable[..., str] | _Spelling] = {}
-        self.wrapped: dict[str, None] = {}  # global names of functions that re-tracing must not enter
+        self.wrapped: dict[str, None] = {}  # global names of functions that another trace must not enter
 
     # Values.
 
@@ -107,7 +107,7 @@ class StatementWriter:
         return self._unusual_value(arg)
 
     def _values(self, args: Iterable[Any]) -> list[str]:
-        # Nearly all arguments are values of the graph, and looking here saves a call for each.
+        # Most arguments are values of the graph; a check here saves a call for each.
         names, value = self.names, self.value
         return [names[arg] if type(arg) is Node else value(arg) for arg in args]
 
@@ -174,7 +174,7 @@ class StatementWriter:
         if len(args) == 1 and not kwargs:
             arg = args[0]
             return names[arg] if type(arg) is Node else self.value(arg)
-        # Nearly all arguments are values of the graph or numbers, and looking here saves a call for each.
+        # Most arguments are values of the graph or numbers; a check here saves a call for each.
         known = _REPR_IS_SOURCE if self._paint is None else ()
         parts = [
             names[arg] if type(arg) is Node else repr(arg) if type(arg) in known else self.value(arg) for arg in args
@@ -183,7 +183,7 @@ class StatementWriter:
             parts += [f"{key} = {self.value(arg)}" for key, arg in kwargs.items()]
         return ", ".join(parts)
 
-    # Statements. The order in which names are asked for decides who gets a number, so it is torch.fx's.
+    # Statements. The order of look-ups decides about the numbers in names, so it follows torch.fx.
 
     def call_method(self, node: Node, annotation: str) -> str:
         """Return the statement of a node that calls a method."""
@@ -200,7 +200,7 @@ class StatementWriter:
         return f"{name}{annotation} = {module}({self.arguments(node._args, node._kwargs)})"
 
     def get_attr(self, node: Node, annotation: str) -> str:
-        """Return the statement of a node that reads an attribute. Raises UnknownOpcodeError for another node."""
+        """Return the statement of a node that reads an attribute. Raises UnknownOpcodeError for another opcode."""
         if node._op != "get_attr":
             raise UnknownOpcodeError(
                 f"node: {node._op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
@@ -225,10 +225,7 @@ class StatementWriter:
         return f"{self.names[node]}{annotation} = {call(*self._values(node._args))}"
 
     def _call_of(self, target: Any) -> str | Callable[..., str] | _Spelling:
-        """Return how a function is called.
-
-        That is its name; or, if Python has syntax for it, the format of the expression or something special.
-        """
+        """Return the call of a function: its name, the format of an expression, or a `_Spelling`."""
         if getattr(target, "__module__", "") == "_operator":
             function = getattr(target, "__name__", "")
             if function in OPERATORS:
@@ -250,6 +247,6 @@ class StatementWriter:
         return f"{name}{annotation} = getattr({self.arguments(args, node._kwargs)})"
 
     def _in_place_operator(self, spell: Callable[..., str], node: Node, annotation: str) -> str:
-        # torch.jit.script needs the operator itself, and the value's name needs something to stand for.
+        # torch.jit.script needs the operator itself, and the value's name needs an object.
         change = spell(*self._values(node._args))
         return f"{change};  {self.names[node]}{annotation} = {self.value(node._args[0])}"

@@ -1,1 +1,1 @@
-"""Finding a pattern in a graph, saying why it was not found, and replacing it."""
+"""Search of patterns in graphs, and their replacement."""

@@ -1,4 +1,4 @@
-"""Which argument of one call stands for which argument of another call of the same thing?"""
+"""Pairs of corresponding arguments in two calls of one operator."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Pair = tuple[Any, Any]
 
 
 def pair_as_written(expected: Node, obtained: Node) -> list[Pair] | None:
-    """Pair arguments that are written alike: as many by position, the same keywords in the same order.
+    """Pair arguments that are written alike: equally many by position, the same keywords in the same order.
 
-    Calls of an operator overload are paired by its schema where they are written differently. None if they do not
-    pair up.
+    Calls of an operator overload that are written differently are paired by its schema. Return None if they do not pair
+    up.
     """
     if len(expected._args) == len(obtained._args):
         pairs = list(zip(expected._args, obtained._args, strict=True))
@@ -48,9 +48,9 @@ def _by_schema(schema: Any, node: Node) -> list[Any]:
 
 
 def pair_by_parameter(expected: Node, obtained: Node) -> list[Pair] | None:
-    """Pair arguments that are for the same parameter, however written: by position, by keyword, or left to a default.
+    """Pair arguments of the same parameter: by position, by keyword, or left to its default.
 
-    Where no signature is known that both calls fit, as `pair_as_written`. None if they do not pair up.
+    If no known signature fits both calls, pair them as `pair_as_written` does. Return None if they do not pair up.
     """
     if not expected._kwargs and not obtained._kwargs and len(expected._args) == len(obtained._args):
         return list(zip(expected._args, obtained._args, strict=True))
@@ -71,7 +71,7 @@ def _bound(signature: inspect.Signature, node: Node) -> dict[str, Any] | None:
 
 
 def _signatures_of(node: Node) -> Sequence[inspect.Signature]:
-    """Return the signatures that a call may be meant for; empty if none is known."""
+    """Return the signatures that a call may be meant for; empty if there is none."""
     target = node._target
     if node._op == "call_module":
         return _signature_of_python(value_of(node).forward)

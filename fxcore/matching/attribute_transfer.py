@@ -1,4 +1,4 @@
-"""Modules and tensors that a replacement uses, brought into the module that it is put into."""
+"""Transfer of modules and tensors from a replacement into the module that is rewritten."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, has_attribute, set_attribute
 
-# Named by tracing, so that equal names in two modules mean nothing.
+# Tracing makes these names, so equal names in two modules mean nothing.
 _NAMED_BY_TRACING = re.compile(r"(_tensor_constant|_torchbind_obj|_tree_spec_constant)\d+").fullmatch
 
 
 def names_for_constants(gm: GraphModule, graph: Graph) -> dict[str, str]:
-    """Return other names for the constants of `graph` whose names `gm` has for something else."""
+    """Return other names for the constants of `graph` whose names mean other objects in `gm`."""
     source = graph.owning_module
     taken: set[str] = set()
     names: dict[str, str] = {}
@@ -57,7 +57,7 @@ def _free_name(gm: GraphModule, path: str, taken: set[str]) -> str:
 
 
 def rename_paths(nodes: list[Node], names: Mapping[str, str]) -> None:
-    """Let nodes that use a path in `names`, or something below it, use the path that it maps to."""
+    """Replace the targets of nodes that lie at or below a path in `names`."""
     if not names:
         return
     for node in nodes:
@@ -66,7 +66,7 @@ def rename_paths(nodes: list[Node], names: Mapping[str, str]) -> None:
 
 
 def renamed(path: str, names: Mapping[str, str]) -> str:
-    """Return a path with the longest part of it that is in `names` replaced by what that maps to."""
+    """Return `path` with its longest part in `names` replaced by the part's new name."""
     above = path
     while above not in names:
         above, _, _ = above.rpartition(".")
@@ -76,7 +76,7 @@ def renamed(path: str, names: Mapping[str, str]) -> str:
 
 
 def copy_used_attributes(gm: GraphModule, graph: Graph, names: Mapping[str, str], skipped: Container[str]) -> None:
-    """Copy what `graph` uses and `gm` does not have from the owner of `graph` to `gm`, but for `skipped` paths."""
+    """Copy the objects that `graph` uses and `gm` lacks from the owner of `graph` to `gm`. Skip the `skipped` paths."""
     source = graph.owning_module
     for path in dict.fromkeys(paths_in(graph)):
         if path in skipped:
@@ -87,9 +87,9 @@ def copy_used_attributes(gm: GraphModule, graph: Graph, names: Mapping[str, str]
 
 
 def copy_all_attributes(gm: GraphModule, replacement: nn.Module, names: Mapping[str, str]) -> None:
-    """Give `gm` what its graph uses and `replacement` has; remove submodules that its graph does not use.
+    """Copy the objects that the graph of `gm` uses from `replacement`; remove unused submodules of `gm`.
 
-    What `gm` has already stays. Raises GraphError (a RuntimeError) if something is in neither.
+    Objects in `gm` stay. Raises GraphError (a RuntimeError) if an object is in neither module.
     """
     gm.delete_all_unused_submodules()
     if isinstance(replacement, GraphModule):

@@ -1,4 +1,4 @@
-"""Which nodes of a graph are worth comparing with a node of a pattern?"""
+"""Nodes of a graph that are worth comparing with a node of a pattern."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _position = attrgetter("_sort_key")
 
 
 class Anchor:
-    """A node of a pattern from which it is compared upwards, with everything that it depends on."""
+    """A node of a pattern where the comparison starts. It goes upwards through all nodes that the anchor depends on."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        # From each node above, the next one on a way down to the anchor.
+        # Each node above -> the next node on a way down to the anchor.
         self._reader: dict[Node, Node] = {}
         pending = [node]
         while pending:
@@ -28,15 +28,18 @@ class Anchor:
                     pending.append(value)
 
     def above(self) -> list[Node]:
-        """Return the nodes that the anchor depends on, those of a chain from the anchor upwards."""
+        """Return the nodes that the anchor depends on, ordered from the anchor upwards for a chain."""
         return list(self._reader)
 
     def last_of(self, nodes: Collection[Node]) -> list[Node]:
-        """Return those of some nodes above from which the way down to the anchor passes none of the others."""
+        """Return the members of `nodes` above the anchor whose way down passes no other member."""
         return [node for node in self._reader if node in nodes and self._reader[node] not in nodes]
 
     def below(self, start: Node, found: Iterable[Node], are_alike: Callable[[Node, Node], bool]) -> list[Node]:
-        """Return what can be the anchor, in order, if `found` is everything in the graph that can be `start`."""
+        """Return the possible anchors in the graph, in order.
+
+        `found` has every node of the graph that can be `start`.
+        """
         here: Iterable[Node] = found
         while start is not self.node:
             start = self._reader[start]
@@ -46,7 +49,7 @@ class Anchor:
 
 
 class Candidates:
-    """Nodes to be tried in order, without those at the front that a match has claimed."""
+    """Nodes to try in order. It skips claimed nodes at the front."""
 
     def __init__(self, nodes: list[Node], claimed: Container[Node]) -> None:
         self._nodes = nodes
@@ -55,7 +58,7 @@ class Candidates:
 
     def __iter__(self) -> Iterator[Node]:
         nodes = self._nodes
-        # Claimed for good: whoever asks next need not pass them again.
+        # A claim is final, so the next walk starts after the claimed nodes.
         while self._first < len(nodes) and nodes[self._first] in self._claimed:
             self._first += 1
         for index in range(self._first, len(nodes)):
@@ -63,7 +66,7 @@ class Candidates:
 
 
 class OperatorLookup:
-    """Finds the nodes of a graph that do what a node of a pattern does, by the graph's index of operators."""
+    """Look-up of the nodes that match a node of a pattern, by the graph's index of operators."""
 
     def __init__(
         self, graph: Graph, are_alike: Callable[[Node, Node], bool], by_path: bool, placeholders: bool

@@ -1,4 +1,4 @@
-"""A mapping from nodes of a pattern to values of a graph, and what has to agree for it."""
+"""A mapping from nodes of a pattern to values of a graph, and the comparison that it must pass."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fxcore.node_data.arguments import PLAIN, map_values
 
 
 def is_convex(nodes: Collection[Node]) -> bool:
-    """Tell whether no value leaves the set, goes through a node outside, and comes back in.
+    """Return whether no path leaves the set through a node outside and returns to it.
 
-    Looks only at nodes between the first and the last of the set, since a graph's order keeps dependencies.
+    Only nodes between the first and the last of the set are visited, since a graph's order keeps dependencies.
     """
     if len(nodes) < 2:
         return True
@@ -39,7 +39,7 @@ def is_convex(nodes: Collection[Node]) -> bool:
 
 
 class PartialMatch:
-    """A mapping from nodes of a pattern to values of a graph that grows anchor by anchor, and can shrink again."""
+    """A mapping from nodes of a pattern to values of a graph. It grows anchor by anchor and can shrink again."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class PartialMatch:
         ignores_literals: bool,
         off_limits: Container[Node] = (),
     ) -> None:
-        """Begin empty; `off_limits` are nodes that stand for no operation."""
-        # In the order of a walk up from the first anchor, first arguments first, then from the second one.
+        """Start with an empty mapping; `off_limits` are nodes that match no operation."""
+        # Ordered by a walk up from the first anchor, first arguments first, then from the second anchor.
         self.nodes_map: dict[Node, Any] = {}
         self._stands_for: dict[Node, Node] = {}
         self._are_alike = are_alike
@@ -58,10 +58,13 @@ class PartialMatch:
         self._off_limits = off_limits
 
     def extend(self, anchor: Node, obtained: Node) -> bool:
-        """Map `anchor` to `obtained`, which does the same, and all that the two read; change nothing if that fails."""
+        """Map `anchor` to `obtained`, a node with the same operator, and map all their inputs.
+
+        Change nothing if that fails.
+        """
         nodes_map, stands_for = self.nodes_map, self._stands_for
         size = len(nodes_map)
-        pending: list[Pair] = [(anchor, obtained)]  # the next pair last
+        pending: list[Pair] = [(anchor, obtained)]  # a stack: the next pair is the last
         while pending:
             expected, obtained = pending.pop()
             if not isinstance(expected, Node):
@@ -91,7 +94,7 @@ class PartialMatch:
         return False
 
     def cut_back(self, size: int) -> None:
-        """Forget what was mapped after the first `size` nodes."""
+        """Remove all but the first `size` nodes from the mapping."""
         if not size:
             self.nodes_map.clear()
             self._stands_for.clear()
@@ -101,7 +104,7 @@ class PartialMatch:
                 del self._stands_for[value]
 
     def operations(self) -> list[Node]:
-        """Return the nodes of the graph that stand for operations of the pattern, not for its inputs or output."""
+        """Return the graph's nodes that match operations of the pattern, without its inputs and output."""
         return [node for node, ours in self._stands_for.items() if ours._op != "placeholder" and ours._op != "output"]
 
     def _compare_constants(self, expected: Any, obtained: Any) -> list[Pair] | tuple[()] | None:
@@ -117,7 +120,7 @@ class PartialMatch:
         return not isinstance(bound, Node) and not isinstance(obtained, Node) and constants_equal(bound, obtained)
 
     def _bind_constant(self, expected: Node, obtained: Any) -> tuple[()] | None:
-        """Let a constant stand for an input of the pattern; for anything else it cannot."""
+        """Map an input of the pattern to a constant. Return None for any other node of the pattern."""
         if expected._op != "placeholder":
             return None
         self.nodes_map[expected] = obtained
@@ -125,7 +128,7 @@ class PartialMatch:
 
 
 def pair_parts(expected: Any, obtained: Any) -> list[Pair] | None:
-    """Pair the parts of two containers; None where they are none, or not of one form."""
+    """Pair the parts of two containers; None if they are no containers or have different forms."""
     if type(expected) in PLAIN:
         return None
     if isinstance(expected, (list, tuple)) and isinstance(obtained, (list, tuple)) and len(expected) == len(obtained):
@@ -138,15 +141,15 @@ def pair_parts(expected: Any, obtained: Any) -> list[Pair] | None:
 
 
 def are_same_constants(expected: Any, obtained: Any, ignores_literals: bool) -> bool:
-    """Tell whether a constant stands for another one; if literals are ignored, for any that has no node in it."""
+    """Return whether two constants match. If literals are ignored, constants without nodes match each other."""
     if constants_equal(expected, obtained):
         return True
-    # A wildcard stands for constants: not for a list, say, with a value in it, nor for one of another length.
+    # An ignored literal matches constants only: no list with a value in it, and no list of another length.
     are_containers = any(isinstance(expected, kind) and isinstance(obtained, kind) for kind in _CONTAINERS)
     return ignores_literals and not are_containers and not nodes_in(expected) and not nodes_in(obtained)
 
 
-# The kinds of containers whose parts are compared one by one.
+# Containers whose parts are compared one by one.
 _CONTAINERS: tuple[Any, ...] = ((list, tuple), dict, slice)
 
 

@@ -1,4 +1,4 @@
-"""Edits of a graph that are collected and made at the end, each reader rewritten once."""
+"""Collected edits of a graph. They are made at the end, and each reader is rewritten once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fxcore.nodes.builder import make_node
 
 _position = attrgetter("_sort_key")
 
-# More edits than one for so many nodes, and the graph's index of operators is made anew by who asks next.
+# Above one edit per 8 nodes, the operator index is dropped, and the next query rebuilds it.
 _NODES_PER_EDIT = 8
 
 
 def has_listeners(graph: Graph) -> bool:
-    """Tell whether code that is not ours runs when a graph is edited: hooks, or methods of a subclass of Graph."""
+    """Return whether foreign code runs at an edit of a graph: hooks, or methods of a subclass of Graph."""
     owner = graph.owning_module
     hooks = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks")
     return type(graph) is not Graph or any(getattr(owner, name, None) for name in hooks)
@@ -35,40 +35,40 @@ def expect_edits(graph: Graph, count: int) -> None:
 
 
 class DeferredEdits:
-    """Replaces values of one graph by others.
+    """Replacement of values in one graph.
 
-    Readers of replaced values are rewritten, and replaced nodes erased, when `finish` is called: each reader once,
-    however many of its arguments change. Until then, `resolve` tells what stands in the place of a value.
+    `finish` rewrites the readers of replaced values, each reader once, and erases the replaced nodes. Until then,
+    `resolve` returns the replacement of a value.
     """
 
     def __init__(self, graph: Graph, *, has_listeners: bool = True) -> None:
-        """Replace in `graph`; if it has no listeners, after `expect_edits`."""
+        """Prepare edits of `graph`. For a graph without listeners, call `expect_edits` first."""
         self._graph = graph
         self._has_listeners = has_listeners
-        # From values to what stands in their place, which may be replaced itself.
+        # Value -> its replacement. The replacement may be replaced too.
         self.replaced: dict[Node, Any] = {}
-        # Those of them whose readers are still to be rewritten.
+        # The replaced values whose readers still have to be rewritten.
         self._unfinished: dict[Node, Any] = {}
-        # The other way round: from nodes to the values that they replace.
+        # Node -> the values that it replaces.
         self._replaced_by: dict[Node, list[Node]] = {}
         self._dead: dict[Node, None] = {}
-        # When a node last began to read something; readers of a value are listed in that order.
+        # Node -> time of its last new input. The readers of a value are listed by this time.
         self._joined: dict[Node, int] = {}
         self._to_rewrite: dict[Node, None] = {}
         self._clock = 0
 
     def resolve(self, value: Any) -> Any:
-        """Return what stands in the place of a value by now; nested values are resolved in their containers."""
+        """Return the current replacement of a value; nested values are resolved in their containers."""
         return _follow(value, self.replaced)
 
     def replace(self, value: Node, replacement: Any, readers: list[Node]) -> None:
-        """Let the `readers` of `value`, but for those that are to be erased, read `replacement`."""
+        """Let the `readers` of `value` read `replacement`, except for readers that will be erased."""
         if replacement is value:
             return
         dead, to_rewrite, joined = self._dead, self._to_rewrite, self._joined
         hooks = self._has_listeners and getattr(self._graph.owning_module, "_replace_hooks", None)
         if len(readers) > 1:
-            # Since they were listed, another value of theirs may have been replaced.
+            # Another input of a reader may have been replaced since the list was made.
             readers = sorted(readers, key=self._time_joined)
         for reader in readers:
             if reader in dead:
@@ -85,7 +85,7 @@ class DeferredEdits:
             self._replaced_by.setdefault(replacement, []).append(value)
 
     def discard(self, nodes: Iterable[Node]) -> None:
-        """Erase nodes, once their readers are rewritten."""
+        """Erase nodes after their readers are rewritten."""
         for node in nodes:
             self._dead[node] = None
 
@@ -108,10 +108,11 @@ class DeferredEdits:
         return copies
 
     def make_place(self, inputs: list[Any], values: list[Node], readers: list[Node]) -> Node | None:
-        """Return the node to insert before, so that the `inputs` come before the `readers`, or behind all `values`.
+        """Return the node to insert before: all `inputs` come before it, and none of the `readers`.
 
-        Inputs may be nested. Where one stands behind a reader, it is moved to the front with all that it needs. None if
-        there is no such place, since an input depends on one of the values.
+        Without readers the place is behind all `values`. Inputs may be nested. An input behind a reader is moved to the
+        front with all nodes that it needs. Return None if no place exists, because an input depends on one of the
+        values.
         """
         if not readers:
             place = values[0]._next if len(values) == 1 else max(values, key=_position)._next
@@ -149,7 +150,7 @@ class DeferredEdits:
         return needed
 
     def readers(self, value: Node) -> list[Node]:
-        """Return the nodes that read a value by now, in the order in which they began to."""
+        """Return the current readers of a value, ordered by the time when they began to read it."""
         dead = self._dead
         readers = [reader for reader in value.users if reader not in dead]
         if value in self._replaced_by:
@@ -165,13 +166,13 @@ class DeferredEdits:
         return self._joined.get(reader, 0)
 
     def finish(self) -> None:
-        """Rewrite the readers of replaced values and erase what was discarded."""
+        """Rewrite the readers of replaced values and erase the discarded nodes."""
         dead, unfinished = self._dead, self._unfinished
         rewritten = sorted([node for node in self._to_rewrite if node not in dead], key=self._joined.__getitem__)
         for reader in rewritten:
             kwargs = reader._kwargs and _follow(reader._kwargs, unfinished)
             reader._set_arguments(_follow(reader._args, unfinished), kwargs)
-        # Backwards: whoever reads a node stands behind it.
+        # Backwards: the readers of a node stand behind it.
         for node in sorted(dead, key=_position, reverse=True):
             self._graph.erase_node(node)
         for value in dict.fromkeys([value for reader in rewritten for value in reader._input_nodes]):
@@ -181,14 +182,14 @@ class DeferredEdits:
             table.clear()
 
     def _list_in_order(self, value: Node) -> None:
-        """List the readers of a value as they would be had each been rewritten at once."""
+        """List the readers of a value in the order of immediate edits."""
         times = [self._time_joined(reader) for reader in value.users]
         if any(earlier > later for earlier, later in pairwise(times)):
             value.users = dict.fromkeys(sorted(value.users, key=self._time_joined))
 
 
 def _insert_copy(graph: Graph, after: Node, node: Node, copies: dict[Node, Any]) -> Node:
-    """Do for a graph without listeners what `Graph.node_copy` does; `copies` maps the values that the node reads.
+    """Copy a node as `Graph.node_copy` does, for a graph without listeners; `copies` maps the node's inputs.
 
     Replacing n/2 matches took 13 % longer with `node_copy` and `inserting_before`.
     """

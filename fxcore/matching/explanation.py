@@ -1,4 +1,4 @@
-"""How far a place in a graph is from being a match of a pattern: a comparison that does not stop at a difference."""
+"""Near matches of a pattern: a comparison that goes on after a difference and reports the reasons."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class MatchFailure:
-    """One reason why a place is no match."""
+    """One reason against a match at a place."""
 
-    # "operator", "module" or "attribute": another one; "arguments": they do not pair up; "literal": another constant;
-    # "wiring": a value from elsewhere; "claimed": part of an earlier match; "user": a reader outside; "cycle": a way
-    # around; "missing": nothing is there at all.
+    # "operator", "module", "attribute", "literal": another one; "arguments": they do not pair up; "wiring": a value
+    # from elsewhere; "claimed": part of an earlier match; "user": a reader outside; "cycle": a way around; "missing":
+    # nothing is there.
     kind: str
     expected: Node  # the node of the pattern
-    obtained: Node | None  # the node of the graph that it was held against
+    obtained: Node | None  # the compared node of the graph
     message: str  # a sentence without a full stop
 
 
 def describe_call(node: Node) -> str:
-    """Say what a node does: "torch.relu", "the method relu", "the module 'conv' (Conv2d)"."""
+    """Return the call of a node in words: "torch.relu", "the method relu", "the module 'conv' (Conv2d)"."""
     target = node.target
     if node.op == "placeholder":
         return f"the input {node.name}"
@@ -71,7 +71,7 @@ def plain_name(node: Node) -> str:
 
 
 def another_operation(expected: Node, obtained: Node) -> MatchFailure:
-    """Say that two nodes do not do the same."""
+    """Return the failure of two nodes with different operations."""
     both = f"the pattern has {describe_call(expected)}, and here is {describe_call(obtained)}"
     if expected.op == obtained.op == "call_module":
         return MatchFailure("module", expected, obtained, both + _module_hint(expected, obtained))
@@ -92,7 +92,7 @@ def _module_hint(expected: Node, obtained: Node) -> str:
 
 
 def other_arguments(expected: Node, obtained: Node) -> MatchFailure:
-    """Say that the arguments of two calls of one thing do not pair up."""
+    """Return the failure of two calls whose arguments do not pair up."""
     hint = "; bind_arguments=True pairs them by parameter" if pair_by_parameter(expected, obtained) is not None else ""
     message = (
         f"{describe_call(expected)} is called with {_arguments_text(expected)} in the pattern, with "
@@ -102,7 +102,7 @@ def other_arguments(expected: Node, obtained: Node) -> MatchFailure:
 
 
 def other_literal(reader: Node, obtained_reader: Node, expected: Any, obtained: Any) -> MatchFailure:
-    """Say that an argument is another constant, or a constant in one and a value in the other."""
+    """Return the failure of an argument that is another constant, or a constant on one side only."""
     is_constant = not isinstance(expected, Node) and not isinstance(obtained, Node)
     hint = "; ignore_literals=True takes any constant" if is_constant else ""
     message = (
@@ -127,15 +127,15 @@ def _bounded(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-# Past this many reasons nobody reads on, and the place is no near one.
+# A place with more reasons is not near, and nobody reads further.
 _MOST_FAILURES = 8
 
 
 class _NearMatch:
-    """One place held against a pattern."""
+    """The comparison of one place with a pattern."""
 
     def __init__(self, matcher: SubgraphMatcher, claimed: Mapping[Node, Node], wanted_name: str) -> None:
-        """Compare with the matcher's pattern; `claimed` maps nodes that earlier matches took to those matches' last."""
+        """Compare with the matcher's pattern; `claimed` maps a node in an earlier match to that match's last node."""
         self._matcher = matcher
         self._claimed = claimed
         self._wanted_name = wanted_name
@@ -146,7 +146,7 @@ class _NearMatch:
         self.agreed = 0  # operations of the pattern that are there
 
     def compare(self, expected: Node, obtained: Node) -> None:
-        """Hold a node with all that it reads against a node of the pattern; failures are written down."""
+        """Compare a node and all its inputs with a node of the pattern; record the failures."""
         pending: list[tuple[Any, Any, Node, Node]] = [(expected, obtained, expected, obtained)]
         while pending and len(self.failures) < _MOST_FAILURES:
             ours, theirs, reader, obtained_reader = pending.pop()
@@ -158,7 +158,7 @@ class _NearMatch:
                 pending += [(one, other, reader, obtained_reader) for one, other in reversed(parts)]
 
     def finish(self) -> None:
-        """Once all last nodes were compared and agreed, look at what surrounds the place."""
+        """Check the surroundings of the place after all last nodes agreed."""
         if self.failures:
             return
         self._look_for_readers_outside()
@@ -187,7 +187,7 @@ class _NearMatch:
             return []
         if not self._are_alike(expected, obtained):
             self.failures.append(another_operation(expected, obtained))
-            # What lies above tells how near the place is, where the two are called alike.
+            # The inputs of two similar calls show how near the place is.
             is_call = expected.op.startswith("call") and obtained.op.startswith("call")
             return pair_as_written(expected, obtained) or [] if is_call else []
         self.agreed += 1
@@ -210,7 +210,7 @@ class _NearMatch:
 
     def _compare_known(self, expected: Node, obtained: Node, reader: Node, obtained_reader: Node) -> None:
         if expected in self._seen and expected not in self.nodes_map:
-            return  # its failure is written down already
+            return  # its failure is recorded already
         bound = self.nodes_map.get(expected)
         if bound is obtained:
             return
@@ -259,7 +259,7 @@ class _NearMatch:
                 self.failures.append(MatchFailure("user", ours, node, message))
 
 
-# Places that are looked at; a graph with more that resemble the pattern shows its point with these.
+# Most places to compare. They are enough to explain a graph with more places that resemble the pattern.
 _MOST_PLACES = 500
 
 
@@ -267,7 +267,7 @@ _MOST_PLACES = 500
 class NearPlace:
     """A place that is almost a match."""
 
-    node: Node  # what would stand for the pattern's last operation
+    node: Node  # the candidate for the pattern's last operation
     agreed: int  # operations of the pattern that are there
     total: int  # operations of the pattern
     failures: tuple[MatchFailure, ...]
@@ -275,21 +275,21 @@ class NearPlace:
 
 @dataclass(frozen=True)
 class MatchExplanation:
-    """What came of the search for a pattern, and of the places that are no matches."""
+    """The result of a search: matches, and near places with the reasons against them."""
 
     matches: tuple[InternalMatch, ...]
-    absent: tuple[Node, ...]  # operations of the pattern that the graph has nowhere
+    absent: tuple[Node, ...]  # operations of the pattern that the graph lacks
     near: tuple[NearPlace, ...]  # nearest first
 
 
 def explain_matching(
     matcher: SubgraphMatcher, graph: Graph, node_name_match: str = "", *, limit: int = 3
 ) -> MatchExplanation:
-    """Look for the matcher's pattern, and say of at most `limit` places that are no matches why they are none.
+    """Search the matcher's pattern, and give the reasons against at most `limit` places that do not match.
 
-    `node_name_match` is that of `SubgraphMatcher.match`. The nearest places come first: those where most operations
-    of the pattern are there, then those with the fewest reasons. Raises GraphArgumentError (an AssertionError) if a
-    module has to be looked up in a graph without an owning_module.
+    `node_name_match` is the option of `SubgraphMatcher.match`. The nearest places come first: most agreeing operations,
+    then fewest reasons. Raises GraphArgumentError (an AssertionError) if a module has to be looked up in a graph
+    without an owning_module.
     """
     matches = matcher.match(graph, node_name_match)
     claimed = _claimed_by(matches) if matcher.remove_overlapping_matches else {}
@@ -311,7 +311,7 @@ def _claimed_by(matches: Iterable[InternalMatch]) -> dict[Node, Node]:
 
 
 class _Look:
-    """One look around in a graph for what resembles a pattern."""
+    """The search of a graph for places that resemble a pattern."""
 
     def __init__(self, matcher: SubgraphMatcher, graph: Graph, wanted_name: str) -> None:
         self._matcher = matcher
@@ -325,11 +325,11 @@ class _Look:
         return [node for node in self._nodes if self._matcher._nodes_are_equal(expected, node, name)]
 
     def absent(self) -> tuple[Node, ...]:
-        """Return the operations of the pattern that are nowhere in the graph."""
+        """Return the operations of the pattern that the graph lacks."""
         return tuple(node for node in self._operations if not self._alike[node])
 
     def candidates(self) -> list[Node]:
-        """Return the nodes that may have been meant by the pattern's first last operation, the likeliest first."""
+        """Return the nodes that may be meant by the pattern's first anchor, the likeliest first."""
         anchors = self._matcher.anchors
         return list(islice(self._resembling(anchors[0]), _MOST_PLACES)) if anchors else []
 
@@ -337,14 +337,14 @@ class _Look:
         found = dict.fromkeys(self._alike.get(anchor.node, ()))
         for inner in anchor.above():
             if self._alike.get(inner):
-                # Down the way that the pattern goes, whatever stands on it in the graph.
+                # Down the way of the pattern, through any nodes of the graph.
                 found.update(dict.fromkeys(anchor.below(inner, self._alike[inner], _is_anything)))
         name = plain_name(anchor.node)
         found.update(dict.fromkeys(node for node in self._nodes if name and plain_name(node) == name))
         return found
 
     def place_at(self, node: Node, claimed: Mapping[Node, Node]) -> NearPlace | None:
-        """Hold the pattern against a place; None where it is a match, or nothing of the pattern is there."""
+        """Compare a place with the pattern; None for a match, and for a place where nothing agrees."""
         near = _NearMatch(self._matcher, claimed, self._wanted_name)
         first, *others = self._matcher.anchors
         near.compare(first.node, node)
@@ -356,7 +356,7 @@ class _Look:
         return NearPlace(node, near.agreed, len(self._operations), tuple(near.failures))
 
     def _compare_other(self, near: _NearMatch, anchor: Anchor) -> None:
-        """Go on with a further last operation, below what was found so far."""
+        """Continue with another anchor, below the nodes found for the earlier anchors."""
         starts = [(inner, near.nodes_map[inner]) for inner in anchor.above() if inner in near.nodes_map]
         nodes = [(inner, node) for inner, node in starts if isinstance(node, Node)]
         below = [reader for inner, node in nodes for reader in anchor.below(inner, [node], _is_anything)]

@@ -1,4 +1,4 @@
-"""Are two constants in a graph the same constant?"""
+"""Equality of constants in graphs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def constants_equal(expected: Any, obtained: Any) -> bool:
-    """Tell whether two constants are of one type and one value, told apart as a program can tell them.
+    """Return whether two constants have one type and one value, as a program can distinguish them.
 
-    NaN is the same as NaN, 0.0 is not -0.0, 1 is neither True nor 1.0; inside containers too.
+    NaN equals NaN, 0.0 differs from -0.0, and 1 differs from True and from 1.0; inside containers too.
     """
     if type(expected) is not type(obtained):
         return False
@@ -42,5 +42,5 @@ def _same_float(expected: float, obtained: float) -> bool:
 def _equal(expected: Any, obtained: Any) -> bool:
     try:
         return bool(expected == obtained)
-    except Exception:  # the comparison of tensors is a tensor, whose truth may not be defined
+    except Exception:  # the truth of a compared tensor may be undefined
         return False

@@ -1,4 +1,4 @@
-"""One place where a pattern was found, in full."""
+"""A match of a pattern."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fxcore.node import Node
 class InternalMatch:
     """One place where a pattern was found."""
 
-    # The last nodes of the pattern, from which it was compared upwards.
+    # The last nodes of the pattern, where the comparison started.
     anchors: list[Node]
-    # From nodes of the pattern to nodes of the graph, or to the constant that stands for an input.
+    # Node of the pattern -> node of the graph; for an input of the pattern also a constant.
     nodes_map: dict[Node, Any] = field(default_factory=dict)
-    # What stands for the pattern's inputs, in their order.
+    # The values of the pattern's inputs, in their order.
     placeholder_nodes: list[Any] = field(default_factory=list)
-    # What stands for the values that the pattern returns.
+    # The nodes that match the values returned by the pattern.
     returning_nodes: list[Node] = field(default_factory=list)
     # By name, for patterns that name their nodes (SubgraphMatcherWithNameNodeMap).
     name_node_map: dict[str, Node] = field(default_factory=dict)

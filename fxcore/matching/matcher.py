@@ -1,4 +1,4 @@
-"""Finding a pattern, itself a graph, in a graph."""
+"""The search of a pattern, itself a graph, in a graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["InternalMatch", "SubgraphMatcher"]
 
 
 class SubgraphMatcher:
-    """Finds where a graph computes what a pattern computes."""
+    """Finder of the places where a graph computes the same as a pattern."""
 
     def __init__(
         self,
@@ -36,16 +36,16 @@ class SubgraphMatcher:
         match_modules: str = "path",
         bind_arguments: bool = False,
     ) -> None:
-        """Prepare to look for `pattern`, whose inputs stand for any value, or any constant.
+        """Prepare a search for `pattern`. Its inputs match any value or constant.
 
         With `match_output`, the pattern's return must be the graph's; with `match_placeholder`, the pattern's inputs
-        must be inputs. With `remove_overlapping_matches`, of matches that share an operation the first counts.
-        With `ignore_literals`, a constant in the pattern stands for any constant. Modules are matched by "path",
-        "class" or "config" (class and hyper-parameters). With `bind_arguments`, it does not matter whether an argument
-        is given by position, by keyword, or left to its default.
+        must be inputs. With `remove_overlapping_matches`, the first of several matches that share an operation counts.
+        With `ignore_literals`, a constant in the pattern matches any constant. Modules are matched by "path", "class"
+        or "config" (class and hyper-parameters). With `bind_arguments`, an argument may be given by position, by
+        keyword, or left to its default.
 
-        Raises NodeTargetError (a ValueError) for an empty pattern, and GraphArgumentError (an AssertionError) for one
-        that computes what it does not return, or for an unknown `match_modules`.
+        Raises NodeTargetError (a ValueError) for an empty pattern, and GraphArgumentError (an AssertionError) for a
+        pattern with dead code or for an unknown `match_modules`.
         """
         self.pattern = pattern
         self.match_output = match_output
@@ -67,7 +67,7 @@ class SubgraphMatcher:
         self.pattern_returning_nodes: list[Node] = list(nodes[-1]._input_nodes)
         self.pattern_anchors: list[Node] = self._find_anchors(nodes)
         self.anchors = [Anchor(node) for node in self.pattern_anchors]
-        # How many operations read each value that only they may read.
+        # Values that only operations of the match may read -> number of these readers.
         self._readers_inside = {
             node: len(node.users)
             for node in nodes
@@ -78,16 +78,16 @@ class SubgraphMatcher:
         if self.match_output:
             return [nodes[-1]]
         returned = [node for node in self.pattern_returning_nodes if len(node.users) == 1]
-        # Nothing reads these, but they do something: the pattern is not there unless they are.
+        # Nothing reads these nodes, but they have effects, so a match must contain them.
         effects = [node for node in nodes if not node.users and node._op not in ("placeholder", "output")]
         return returned + effects
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """Return the places where the pattern is found, in the order of the graph.
 
-        Values that the pattern computes but does not return are read within the match only, and the match could be
-        replaced by a single node without making a cycle. Nodes of the graph with `node_name_match` in their name can
-        stand for the pattern's last nodes whatever they call.
+        A value that the pattern computes but does not return is read within the match only, and a single node could
+        replace the match without making a cycle. Nodes of the graph with `node_name_match` in their name match the
+        pattern's last nodes, whatever they call.
 
         Raises GraphArgumentError (an AssertionError) if an attribute or module has to be looked up and a graph has no
         owning_module that has it.
@@ -96,13 +96,16 @@ class SubgraphMatcher:
             return list(_PatternSearch(self, graph, node_name_match).matches())
 
     def has_usual_equality(self) -> bool:
-        """Tell whether nodes are alike only if the graph's index of operators says so; a subclass may differ."""
+        """Return whether only nodes found by the graph's index of operators can match.
+
+        A subclass may compare otherwise.
+        """
         return type(self)._nodes_are_equal is SubgraphMatcher._nodes_are_equal
 
-    # What subclasses may refine.
+    # Methods for subclasses.
 
     def _nodes_are_equal(self, pn: Node, gn: Node, node_name_match: str = "") -> bool:
-        """Tell whether a node of the graph does what a node of the pattern does, arguments aside."""
+        """Return whether a node of the graph does the same as a node of the pattern, without regard to arguments."""
         op = pn._op
         if op == "placeholder" and not self.match_placeholder:
             return True
@@ -117,20 +120,20 @@ class SubgraphMatcher:
         return self._match_attributes(pn, gn) if op == "get_attr" else True
 
     def _match_attributes(self, pn: Node, gn: Node) -> bool:
-        """Tell whether an attribute stands for another: any tensor for any tensor of its class, else an equal value."""
+        """Return whether an attribute matches: any tensor matches a tensor of its class, other values if equal."""
         expected, obtained = value_of(pn), value_of(gn)
         if type(expected) is not type(obtained):
             return False
         return isinstance(expected, torch.Tensor) or constants_equal(expected, obtained)
 
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
-        """Tell whether nothing outside of a match reads what the pattern does not return."""
+        """Return whether only nodes of the match read values that the pattern does not return."""
         for node, readers in self._readers_inside.items():
-            # Each reader in the pattern stands for one reader here: any more are outside.
+            # Each reader in the pattern has one match here. Further readers are outside.
             if len(nodes_map[node].users) != readers:
                 return False
         for node in self.pattern_placeholder_nodes:
-            # A list that stands for an input may hold what the match is about to replace.
+            # A list matched by an input may hold a value that the match replaces.
             value = nodes_map.get(node)
             if not isinstance(value, Node) and not _is_independent(value, nodes_map):
                 return False
@@ -138,7 +141,7 @@ class SubgraphMatcher:
 
 
 def _is_independent(argument: Any, nodes_map: dict[Node, Any]) -> bool:
-    """Tell whether no operation of a match is in an argument that stands for an input of the pattern."""
+    """Return whether an argument matched by an input contains no operation of the match."""
     nodes = nodes_in(argument)
     return not any(node in nodes for expected, node in nodes_map.items() if expected._op != "placeholder")
 
@@ -153,7 +156,7 @@ def _refuse_dead_code(nodes: list[Node]) -> None:
 
 
 class _PatternSearch:
-    """One look for a pattern in a graph."""
+    """One search for a pattern in a graph."""
 
     def __init__(self, matcher: SubgraphMatcher, graph: Graph, node_name_match: str) -> None:
         self._matcher = matcher
@@ -170,9 +173,9 @@ class _PatternSearch:
         self._found = PartialMatch(
             matcher._nodes_are_equal, matcher.pair_arguments, matcher.ignore_literals, self._claimed
         )
-        # On the way down to an anchor, which may be matched by its name.
+        # For the way down to an anchor. The anchor may match by its name.
         self._are_alike_below = self._are_alike_or_named if node_name_match else matcher._nodes_are_equal
-        # A single value that is handed out comes last, and cannot come back. Asking took 5 % of replacing.
+        # A single returned value comes last and cannot come back. The check took 5 % of the time of replacing.
         self._cannot_be_cyclic = (
             len(matcher.anchors) == 1
             and matcher.pattern_anchors == matcher.pattern_returning_nodes
@@ -188,7 +191,7 @@ class _PatternSearch:
             yield from self._extend(0)
 
     def _has_every_operator(self) -> bool:
-        """Tell whether the graph has each operator of the pattern at all."""
+        """Return whether the graph has each operator of the pattern."""
         if not self._may_use_index:
             return True
         for anchor in self._matcher.anchors:
@@ -201,7 +204,7 @@ class _PatternSearch:
         return node._op == "placeholder" and not self._matcher.match_placeholder
 
     def _extend(self, depth: int) -> Iterator[InternalMatch]:
-        """Yield the matches that go on from what was found for the first `depth` anchors."""
+        """Yield the matches that continue the mapping of the first `depth` anchors."""
         found, claimed = self._found, self._claimed
         anchor = self._matcher.anchors[depth].node
         is_last = depth + 1 == len(self._matcher.anchors)
@@ -220,7 +223,7 @@ class _PatternSearch:
                 return
 
     def _accepted(self) -> InternalMatch | None:
-        """Return the match that was found; None if it cannot be replaced."""
+        """Return the current mapping as a match; None if it cannot be replaced."""
         matcher, found = self._matcher, self._found
         if not matcher._is_contained(found.nodes_map):
             return None
@@ -240,12 +243,12 @@ class _PatternSearch:
         )
 
     def _candidates(self, depth: int) -> Iterable[Node]:
-        """Return what can be an anchor of the pattern, in order, given what was found for the anchors before it."""
+        """Return the possible values of an anchor, in order, given the mapping of the anchors before it."""
         anchor = self._matcher.anchors[depth]
         start, found, known = self._shortest_start(depth)
         if known is not None and len(found) <= _FEW:
             return anchor.below(start, (known,), self._are_alike_below)
-        # Another anchor may have been found from the same value before: a wide value's readers are looked at once.
+        # An earlier anchor may have started from the same value. The readers of a wide value are visited once.
         key = depth, start, known
         if key not in self._reached:
             nodes = found if known is None else [known]
@@ -253,17 +256,17 @@ class _PatternSearch:
         return self._reached[key]
 
     def _shortest_start(self, depth: int) -> tuple[Node, Collection[Node], Node | None]:
-        """Return the node of the pattern, above an anchor, that stands for the fewest nodes of the graph; and those.
+        """Return the node above an anchor with the fewest candidates in the graph, the candidates, and its value.
 
-        If it is mapped to a value already, that value comes third, and the nodes are its readers.
+        If the node is mapped already, its value comes third and the candidates are the value's readers; otherwise None.
         """
         if depth not in self._starts:
             self._starts[depth] = self._start_without_known(self._matcher.anchors[depth])
         start, nodes, above = self._starts[depth]
         found: Collection[Node] = nodes
         known = None
-        # A value that is known comes first, unless next to nothing is to be tried without: its readers are looked at
-        # once, for however many anchors before, and the others would be tried again for each of these.
+        # A known value comes first, unless there are few candidates without it. Its readers are visited once for all
+        # earlier anchors, but the other candidates would be tried again for each of these.
         fewest = len(found) if len(found) <= _FEW else sys.maxsize
         for expected in above:
             value = self._found.nodes_map.get(expected)
@@ -298,12 +301,12 @@ class _PatternSearch:
 
 
 class _Start(NamedTuple):
-    """From where candidates for an anchor are looked for, if no value that is mapped already has fewer readers."""
+    """The start of the search for an anchor's candidates, if no mapped value has fewer readers."""
 
     node: Node
-    found: Sequence[Node]  # everything in the graph that can be it
-    known: list[Node]  # nodes of the pattern, nearest to the anchor, that are mapped already
+    found: Sequence[Node]  # every node of the graph that can match it
+    known: list[Node]  # mapped nodes of the pattern that are nearest to the anchor
 
 
-# So few readers of a value are looked at anew for each anchor before.
+# Up to this many readers of a value are visited again for each earlier anchor.
 _FEW = 8

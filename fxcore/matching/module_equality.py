@@ -1,4 +1,4 @@
-"""When does a module in a pattern stand for a module in a graph?"""
+"""Equality of a module in a pattern and a module in a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
 def module_comparison(name: str) -> Callable[[Node, Node], bool]:
-    """Return how two call_module nodes are compared under `match_modules=name`: "path", "class" or "config".
+    """Return the comparison of two call_module nodes for `match_modules=name`: "path", "class" or "config".
 
     Raises GraphArgumentError (an AssertionError) for any other name.
     """
@@ -46,7 +46,7 @@ _COMPARISONS = {"path": _have_same_path, "class": _have_same_class, "config": _h
 
 
 def stand_for_one_each(nodes_map: dict[Node, Any]) -> bool:
-    """Tell whether each module that a pattern calls, be it more than once, stands for one module."""
+    """Return whether each module of a pattern, called once or more often, matches a single module."""
     modules: dict[str, Any] = {}
     for expected, obtained in nodes_map.items():
         if expected._op == "call_module" and obtained._op == "call_module":
@@ -57,7 +57,7 @@ def stand_for_one_each(nodes_map: dict[Node, Any]) -> bool:
 
 
 def have_same_config(expected: nn.Module, obtained: nn.Module) -> bool:
-    """Tell whether two modules are of one class, with equal hyper-parameters and shapes of state, all the way down.
+    """Return whether two modules have one class, equal hyper-parameters and equal shapes of state, down to the leaves.
 
     Values of parameters and buffers, and the training flag, may differ.
     """
@@ -74,7 +74,7 @@ def have_same_config(expected: nn.Module, obtained: nn.Module) -> bool:
 
 
 def differing_settings(expected: nn.Module, obtained: nn.Module) -> list[str]:
-    """Say in which hyper-parameters two modules of one class differ: "stride is (1, 1) and (2, 2)"."""
+    """Return the differing hyper-parameters of two modules of one class as texts: "stride is (1, 1) and (2, 2)"."""
     ours, theirs = _hyper_parameters(expected), _hyper_parameters(obtained)
     return [
         f"{name} is {ours.get(name)!r} and {theirs.get(name)!r}"
@@ -103,9 +103,9 @@ def _state_shapes(module: nn.Module) -> dict[str, Any]:
 
 
 def value_of(node: Node) -> Any:
-    """Return what the target of a call_module or get_attr node names in the module that owns its graph.
+    """Return the object at the target of a call_module or get_attr node, below the module that owns its graph.
 
-    Raises GraphArgumentError (an AssertionError) if there is no such module, or nothing at that path.
+    Raises GraphArgumentError (an AssertionError) if the graph has no such module, or the module no such object.
     """
     owner, path = node.graph.owning_module, str(node._target)
     if owner is None or not has_attribute(owner, path):

@@ -1,4 +1,4 @@
-"""What comes into a graph in the place of a match."""
+"""Graphs that replace matches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Source = Callable[..., Any] | Graph | GraphModule
 
 
 def graph_of(source: Source) -> Graph:
-    """Return a graph as it is, that of a GraphModule, or the trace of a module or function."""
+    """Return a graph itself, the graph of a GraphModule, or the trace of a module or function."""
     if isinstance(source, GraphModule):
         return source.graph
     if isinstance(source, Graph):
@@ -29,24 +29,24 @@ def graph_of(source: Source) -> Graph:
 
 
 class Replacement:
-    """The graph for each match, and the values that its inputs stand for there."""
+    """The replacement graph for each match, with the values of its inputs."""
 
     def __init__(self, source: Source) -> None:
-        """Replace every match by `source`: a graph, a module, or a function to be traced once."""
+        """Replace every match by `source`: a graph, a module, or a function that is traced once."""
         self.graph = graph_of(source)
 
     def for_match(self, match: InternalMatch) -> tuple[Graph, list[Any]]:
-        """Return the graph for a match, and what stands for its inputs."""
+        """Return the replacement graph for a match and the values of its inputs."""
         return self.graph, match.placeholder_nodes
 
 
 class LiteralReplacement(Replacement):
-    """Hands the constants that were matched to the replacing function, and traces it for each combination of them."""
+    """A replacing function that takes the matched constants and is traced for each combination of them."""
 
     def __init__(self, source: Source) -> None:
-        """Replace matches by what `source`, a function, makes of their constants.
+        """Replace matches by the trace of `source`, a function, with their constants.
 
-        Raises GraphArgumentError (an AssertionError) if it is traced already, or a module.
+        Raises GraphArgumentError (an AssertionError) if `source` is traced already, or a module.
         """
         if isinstance(source, (Graph, nn.Module)):
             raise GraphArgumentError(
@@ -57,7 +57,7 @@ class LiteralReplacement(Replacement):
         self._traced: list[tuple[dict[int, Any], Graph]] = []
 
     def for_match(self, match: InternalMatch) -> tuple[Graph, list[Any]]:
-        """Return the graph for a match, and what stands for its inputs: everything but the constants."""
+        """Return the replacement graph and its input values, without constants."""
         values = match.placeholder_nodes
         literals = {index: value for index, value in enumerate(values) if not isinstance(value, Node)}
         graph = next((graph for known, graph in self._traced if constants_equal(known, literals)), None)
@@ -68,23 +68,23 @@ class LiteralReplacement(Replacement):
 
 
 class CallbackReplacement(Replacement):
-    """Asks a user's function for the graph of each match."""
+    """A user's function that makes the graph for each match."""
 
     def __init__(
         self, callback: Callable[[InternalMatch, Graph, Graph], Graph], original: Graph, pattern: Graph
     ) -> None:
-        """Ask `callback` with each match, the graph that is rewritten and the pattern's."""
+        """Call `callback` with each match, the rewritten graph and the pattern's graph."""
         self._callback = callback
         self._original = original
         self._pattern = pattern
 
     def for_match(self, match: InternalMatch) -> tuple[Graph, list[Any]]:
-        """Return the graph for a match, and what stands for its inputs."""
+        """Return the replacement graph for a match and the values of its inputs."""
         return self._callback(match, self._original, self._pattern), match.placeholder_nodes
 
 
 class _WithLiterals:
-    """A function of which some positional arguments are fixed, so that its signature shows the others alone."""
+    """A function with some fixed positional arguments. Its signature has the other parameters only."""
 
     def __init__(self, function: Callable[..., Any], literals: dict[int, Any]) -> None:
         self._function = function

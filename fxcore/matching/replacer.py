@@ -1,4 +1,4 @@
-"""Replacing the matches of a pattern in a graph, one after the other."""
+"""Replacement of a pattern's matches in a graph, one after the other."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fxcore.node import Node
 
 
 def pair_outputs(pattern_output: Any, returned: list[Node], replacement_output: Any) -> list[tuple[Node, Any]]:
-    """Pair the values in a pattern's output with what stands in their places in the output of a replacement.
+    """Pair the values in a pattern's output with the values at the same places in a replacement's output.
 
-    Where the two are nested differently, the values of both, in reading order, are paired one by one; `returned`
-    lists those of the pattern. Raises GraphArgumentError (an AssertionError) if that does not work out either.
+    If the two outputs are nested differently, their values are paired in reading order; `returned` lists the values of
+    the pattern. Raises GraphArgumentError (an AssertionError) if the numbers of values differ.
     """
     pairs: dict[Node, Any] = {}
     if _collect(pattern_output, replacement_output, pairs):
@@ -33,7 +33,7 @@ def pair_outputs(pattern_output: Any, returned: list[Node], replacement_output: 
 
 
 def _collect(expected: Any, replacement: Any, pairs: dict[Node, Any]) -> bool:
-    """Note what stands in the place of each node in `expected`; tell whether everything has its place."""
+    """Record the replacement of each node in `expected`; return whether both outputs have the same form."""
     if isinstance(expected, Node):
         if isinstance(replacement, (list, tuple, dict)):
             return False
@@ -58,16 +58,16 @@ def _leaves(output: Any) -> list[Any]:
 
 
 class ReplacingGraph:
-    """A graph that takes the place of matches, with what there is to know about it beforehand."""
+    """A replacement graph with its precomputed facts."""
 
     def __init__(self, graph: Graph, pattern_output: Any, returned: list[Node], pattern_inputs: list[Node]) -> None:
-        """Prepare `graph`; the pattern returns `pattern_output`, in which the nodes `returned` are.
+        """Prepare `graph`. The pattern returns `pattern_output`, a nest of the nodes `returned`.
 
-        Raises GraphArgumentError (an AssertionError) if it returns another number of values.
+        Raises GraphArgumentError (an AssertionError) if `graph` returns another number of values.
         """
         nodes = list(graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
-        # With what stands for nothing in the pattern, since it is not used there.
+        # Inputs without a value, because the pattern does not use its input.
         pairs = zip(self.inputs, pattern_inputs, strict=False) if len(self.inputs) == len(pattern_inputs) else ()
         self.unmatched = [(node, placeholder) for placeholder, node in pairs if placeholder.users and not node.users]
         self.inputs_computed_with = [node for node in self.inputs if _is_computed_with(node)]
@@ -78,14 +78,14 @@ class ReplacingGraph:
 
 
 class MatchReplacer:
-    """Puts replacements in the place of matches of one pattern."""
+    """Replacer of the matches of one pattern."""
 
     def __init__(self, graph: Graph, pattern: Graph, *, at_once: bool, modules_are_captured: bool) -> None:
         """Replace in `graph`.
 
-        With `at_once`, the graph is whole after every replacement, and its hooks are called for every edit; else it is
-        whole after `finish`, and must have no hooks. With `modules_are_captured`, the paths that `pattern` uses mean,
-        in a replacement, the modules that were matched.
+        With `at_once`, the graph is whole after every replacement, and its hooks are called for every edit. Otherwise
+        the graph is whole after `finish` and must have no hooks. With `modules_are_captured`, the paths of `pattern`
+        mean the matched modules in a replacement.
         """
         self._edits = DeferredEdits(graph, has_listeners=at_once)
         self.at_once = at_once
@@ -102,11 +102,11 @@ class MatchReplacer:
         self.captured_paths = {node.target for node in self._path_users}
 
     def prepare(self, replacement: Graph) -> ReplacingGraph:
-        """Return `replacement` in the form that `replace` takes."""
+        """Return `replacement` in the form for `replace`."""
         return ReplacingGraph(replacement, self._output, self._returned, self._inputs)
 
     def check_inputs(self, match: InternalMatch, replacement: ReplacingGraph, inputs: list[Any]) -> None:
-        """Raise GraphArgumentError (an AssertionError) if `inputs` are not what a replacement needs."""
+        """Raise GraphArgumentError (an AssertionError) if `inputs` do not fit a replacement."""
         placeholders = replacement.inputs
         if len(placeholders) != len(inputs):
             raise GraphArgumentError(
@@ -125,12 +125,12 @@ class MatchReplacer:
     ) -> list[Node] | None:
         """Put a copy of `replacement`, with paths renamed, in the place of a match; return the new nodes.
 
-        `inputs` are the values that the replacement's placeholders stand for. None if there is no place for it any
-        more, since earlier replacements made an input depend on what the match computes; nothing is changed then.
+        `inputs` are the values of the replacement's placeholders. Return None, and change nothing, if earlier
+        replacements made an input depend on the match's own values.
         """
         edits, nodes_map = self._edits, match.nodes_map
         self._refresh(match)
-        if inputs is not match.placeholder_nodes:  # which are as they are by now
+        if inputs is not match.placeholder_nodes:  # placeholder_nodes are resolved already
             inputs = [edits.resolve(value) for value in inputs]
         val_map: dict[Node, Any] = dict(zip(replacement.inputs, inputs, strict=True))
         matched = [nodes_map[node] for node in self._operations]
@@ -138,7 +138,7 @@ class MatchReplacer:
         everybody: list[Node] = []
         for node in self._returned:
             value = nodes_map[node]
-            # A constant may stand for an input that the pattern returns; nothing reads it.
+            # A returned input of the pattern may be a constant. A constant has no readers.
             if isinstance(value, Node):
                 readers[value] = found = edits.readers(value)
                 everybody += found
@@ -159,7 +159,7 @@ class MatchReplacer:
             value = nodes_map[node]
             if isinstance(value, Node):
                 new = val_map[successor] if isinstance(successor, Node) else successor
-                # The copy itself may read a value that it replaces, and goes on reading it.
+                # The copy may read a value that it replaces, and continues to read it.
                 affected = self._readers_but(copies, value) if self._replaces_inputs else readers[value]
                 edits.replace(value, new, affected)
         if self.at_once or self._replaces_inputs:
@@ -172,7 +172,7 @@ class MatchReplacer:
     def _late_successors(
         self, match: InternalMatch, replacement: ReplacingGraph, val_map: dict[Node, Any], readers: _Readers
     ) -> list[Node]:
-        """Return the inputs that take the place of a value but stand behind a reader of it."""
+        """Return the inputs that replace a value but stand behind a reader of it."""
         matched = {match.nodes_map[node] for node in self._operations}
         late = []
         for node, successor in replacement.successors:
@@ -187,7 +187,7 @@ class MatchReplacer:
         self._edits.finish()
 
     def _refresh(self, match: InternalMatch) -> None:
-        """Let a match tell of what stands by now in the place of values that were replaced since it was found."""
+        """Update a match: put the current replacements in the place of its replaced inputs."""
         nodes_map, edits = match.nodes_map, self._edits
         replaced = edits.replaced
         for index, node in self._numbered_inputs:
@@ -198,7 +198,7 @@ class MatchReplacer:
                 match.placeholder_nodes[index] = value
 
 
-# From the values that a match returns to whoever reads them.
+# Returned value of a match -> its readers.
 _Readers = dict[Node, list[Node]]
 
 

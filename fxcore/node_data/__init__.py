@@ -1,1 +1,1 @@
-"""What a node consists of: arguments, targets, names, metadata, and how it is printed."""
+"""The parts of a node: arguments, targets, names, metadata, and its printed form."""

@@ -10,23 +10,23 @@ from fxcore.immutable_collections import immutable_dict, immutable_list
 
 
 class Value:
-    """A result in a graph, to which arguments may refer; its one subclass is `Node`."""
+    """A result in a graph. Arguments may refer to it; its one subclass is `Node`."""
 
     __slots__ = ()
 
 
-# Leaves that need neither mapping nor a look inside; the common ones, by exact type.
+# Frequent leaves, by exact type: nothing inside them needs mapping.
 PLAIN = frozenset({int, float, bool, str, type(None), complex, type(...)})
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Apply `fn` to every leaf of `a`; lists and dicts come back as the immutable ones, named tuples as themselves."""
+    """Apply `fn` to every leaf of `a`. Lists and dicts become immutable ones; named tuples keep their class."""
     kind = type(a)
     if kind is tuple:
         return tuple([map_aggregate(item, fn) for item in a])
     if kind in PLAIN:
         return fn(a)
-    # By its type, and not `isinstance`, which asks `__class__`: a library's proxies claim to be what they stand for.
+    # isinstance would ask `__class__`, and proxies of a library answer with the class that they imitate.
     if issubclass(kind, list):
         return immutable_list([map_aggregate(item, fn) for item in a])
     if issubclass(kind, dict):
@@ -40,10 +40,10 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Apply `fn` to every `Value` in `a` and leave the other leaves as they are."""
+    """Apply `fn` to every `Value` in `a` and keep the other leaves."""
     kind = type(a)
     if kind is tuple:
-        # Most items are values or plain, and asking here saves a call for each.
+        # Most items are values or plain; a check here saves a call for each.
         return tuple(
             [
                 fn(item) if isinstance(item, Value) else item if type(item) in PLAIN else map_values(item, fn)
@@ -62,7 +62,7 @@ def map_values(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def replace_value(a: Any, old: Value, new: Any) -> Any:
-    """Return `a` with `new` wherever the value `old` stands."""
+    """Return `a` with `new` in every place of the value `old`."""
     kind = type(a)
     if kind is tuple or kind is immutable_list:
         return kind(
@@ -87,7 +87,7 @@ def map_arg(a: Any, fn: Callable[[Any], Any]) -> Any:
         raise GraphArgumentError(
             f"torch.fx.map_arg(a, fn): fn must be a callable, and {fn!r} is not; pass a function of one node"
         )
-    if type(a) is tuple:  # as the arguments of every node: a call less
+    if type(a) is tuple:  # as for the arguments of every node: one call less
         return tuple([fn(item) if isinstance(item, Value) else map_values(item, fn) for item in a])
     return map_values(a, fn)
 
@@ -113,7 +113,7 @@ def _freeze_tuple(items: tuple[Any, ...], seen: dict[Any, None]) -> tuple[Any, .
             seen[item] = None
         elif type(item) not in PLAIN:
             return tuple([freeze(item, seen) for item in items])
-    return items  # nothing in it can change, as nearly always
+    return items  # the frequent case: nothing in the tuple can change
 
 
 def _collect(leaf: Any, seen: dict[Any, None]) -> Any:

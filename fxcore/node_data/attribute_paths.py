@@ -1,4 +1,4 @@
-"""Reach, install and remove what a dotted path names below a module."""
+"""Reading, installing and removing the object at a dotted path below a module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTAINERS = frozenset({dict, set, OrderedDict})
 
 
 def get_attribute(root: Any, path: str) -> Any:
-    """Return what `path` names below `root`. Raises AttributeError naming the part that is missing."""
+    """Return the object at `path` below `root`. Raises AttributeError with the name of the missing part."""
     found = root
     for depth, name in enumerate(atoms := path.split(".")):
         following = getattr(found, name, _MISSING)
@@ -27,7 +27,7 @@ def get_attribute(root: Any, path: str) -> Any:
 
 
 def has_attribute(root: Any, path: str) -> bool:
-    """Tell whether `path` names something below `root`."""
+    """Return whether there is an object at `path` below `root`."""
     found = root
     for name in path.split("."):
         found = getattr(found, name, _MISSING)
@@ -46,22 +46,22 @@ def set_attribute(root: nn.Module, path: str, value: Any) -> None:
 
 
 def delete_attribute(root: Any, path: str) -> None:
-    """Remove what `path` names below `root`. Raises AttributeError if a part is missing."""
+    """Remove the object at `path` below `root`. Raises AttributeError if a part is missing."""
     parent, _, name = path.rpartition(".")
     delattr(get_attribute(root, parent) if parent else root, name)
 
 
 def copy_attribute(source: nn.Module, destination: nn.Module, path: str) -> None:
-    """Install at `path` below `destination` the very object that is there below `source`.
+    """Install the object at `path` below `source` at the same path below `destination`, without a copy.
 
-    Nothing is done where a module on the way is already the source's own.
+    Do nothing if a module on the way already belongs to both.
     """
     copy_attributes(source, destination, (path,))
 
 
 def copy_attributes(source: nn.Module, destination: nn.Module, paths: Iterable[str]) -> None:
-    """Do what `copy_attribute` does for several paths, in their order, walking each way once."""
-    # Where a path leads on both sides; None where the destination has the source's own module.
+    """Call `copy_attribute` for several paths, in their order, and walk each way once."""
+    # The objects at a path on both sides; None if the destination has the source's own module there.
     places: dict[str, _Place | None] = {"": (source, destination)}
     for path in paths:
         parent, _, name = path.rpartition(".")
@@ -103,7 +103,7 @@ def _step_down(place: _Place, name: str) -> _Place | None:
 
 def _attribute_or_none(module: nn.Module, name: str) -> Any:
     found = module._modules.get(name)
-    # For a name that is nowhere, getattr would raise an AttributeError inside, which takes longer than looking.
+    # For a missing name, getattr raises an AttributeError inside. These look-ups are faster.
     if found is None and (
         name in vars(module)
         or name in module._parameters
@@ -120,14 +120,14 @@ _MODULE_INIT = nn.Module.__init__
 
 @functools.cache
 def _empty_attributes() -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
-    """Return the attributes of an empty module, and which of them are containers of which type."""
+    """Return the attributes of an empty module, and name and type of the containers among them."""
     attributes = vars(nn.Module())
     return attributes, [(name, type(value)) for name, value in attributes.items() if type(value) in _CONTAINERS]
 
 
 def _empty_module() -> nn.Module:
-    """Return what `nn.Module()` returns, in a third of the time."""
-    if nn.Module.__init__ is not _MODULE_INIT:  # somebody replaced it and expects that it is called
+    """Return an `nn.Module()`, made in a third of its time."""
+    if nn.Module.__init__ is not _MODULE_INIT:  # its replacement expects to be called
         return nn.Module()
     module = nn.Module.__new__(nn.Module)
     attributes, containers = _empty_attributes()
@@ -139,10 +139,10 @@ def _empty_module() -> nn.Module:
 
 
 def attribute_of(module: Any, name: str) -> Any:
-    """Return an attribute of a module, or of anything else. Raises AttributeError if there is none."""
-    # What nn.Module.__getattr__ would find last it asks for first: attributes of modules are mostly modules.
+    """Return an attribute of a module or of any other object. Raises AttributeError if there is none."""
+    # Most attributes of modules are modules, and nn.Module.__getattr__ looks for those last.
     children = getattr(module, "_modules", None)
-    child = children.get(name) if isinstance(children, dict) else None  # a ScriptModule's is no dict
+    child = children.get(name) if isinstance(children, dict) else None  # a ScriptModule has another type there
     return child if child is not None else getattr(module, name)
 
 

@@ -1,4 +1,4 @@
-"""What torch.distributed has beside tensors: groups of processes, and how a collective reduces.
+"""Arguments of collectives in torch.distributed: groups of processes, and reductions.
 
 Both may be arguments of a graph. A torch that was built without torch.distributed has neither.
 """
@@ -11,27 +11,27 @@ import torch
 
 _DISTRIBUTED: Any = torch.distributed if torch.distributed.is_available() else None
 _GROUPS: tuple[type, ...] = () if _DISTRIBUTED is None else (_DISTRIBUTED.ProcessGroup,)
-# The class of ReduceOp.SUM and its like, which are no members of an enum of Python's.
+# The class of ReduceOp.SUM and the other reductions. They are no members of a Python enum.
 _REDUCTIONS: tuple[type, ...] = () if _DISTRIBUTED is None else (type(_DISTRIBUTED.ReduceOp.SUM),)
 
 
 def is_process_group(value: object) -> bool:
-    """Tell whether a value is a group of processes."""
+    """Return whether a value is a group of processes."""
     return isinstance(value, _GROUPS)
 
 
 def process_groups_of(root: torch.nn.Module) -> list[Any]:
-    """Return the groups that a module and the modules in it have as attributes; they can be copied by no means."""
+    """Return the process groups among the attributes of a module and its submodules. They cannot be copied."""
     if _DISTRIBUTED is None or not _DISTRIBUTED.is_initialized():
         return []
     return [value for module in root.modules() for value in vars(module).values() if is_process_group(value)]
 
 
 def is_reduction(value: object) -> bool:
-    """Tell whether a value says how a collective reduces: `torch.distributed.ReduceOp.SUM`."""
+    """Return whether a value is a reduction of a collective: `torch.distributed.ReduceOp.SUM`."""
     return isinstance(value, _REDUCTIONS)
 
 
 def reduction_source(value: Any) -> str:
-    """Return how code names a reduction."""
+    """Return the expression for a reduction in generated code."""
     return f"torch.distributed.ReduceOp.{value.name}"

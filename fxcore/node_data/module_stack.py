@@ -1,4 +1,4 @@
-"""The calls of modules that a node is made in: kept as a chain, made `nn_module_stack` when `Node.meta` is read."""
+"""The calls of modules around a new node: a chain that becomes `nn_module_stack` when `Node.meta` is read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Place = tuple[str, Any]
 
 
 class ModuleCall(NamedTuple):
-    """A call of a module that runs while tracing, within the call that it was made in."""
+    """A call of a module while tracing, with the call around it."""
 
     outer: ModuleCall | None
-    key: str  # its path, and from the second call of one module on `@1`, `@2` and so on
+    key: str  # the module's path; later calls of one module add `@1`, `@2` and so on
     place: Place
     depth: int
 
@@ -30,13 +30,13 @@ class ModuleCall(NamedTuple):
 
 
 def nested_call(outer: ModuleCall | None, key: str, place: Place) -> ModuleCall:
-    """Return a call made in another, or in none."""
+    """Return a call made inside `outer`, or an outermost call."""
     depth = 1 if outer is None else outer[3] + 1
-    return _new(ModuleCall, (outer, key, place, depth))  # as the constructor does, in a third of its time
+    return _new(ModuleCall, (outer, key, place, depth))  # a third of the constructor's time
 
 
 def innermost_call(stack: OrderedDict[str, Place]) -> ModuleCall | None:
-    """Return the innermost call of a stack that was filled elsewhere; None for an empty one."""
+    """Return the innermost call of a stack that other code filled; None for an empty stack."""
     call = None
     for key, place in stack.items():
         call = nested_call(call, key, place)

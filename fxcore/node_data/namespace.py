@@ -13,25 +13,25 @@ _VALID = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 _ILLEGAL_CHARACTERS = re.compile(r"[^0-9a-zA-Z_]+")
 _LOWER_THEN_UPPER = re.compile(r"(?<=[a-z])([A-Z])")
 
-# A name that generated code may use for one object only: keywords for none, builtins for themselves.
+# Names that generated code may use for one object only. A keyword stands for no object, a builtin for itself.
 _RESERVED: dict[str, object] = {name: object() for name in keyword.kwlist}
 _RESERVED.update(vars(builtins))
 
 
 def reserve(name: str, obj: object) -> None:
-    """Keep `name` for `obj` in every namespace; a value of that name gets a number."""
+    """Keep `name` for `obj` in every namespace. A value of that name gets a number."""
     _RESERVED[name] = obj
 
 
 @functools.lru_cache(maxsize=16384)
 def snake_case(text: str) -> str:
-    """Return `text` as Python would name a variable: `BatchNorm` -> `batch_norm`."""
+    """Return `text` in the style of Python variables: `BatchNorm` -> `batch_norm`."""
     return _LOWER_THEN_UPPER.sub(r"_\1", text).lower()
 
 
 @functools.lru_cache(maxsize=65536)
 def _split(candidate: str) -> tuple[str, str, int | None]:
-    """Make `candidate` legal; return it, its base, and the number that it ends in, if it does."""
+    """Return a legal form of `candidate`, its base, and the number at its end or None."""
     match = _VALID.match(candidate)
     if match is None:
         candidate = _ILLEGAL_CHARACTERS.sub("_", candidate) or "_unnamed"
@@ -44,7 +44,7 @@ def _split(candidate: str) -> tuple[str, str, int | None]:
 
 
 class Namespace:
-    """Hands out names: each once, none that shadows a keyword or a builtin."""
+    """The names in use. Every name is handed out once and shadows no keyword or builtin."""
 
     __slots__ = ("_last_number", "_name_of", "_used")
 
@@ -54,9 +54,9 @@ class Namespace:
         self._last_number: dict[str, int] = {}
 
     def create_name(self, candidate: str, obj: object | None) -> str:
-        """Return a name that nothing else has, as close to `candidate` as can be.
+        """Return an unused name, as close to `candidate` as possible.
 
-        With an `obj`, the name is kept for it, and asking again returns the same.
+        With an `obj`, the name is kept for it, and the next call with `obj` returns the same name.
         """
         if obj is not None:
             known = self._name_of.get(obj)
@@ -78,11 +78,11 @@ class Namespace:
         return candidate
 
     def create_reserved_names(self, objects: Mapping[str, Any]) -> dict[str, Any]:
-        """Hand out names that are reserved for these objects; return what has which name."""
+        """Reserve the names for these objects; return a dict from the names in use to the objects."""
         return {self.create_name(name, obj): obj for name, obj in objects.items()}
 
     def associate_name_with_obj(self, name: str, obj: object) -> None:
-        """Keep a name made without an object for `obj`, which must have none yet."""
+        """Keep a name for `obj`, which must not have a name yet. The name was made without an object."""
         assert self._name_of.setdefault(obj, name) is name, f"{obj!r} has a name already"
 
     def _rename_object(self, obj: object, name: str) -> None:

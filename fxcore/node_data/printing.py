@@ -1,4 +1,4 @@
-"""One node as a line of text."""
+"""A node as one line of text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxcore.node_data.targets import readable_target, type_repr
 
 
 class PrintableNode(Protocol):
-    """What printing reads of a node: fields, since asking a property costs as much as formatting what it returns."""
+    """The fields of a node that printing reads. A property would cost as much time as formatting its value."""
 
     _op: str
     _name: str
@@ -27,7 +27,7 @@ class PrintableNode(Protocol):
 
 _UNLIMITED = float("inf")
 
-# Ours, since torch's own table is younger than the oldest torch that is supported, and was written anew in later ones.
+# Our own table, because torch 2.6 has none and later versions changed theirs.
 _DTYPE_NAMES = {
     **{f"{kind}{bits}": f"{kind[0]}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
@@ -44,12 +44,12 @@ DTYPE_ABBREVIATIONS: dict[torch.dtype, str] = {
     getattr(torch, name): short for name, short in _DTYPE_NAMES.items() if hasattr(torch, name)
 }
 
-# Asked by exact type, before the questions that other arguments must be asked.
+# The exact type is checked first: other arguments need slower checks.
 _PRINTED_BY_STR = frozenset({int, float, bool, str, type(None), torch.dtype, torch.device})
 
 
 def format_argument(arg: Any, longest_list: float = float("inf")) -> str:
-    """Return an argument as graph printouts show it, with `%name` for a node."""
+    """Return an argument in the form of graph printouts, with `%name` for a node."""
     if type(arg) in _PRINTED_BY_STR:
         return str(arg)
     if isinstance(arg, Value):
@@ -65,10 +65,10 @@ def format_argument(arg: Any, longest_list: float = float("inf")) -> str:
 
 def _format_sequence(items: list[Any] | tuple[Any, ...], longest: float) -> str:
     shown = items if len(items) <= longest else items[: int(longest)]
-    # Nearly all items are values or numbers, and looking here saves a call for each.
+    # Most items are values or numbers; a check here saves a call for each.
     text = ", ".join(
         [
-            f"%{item._name}"  # type: ignore[attr-defined]  # the one kind of Value is a node
+            f"%{item._name}"  # type: ignore[attr-defined]  # every Value is a node
             if isinstance(item, Value) and item._repr_fn is None  # type: ignore[attr-defined]
             else str(item)
             if type(item) in _PRINTED_BY_STR
@@ -83,17 +83,17 @@ def _format_sequence(items: list[Any] | tuple[Any, ...], longest: float) -> str:
 
 
 def shape_text(shape: Iterable[Any]) -> str:
-    """Return `[2, 3]` for a shape, stride or anything else of that kind."""
+    """Return `[2, 3]` for a shape or stride."""
     return f"[{', '.join([str(size) for size in shape])}]"
 
 
 def format_node(
     node: PrintableNode, placeholders: list[str] | None, returned: list[str] | None, tensor_metadata: bool
 ) -> str | None:
-    """Return the line that stands for `node` in `print(graph)`.
+    """Return the line of `node` in `print(graph)`.
 
-    A placeholder's text is appended to `placeholders` instead if that list has items, and the output's type is
-    written into `returned`; both are for printing a whole graph.
+    The two lists serve the printing of a whole graph. If `placeholders` has items, a placeholder's text is appended to
+    it and None is returned. The output's type is written into `returned`.
     """
     op = node._op
     if op == "placeholder":
@@ -134,17 +134,17 @@ def _type_text(node: PrintableNode, tensor_metadata: bool) -> str:
 
 
 def example_value(node: PrintableNode) -> Any:
-    """Return the example that `meta` holds for what `node` computes, whoever put it there; None without one."""
+    """Return the example value that `meta` holds for the result of `node`; None without one."""
     meta = node.meta
     return meta.get("val", meta.get("tensor_meta", meta.get("example_value")))
 
 
 class MissingTabulateError(FxError, ImportError):
-    """The optional library that draws tables is not installed."""
+    """The optional library `tabulate` is not installed."""
 
 
 def graph_text(nodes: Iterable[PrintableNode]) -> str:
-    """Return the nodes one a line, as `print(graph)` shows them."""
+    """Return the text of `print(graph)`: one line per node."""
     placeholders: list[str] = []
     lines = [format_node(node, placeholders, None, False) for node in nodes]
     head = f"graph({', '.join(placeholders)}):"

@@ -1,4 +1,4 @@
-"""What a call target is called: the name that people read and the name that generated code imports."""
+"""Names of call targets: the name for readers, and the name that generated code imports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch import _tensor
 
 from fxcore.errors import CodeGenerationError
 
-# Modules below torch whose objects generated code can name in full; Dynamo's and Inductor's are made at run time.
+# Modules below torch whose objects have an importable full name. Dynamo and Inductor make theirs at run time.
 _REACHABLE_TORCH = re.compile(r"^torch(?:\.(?!_dynamo\.|_inductor\.)[^.]+)*$").fullmatch
 
-# torch.nn.functional keeps these under a private name but exports a public one.
+# torch.nn.functional defines these under a private name and exports a public one.
 _PUBLIC_FUNCTIONAL = {"_ScalingType": "ScalingType", "_SwizzleType": "SwizzleType"}
 
 
@@ -26,12 +26,12 @@ _FUNCTION_META = type(torch.autograd.Function)
 
 
 def is_from_torch(obj: Any) -> bool:
-    """Tell whether generated code can reach `obj` by its full name with `import torch` alone."""
+    """Return whether generated code can reach `obj` by its full name with `import torch` alone."""
     module_name = getattr(obj, "__module__", None)
     if isinstance(obj, torch.jit.ScriptFunction):
-        return False  # it says the name of its class
+        return False  # it carries the name of its class
     if isinstance(obj, (types.MethodType, types.BuiltinMethodType)) and isinstance(obj.__self__, type):
-        module_name = obj.__self__.__module__  # Function.apply, say, which the user's class inherits
+        module_name = obj.__self__.__module__  # for example Function.apply, inherited by a user's class
     if module_name is not None:
         return _REACHABLE_TORCH(module_name) is not None
     name = getattr(obj, "__name__", None)
@@ -43,8 +43,8 @@ def is_from_torch(obj: Any) -> bool:
 def qualified_name(func: Callable[..., Any]) -> str:
     """Return the name by which code can reach `func`: `torch.relu`, `getattr`, `my_module.my_function`.
 
-    Raises CodeGenerationError (a RuntimeError) for a lambda whose source cannot be read, and for a function that
-    says no module.
+    Raises CodeGenerationError (a RuntimeError) for a lambda without readable source, and for a function without a
+    module.
     """
     try:
         return _cached_qualified_name(func)
@@ -69,7 +69,7 @@ def _find_qualified_name(func: Any) -> str:
         name = _name_in_source(func)
     owner = getattr(func, "__self__", None)
     if isinstance(owner, _FUNCTION_META) and _REACHABLE_TORCH(owner.__module__):
-        return f"{owner.__module__}.{owner.__qualname__}.{name}"  # one of torch's; `apply` alone says the base class
+        return f"{owner.__module__}.{owner.__qualname__}.{name}"  # `apply` itself carries the name of the base class
     module = _module_of(func).replace("torch._ops", "torch.ops")
     if module == "torch" and name == "segment_reduce":
         name = "_" + name
@@ -88,7 +88,7 @@ def _is_tensor_method(func: Any, name: str) -> bool:
 
 
 def _name_in_source(func: Callable[..., Any]) -> str:
-    """Return what a lambda is assigned to where it is defined."""
+    """Return the variable that a lambda is assigned to in its source."""
     try:
         return inspect.getsource(func).split("=")[0].strip()
     except Exception as error:
@@ -106,7 +106,7 @@ def _module_of(func: Callable[..., Any]) -> str:
         if getattr(place, func.__name__, None) is func:
             return place.__name__
     if isinstance(getattr(func, "__self__", None), _FUNCTION_META):
-        return "torch.autograd.function"  # as it says itself in older releases of torch, where it is no builtin
+        return "torch.autograd.function"  # older torch, in which `apply` is no builtin, says this module
     raise CodeGenerationError(
         f"cannot find module for {func!r}: it says none, and neither torch nor torch.nn.functional has it; "
         "wrap it in a function of a module of your own"
@@ -125,7 +125,7 @@ def type_repr(obj: Any) -> str:
 
 
 def readable_target(target: Any) -> str:
-    """Return a target as graph printouts show it: `operator.add`, `builtins.getattr`, `torch.relu`, a path."""
+    """Return a target in the form of graph printouts: `operator.add`, `builtins.getattr`, `torch.relu`, a path."""
     if isinstance(target, str):
         return target
     try:

@@ -1,1 +1,1 @@
-"""Functions of sequences of nodes: making them, their order, checks, liveness, dead code."""
+"""Functions of sequences of nodes: construction, order, checks, liveness, dead code."""

@@ -1,4 +1,4 @@
-"""The one way in which nodes are made inside fxcore, and copies of nodes for a new graph."""
+"""Construction of nodes inside fxcore, and copies of nodes for a new graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_node(
     inputs: dict[Node, None],
     name: str = "",
 ) -> Node:
-    """Return a node that is in no list yet; `args` and `kwargs` are immutable, and `inputs` the values in them."""
+    """Return a node outside of any list. `args` and `kwargs` are immutable; `inputs` are the values in them."""
     node = Node.__new__(Node)
     set_fields(node, graph, name, op, target, args, kwargs, inputs)
     return node
@@ -41,7 +41,8 @@ def append(graph: Any, node: Node, candidate: str) -> str:
 def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> Node | None:
     """Append copies of `nodes`, up to the output, to a graph without hooks and index; return the original output.
 
-    `copies` maps values to what the copies read instead; nodes in it are not copied, and the copies are added to it.
+    `copies` maps each value to the value that the copies read in its place. Nodes in it are not copied; the new copies
+    are added to it.
     """
     for node in nodes:
         if node in copies:
@@ -49,7 +50,7 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
         if node._op == "output":
             return node
         args, kwargs = node._args, node._kwargs
-        if len(args) == 1 and type(args[0]) is Node and not kwargs:  # as most: a tenth of the time of a copy
+        if len(args) == 1 and type(args[0]) is Node and not kwargs:  # frequent; saves a tenth of the time
             value = copies[args[0]]
             args, inputs = (value,), {value: None}
         else:
@@ -64,6 +65,6 @@ def append_copies(nodes: Iterable[Node], graph: Any, copies: dict[Any, Any]) -> 
 
 
 def copied_meta(node: Node) -> Any:
-    """Return a copy of a node's metadata, in the form in which the node keeps it."""
+    """Return a copy of a node's metadata in the node's internal form."""
     meta = node._meta
     return copy.copy(meta) if isinstance(meta, dict) else meta

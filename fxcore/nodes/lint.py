@@ -1,4 +1,4 @@
-"""Is this sequence of nodes well-formed, and does what it refers to exist?"""
+"""Checks that a sequence of nodes is well-formed and that its references exist."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from fxcore.node_data.attribute_paths import attribute_of
 
 
 def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) -> None:
-    """Raise GraphError (a RuntimeError), or NodeTargetError (a ValueError), for the first fault found.
+    """Raise GraphError (a RuntimeError) or NodeTargetError (a ValueError) for the first fault.
 
-    Checked are: ownership, opcodes, that names are unique, that values are defined before they are read, and, with
-    an `owning_module`, that targets are of the right kind and exist there.
+    Checks: ownership, opcodes, unique names, definition of every value before its use and, with an `owning_module`,
+    kind and existence of the targets.
     """
     nodes = list(nodes)
     has_unique_names = len({node._name for node in nodes}) == len(nodes)
@@ -38,7 +38,7 @@ def check(graph: Any, nodes: Iterable[Node], owning_module: nn.Module | None) ->
 
 
 def _refuse_second(node: Node, names: set[str]) -> None:
-    """Raise if `names`, of the nodes before this one, has its name."""
+    """Raise if `names`, the names of the earlier nodes, has this node's name."""
     if node._name in names:
         raise GraphError(
             f"Node redefined name {node._name}! Two nodes of one graph have it; rename one, "
@@ -78,7 +78,7 @@ def _explain_undefined(graph: Any, value: Node, reader: Node) -> str:
 
 
 def _check_targets(nodes: list[Node], module: nn.Module) -> None:
-    # Paths share their parents, and asking a module for a child is slow: what a path names is looked up once.
+    # Paths share their parents, and asking a module for a child is slow. Every path is therefore looked up once.
     known: dict[str, dict[str, Any]] = {"call_module": {}, "get_attr": {}}
     for node in nodes:
         op, target = node._op, node._target
@@ -99,7 +99,7 @@ def _refuse_target(node: Node, wanted: str) -> NoReturn:
 
 
 def _look_up(node: Node, path: str, module: nn.Module, known: dict[str, Any]) -> Any:
-    """Return what `path`, the target of `node` or the start of it, names below `module`."""
+    """Return the object below `module` at `path`, the target of `node` or its beginning."""
     if path in known:
         return known[path]
     parent_path, dot, atom = path.rpartition(".")

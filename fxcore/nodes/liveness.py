@@ -1,4 +1,4 @@
-"""After which node is each value read for the last time?"""
+"""The last reader of each value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fxcore.node import Node
 
 
 def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """Map each node to the values that are not read after it has run. `nodes` come in order of execution."""
+    """Map each node to the values that no later node reads. `nodes` come in order of execution."""
     nodes = list(nodes)
     freed = zip(nodes, values_freed_in_order(nodes), strict=True)
     pairs = [(node, [values] if isinstance(values, Node) else values) for node, values in freed if values is not None]
@@ -16,12 +16,12 @@ def values_freed_after(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 
 
 def values_freed_in_order(nodes: Sequence[Node]) -> list[Node | list[Node] | None]:
-    """Return for each node the values that are not read after it has run: None, the one value, or a list of several."""
+    """Return for each node the values that no later node reads: None, the single value, or a list of several."""
     read_later: set[Node] = set()
     freed: list[Node | list[Node] | None] = []
     for node in reversed(nodes):
         inputs = node._input_nodes
-        if len(inputs) == 1:  # as most; and a list for each would be work for the garbage collector
+        if len(inputs) == 1:  # the frequent case; a list for each would burden the garbage collector
             (value,) = inputs
             if value in read_later:
                 freed.append(None)

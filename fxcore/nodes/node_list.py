@@ -1,4 +1,4 @@
-"""The nodes of a graph in order: a linked list around a root, safe to edit while it is walked."""
+"""The nodes of a graph in order: a linked list around a root, which code may edit while it walks the list."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from fxcore.node import Node
 
-# Labels of neighbours differ by this much at first, so that many insertions find room between them.
+# First difference between the labels of neighbours, so that many insertions find room between them.
 GAP = 1 << 32
 
 
 class NodeList:
-    """A view of a graph's nodes. Nodes may be erased, inserted and moved while it is walked."""
+    """A view of a graph's nodes. Nodes may be erased, inserted and moved during a walk."""
 
     __slots__ = ("_graph", "_reversed")
 
@@ -54,8 +54,8 @@ def walk_back(root: Node) -> Iterator[Node]:
 def label_between(root: Node, before: Node, after: Node) -> int:
     """Return an order label for a node that was just linked in between two others.
 
-    Where the labels leave no room, those around are relabelled: few at a time, so that n insertions at one place
-    cost n log n (Bender et al., "Two Simplified Algorithms for Maintaining Order in a List", 2002).
+    If the labels leave no room, the labels around are changed, few at a time: n insertions at one place cost n log n
+    (Bender et al., "Two Simplified Algorithms for Maintaining Order in a List", 2002).
     """
     low = before._sort_key if before is not root else after._sort_key - 2 * GAP
     high = after._sort_key if after is not root else low + 2 * GAP
@@ -65,7 +65,7 @@ def label_between(root: Node, before: Node, after: Node) -> int:
 
 
 def _spread(root: Node, crowded: Node) -> int:
-    """Relabel a stretch around `crowded`, as short as has room, and return the label that `crowded` gets."""
+    """Relabel the shortest stretch around `crowded` that has room, and return the new label of `crowded`."""
     first = last = crowded
     count, room = 1, 1
     anchor = crowded._prev._sort_key if crowded._prev is not root else crowded._next._sort_key
@@ -77,7 +77,7 @@ def _spread(root: Node, crowded: Node) -> int:
             first, count = first._prev, count + 1
         while last._next is not root and last._next._sort_key <= high:
             last, count = last._next, count + 1
-        # The wider the stretch, the emptier it must be: else the next insertion would be back here.
+        # A wider stretch must be emptier. Otherwise the next insertion would come back here.
         if count * count.bit_length() * 4 <= room:
             break
     step = (high - low) // (count + 1)

@@ -9,12 +9,12 @@ from typing import Any
 from fxcore.errors import GraphArgumentError
 from fxcore.node import Node
 
-# What nodes compare by. Asked once for each node, it saves a call for each comparison.
+# The label by which nodes compare. One look-up per node saves a call for each comparison.
 _PLACE = operator.attrgetter("_sort_key")
 
 
 class OperatorIndex:
-    """Finds nodes by what they do. Built when first asked, kept up to date from then on."""
+    """Nodes by opcode and target. The first query builds the index; afterwards every edit updates it."""
 
     __slots__ = ("_by_op", "_by_target")
 
@@ -22,7 +22,7 @@ class OperatorIndex:
         self._by_op: dict[str, dict[Node, None]] = {}
         self._by_target: dict[tuple[str, Any], dict[Node, None]] = {}
         by_op, by_target = self._by_op, self._by_target
-        # What insert() does; asked for a whole graph, the calls would cost more than the rest.
+        # The work of insert(), inlined: for a whole graph the calls would cost more than the rest.
         for node in nodes:
             op = node._op
             key = op, node._target
@@ -32,12 +32,12 @@ class OperatorIndex:
                 self.insert(node)
 
     def insert(self, node: Node) -> None:
-        """Take a node in."""
+        """Add a node."""
         self._by_op.setdefault(node._op, {})[node] = None
         self._by_target.setdefault((node._op, node._target), {})[node] = None
 
     def remove(self, node: Node, op: str, target: Any) -> None:
-        """Forget a node that was taken in as `op` on `target`."""
+        """Remove a node that was added with opcode `op` and target `target`."""
         self._by_op[op].pop(node, None)
         self._by_target[op, target].pop(node, None)
 

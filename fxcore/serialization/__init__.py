@@ -1,1 +1,1 @@
-"""GraphModules as pickles and as folders of source."""
+"""GraphModules as pickles, and as folders of source."""

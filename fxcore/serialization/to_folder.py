@@ -1,4 +1,4 @@
-"""A graph module as a folder with a Python package in it."""
+"""A graph module as a folder with a Python package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 from fxcore.codegen.globals import CUSTOM_BUILTINS
 
-# Modules whose repr is the call that makes them.
+# The repr of these modules is a call of their constructor.
 _REPR_IS_CONSTRUCTOR = (
     nn.Linear,
     nn.Conv1d,
@@ -24,9 +24,9 @@ _REPR_IS_CONSTRUCTOR = (
 
 
 def write_module_folder(module: nn.Module, code: str, folder: str | os.PathLike[str], class_name: str) -> None:
-    """Write `module`, whose forward has the source `code`, so that `from <folder> import <class_name>` finds it.
+    """Write `module`, with `code` as the source of its forward, so that `from <folder> import <class_name>` finds it.
 
-    Children that cannot be written as a constructor call are pickled beside; a warning names them.
+    Children that have no constructor call as repr are pickled beside it; a warning names them.
     """
     folder = Path(folder)
     folder.mkdir(exist_ok=True)

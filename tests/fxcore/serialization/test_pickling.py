@@ -20,7 +20,7 @@ import fxcore
 from fxcore import Graph, GraphModule, Tracer, wrap
 from fxcore.errors import FxError
 from fxcore.graph_module import reduce_graph_module, reduce_package_graph_module
-from fxcore.serialization.pickling import GraphTable, NodeRow, TorchTarget, graph_from_table, table_of
+from fxcore.serialization.pickling import graph_data, graph_from_data
 
 
 class Model(nn.Module):
@@ -115,7 +115,7 @@ def test_operators_as_arguments_come_back():
     x = graph.placeholder("x")
     graph.output(graph.call_function(leaf, (x, [torch.ops.aten.add.Tensor]), {"packet": torch.ops.aten.mul}))
 
-    again = graph_from_table(pickle.loads(pickle.dumps(table_of(graph))))
+    again = graph_from_data(pickle.loads(pickle.dumps(graph_data(graph))))
 
     node = list(again.nodes)[1]
     assert node.args[1] == [torch.ops.aten.add.Tensor]
@@ -169,10 +169,11 @@ def test_torch_save_and_a_tracer_of_the_user():
 
 
 def test_a_function_that_torch_does_not_have_is_named():
-    row = NodeRow("gone", "call_function", TorchTarget("torch.no_such_function"), (), {}, None, {})
+    target = "torch", "torch.no_such_function"
+    row = "tuple", ["gone", "call_function", target, ("tuple", []), ("dict", []), None, ("dict", [])]
 
     with pytest.raises(RuntimeError, match=r"cannot rebuild the graph: it calls torch\.no_such_function") as caught:
-        graph_from_table(GraphTable((row,), None, None, None, {}))
+        graph_from_data(([row], None, None, None, {}))
 
     assert isinstance(caught.value, FxError)
 
