@@ -35,13 +35,12 @@ class Setting:
         self,
         name: str,  # keyword of the fixture and of the marker
         default: Any,
-        form: str,  # the form of a right value, for messages
-        parse: Callable[[object], Any],  # the value, or a ValueError
+        form: tuple[str, Callable[[Any], Any]],  # see _Form
         help_text: str = "",  # with it, the setting is an ini key as well
         metavar: str | None = None,  # with it, the setting is a command-line option as well
         on_marker: bool = True,
     ) -> None:
-        self.name, self.default, self.form, self.parse = name, default, form, parse
+        self.name, self.default, (self.form, self.parse) = name, default, form
         self.help, self.metavar, self.on_marker = help_text, metavar, on_marker
         self.option = "--fx-" + name.replace("_", "-")  # for example `--fx-golden-dir`
         self.key = "fx_" + name  # in the ini file, and in pytest's options: `fx_golden_dir`
@@ -57,13 +56,16 @@ class Setting:
             raise pytest.UsageError(f"{place}: {reason}") from None
 
 
-def _one_of(*choices: str) -> Callable[[object], str]:
-    def parse(value: object) -> str:
+_Form = tuple[str, Callable[[Any], Any]]  # a right value in words, and its parser, which raises ValueError for others
+
+
+def _one_of(*choices: str) -> _Form:
+    def parse(value: object) -> object:
         if not isinstance(value, str) or value not in choices:
             raise ValueError
         return value
 
-    return parse
+    return "one of " + ", ".join(choices), parse
 
 
 def _yes_or_no(value: object) -> bool:
@@ -79,21 +81,18 @@ def _true_or_false(value: object) -> bool:
     return value if isinstance(value, bool) else words[str(value).lower()]
 
 
-def _not_negative(kind: type[int] | type[float]) -> Callable[[object], float]:
-    def parse(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
-            raise ValueError
-        number = kind(value)
-        if not 0 <= number < math.inf:
-            raise ValueError
-        return number
-
-    return parse
+def _number(value: object, kind: type[int] | type[float] = float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
+        raise ValueError
+    number = kind(value)
+    if not 0 <= number < math.inf:
+        raise ValueError
+    return number
 
 
 def _between(low: float, high: float) -> Callable[[object], float]:
     def parse(value: object) -> float:
-        number = _not_negative(float)(value)
+        number = _number(value)
         if not low < number < high:
             raise ValueError
         return number
@@ -109,15 +108,14 @@ def _allowances(value: Any) -> object:
 
 def _number_by_path(value: object) -> NumberByPath:
     """Read a number, a dict from path to number, or a text such as `output[0]=1e-3, *.logits=1e-2`."""
-    number = _not_negative(float)
     if isinstance(value, str) and "=" in value:
         entries = [entry.rpartition("=") for entry in value.replace("\n", ",").split(",") if entry.strip()]
         value = {glob.strip(): text.strip() for glob, _, text in entries}
     if not isinstance(value, Mapping):
-        return number(value)
+        return _number(value)
     if not value or not all(isinstance(glob, str) and glob for glob in value):
         raise ValueError
-    return {glob: number(each) for glob, each in value.items()}
+    return {glob: _number(each) for glob, each in value.items()}
 
 
 def _checks(value: object) -> tuple[str, ...]:
@@ -130,104 +128,84 @@ def _checks(value: object) -> tuple[str, ...]:
     return tuple(check for check in CHECKS if check in chosen)
 
 
-def _above_zero(value: object) -> float:
-    number = _not_negative(float)(value)
-    if not number:
-        raise ValueError
-    return number
-
-
 def _folder(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ValueError
     return value
 
 
+_WHOLE: _Form = ("a whole number that is not negative", lambda value: _number(value, int))
+_SWITCH: _Form = ("true or false", _true_or_false)
+_FLAG: _Form = ("True or False", _yes_or_no)
+_LISTED = ", ".join
+
 LEVEL = Setting(
     "level",
     "structure",
-    "one of " + ", ".join(LEVELS),
     _one_of(*LEVELS),
-    "level at which graphs are compared with their goldens: " + ", ".join(LEVELS) + " (default: structure)",
+    f"level at which graphs are compared with their goldens: {_LISTED(LEVELS)} (default: structure)",
     "LEVEL",
 )
-BUDGET = Setting("budget", None, "a dict of allowances by cost", _allowances)
+BUDGET = Setting("budget", None, ("a dict of allowances by cost", _allowances))
 RTOL = Setting(
     "rtol",
     None,
-    "a number that is not negative, such as 1e-5, or such numbers by path",
-    _number_by_path,
+    ("a number that is not negative, such as 1e-5, or such numbers by path", _number_by_path),
     "relative tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
 )
 ATOL = Setting(
     "atol",
     None,
-    "a number that is not negative, such as 1e-8, or such numbers by path",
-    _number_by_path,
+    ("a number that is not negative, such as 1e-8, or such numbers by path", _number_by_path),
     "absolute tolerance of fx_equivalence and fx_transform (default: by dtype, as torch.testing)",
 )
 SQNR = Setting(
     "sqnr",
     None,
-    "a number of decibels above 0, such as 40",
-    _between(0, math.inf),
+    ("a number of decibels above 0, such as 40", _between(0, math.inf)),
     "signal to noise that outputs have to reach, instead of a tolerance for each element (default: none)",
 )
 COSINE = Setting(
     "cosine",
     None,
-    "a number between 0 and 1, such as 0.999",
-    _between(0, 1),
+    ("a number between 0 and 1, such as 0.999", _between(0, 1)),
     "cosine that outputs have to reach, instead of a tolerance for each element (default: none)",
 )
 CHECKED = Setting(
     "checks",
     None,
-    "names of " + ", ".join(CHECKS),
-    _checks,
-    "checks of fx_equivalence and fx_transform besides structure and shape: " + ", ".join(CHECKS) + " (default: all)",
+    ("names of " + _LISTED(CHECKS), _checks),
+    f"checks of fx_equivalence and fx_transform besides structure and shape: {_LISTED(CHECKS)} (default: all)",
 )
 FP64_REFERENCE = Setting(
     "fp64_reference",
     False,
-    "true or false",
-    _true_or_false,
+    _SWITCH,
     "whether a run of the model in double precision judges values that differ (default: false)",
 )
-SEED = Setting(
-    "seed",
-    0,
-    "a whole number that is not negative",
-    _not_negative(int),
-    "seed from which fx_equivalence and fx_transform draw (default: 0)",
-    "NUMBER",
-)
+SEED = Setting("seed", 0, _WHOLE, "seed from which fx_equivalence and fx_transform draw (default: 0)", "NUMBER")
 STRICT_INPUTS = Setting(
     "strict_inputs",
     False,
-    "true or false",
-    _true_or_false,
+    _SWITCH,
     "whether fx_equivalence and fx_transform refuse a graph that no longer reads an input (default: false)",
 )
 SEARCH = Setting(
     "search",
     0,
-    "a whole number that is not negative",
-    _not_negative(int),
+    _WHOLE,
     "other inputs that fx_equivalence and fx_transform try in search of a difference; needs hypothesis (default: 0)",
 )
 SEARCH_SECONDS = Setting(
     "search_seconds",
     60.0,
-    "a number of seconds above 0",
-    _above_zero,
+    ("a number of seconds above 0", _between(0, math.inf)),
     "seconds after which the searches of one call end (default: 60)",
 )
 GOLDEN_DIR = Setting(
     "golden_dir",
     "golden",
-    "the path of a folder",
-    _folder,
+    ("the path of a folder", _folder),
     "folder of the golden files, relative to rootdir; beside: golden/ in each test file's folder (default: golden)",
     "DIR",
     on_marker=False,
@@ -235,36 +213,31 @@ GOLDEN_DIR = Setting(
 UNUSED_GOLDENS = Setting(
     "unused",
     "warn",
-    "one of " + ", ".join(UNUSED),
     _one_of(*UNUSED),
     "what to do about goldens that no test asked for: warn, fail or ignore (default: warn)",
     "{" + ",".join(UNUSED) + "}",
     on_marker=False,
 )
-COMMUTATIVE = Setting("commutative", False, "True or False", _yes_or_no)
-NORMALIZE = Setting("normalize", False, "True or False", _yes_or_no)
+COMMUTATIVE = Setting("commutative", False, _FLAG)
+NORMALIZE = Setting("normalize", False, _FLAG)
 CONSTANT_FORM = Setting(
     "constants",
     "exact",
-    "one of " + ", ".join(CONSTANT_FORMS),
     _one_of(*CONSTANT_FORMS),
-    "how floats in arguments and constant tensors are compared: " + ", ".join(CONSTANT_FORMS) + " (default: exact)",
+    f"how floats in arguments and constant tensors are compared: {_LISTED(CONSTANT_FORMS)} (default: exact)",
     "FORM",
 )
 CODE = Setting(
     "code",
     "always",
-    "one of " + ", ".join(CODE_FORMS),
     _one_of(*CODE_FORMS),
     "when a golden holds the generated code: always, or where it is compared at level exact (default: always)",
 )
-
 FRONTEND = Setting(
     "frontend",
     "symbolic",
-    "one of " + ", ".join(FRONTENDS),
     _one_of(*FRONTENDS),
-    "how a module becomes a graph: " + ", ".join(FRONTENDS) + " (default: symbolic)",
+    f"how a module becomes a graph: {_LISTED(FRONTENDS)} (default: symbolic)",
     "NAME",
 )
 

@@ -37,7 +37,7 @@ python -m pytest_fxgraph.command.main report "$reports"/*/fx.json -o "$reports/f
 [ $? -le 1 ] || exit 2
 cat "$reports/fx.md"
 [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$reports/fx.md" >> "$GITHUB_STEP_SUMMARY"
-python -m pytest_fxgraph.command.main unused "$reports"/*/fx.json
+python -m pytest_fxgraph.command.main report --unused "$reports"/*/fx.json
 case $? in
     0) exit $status ;;
     1) exit 1 ;;

@@ -1,111 +1,124 @@
-"""`fxgraph diff`: print what differs between two goldens, or between two folders of them."""
+"""`fxgraph diff`: print the differences between two goldens, or between two folders of goldens."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_fxgraph.choices import LEVELS
 from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden_place
-from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
-from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
+from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GoldenError, ReportError
-from pytest_fxgraph.goldens.store import write_whole
 from pytest_fxgraph.goldens.table_columns import row_differences
+from pytest_fxgraph.report.change_data import change_data
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section, headline
 
 
+class _Pair(NamedTuple):
+    """Two goldens and the difference between them. A golden that is in one place alone has no partner."""
+
+    name: str
+    expected: GoldenFile | None
+    obtained: GoldenFile | None
+    only_in: str = ""  # the place of a golden without a partner
+    rows: tuple[str, ...] = ()  # of two tables: a line per row that differs
+    documents: tuple[GraphDocument, GraphDocument] | None = None
+    difference: Difference | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """Tell whether both goldens are there and match."""
+        return not self.only_in and not self.rows and (self.difference is None or self.difference.is_empty)
+
+    def section(self) -> str:
+        """Return the difference of two graphs as text."""
+        if self.documents is None or self.difference is None or self.obtained is None:
+            return ""
+        return full_section(self.difference, *self.documents, golden=self.obtained.name)
+
+    def lines(self) -> list[str]:
+        """Return the difference as lines; none if the goldens match."""
+        if self.only_in:
+            is_new = self.only_in == self.name
+            return [f"only in {self.only_in}: " + (_NO_PARTNER if is_new else self.name)]
+        if self.is_same or self.expected is None or self.obtained is None:
+            return []
+        head = f"expected {self.expected.name}"
+        if not self.rows:
+            return [head, *self.section().split("\n")]
+        count = f"{len(self.rows)} difference{'' if len(self.rows) == 1 else 's'}"
+        return [head, f"{self.obtained.name} does not match: {count}", *(f"  {line}" for line in self.rows)]
+
+
+_NO_PARTNER = f"there is nothing in {os.devnull} to compare it with"
+
+
 def add_diff(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("diff", help="say in words what differs between two goldens")
-    parser.add_argument(
+    parser = commands.add_parser(
+        "diff",
+        help="say in words what differs between two goldens",
+        description="The exit status is 1 if something differs.",
+    )
+    level = parser.add_mutually_exclusive_group()
+    level.add_argument(
         "--level", default="structure", metavar="LEVEL", help=f"{', '.join(LEVELS)}; default: %(default)s"
     )
+    level.add_argument("--cost", action="store_const", const="cost", dest="level", help="the same as --level cost")
     parser.add_argument("expected", metavar="A", help="a golden file, a folder of them, or either at a git revision")
     parser.add_argument("obtained", metavar="B", help="what to compare with A, of the same sort")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write it as a page with pictures; its name ends in .html"
     )
     add_color(parser)
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.output is not None and not options.output.lower().endswith(".html"):
+        raise ReportError(
+            f"cannot write the differences to {options.output}: they are a page; give a name that ends in .html"
+        )
+    pairs = _compared(options.expected, options.obtained, options.level)
+    if options.output is None and not options.json:
+        printed = print_lines((line for pair in pairs for line in pair.lines()), options.color)
+        return DIFFERENT if printed else SAME
+    found = list(pairs)
+    if options.json:
+        print_json([_data_of(pair, options.level) for pair in found if not pair.is_same])
     if options.output is not None:
-        return _write_page(options.expected, options.obtained, options.level, options.output)
-    printed = print_lines(diff(options.expected, options.obtained, level=options.level), options.color)
-    return DIFFERENT if printed else SAME
+        _write_page(found, options, prints=not options.json)
+    return SAME if all(pair.is_same for pair in found) else DIFFERENT
 
 
-def _write_page(expected: str, obtained: str, level: str, output: str) -> int:
-    """Write what differs as a page, print a line for each golden, and return the exit status."""
-    if not output.lower().endswith(".html"):
-        raise ReportError(f"cannot write the differences to {output}: they are a page; give a name that ends in .html")
-    comparison_at(level)
-    graphs: list[PageGraph] = []
-    causes: list[Cause] = []
-    others: dict[str, list[str]] = {}
-    tables: list[str] = []
-    places = _places(expected, obtained)
-    pairs = [*_pairs(*places)]
-    for name, before, after in tracked(pairs, "compared", sys.stderr):
-        if before is None or after is None:
-            others.setdefault(f"only in {places[before is None].name}", []).append(name)
-            continue
-        if _are_tables(before, after):
-            lines = [*_table_lines(before, after)]
-            if lines:
-                tables.append(name)
-                others.setdefault("rows that differ", []).extend(f"{name} {line.strip()}" for line in lines[2:])
-            else:
-                others.setdefault("matched", []).append(name)
-            print_lines(lines)
-            continue
-        documents = before.document(), after.document()
-        difference = compare_documents(*documents, level=level)
-        if difference.is_empty:
-            others.setdefault("matched", []).append(name)
-            continue
-        words = full_section(difference, *documents, golden=after.name)
-        causes.append(Cause(name, headline(difference), cause_parts(difference, name)))
-        graphs.append(PageGraph(name, "mismatch", causes[-1].headline, words, *documents))
-        print_lines([f"{name}: {causes[-1].headline}"])
-    is_same = sum(map(len, others.values())) == len(others.get("matched", ())) and not graphs
-    summary = f"{len(graphs) + len(tables)} of {len(pairs)} goldens differ at level {level}"
-    if len(pairs) == 1 and graphs:
-        summary = f"the graphs differ at level {level}"
-    content = PageContent(
-        f"{expected} and {obtained}",
-        "nothing differs" if is_same else summary,
-        clustered(causes) if len(pairs) > 1 else (),
-        others=others if len(pairs) > 1 or tables or is_same else {},
-    )
-    write_whole(Path(output), page_text(content, graphs), "page")
-    print_lines([f"wrote {output}"])
-    return SAME if is_same else DIFFERENT
+def _compared(expected: str, obtained: str, level: str) -> Iterator[_Pair]:
+    """Yield each pair of goldens with its difference.
 
-
-def diff(expected: str, obtained: str, *, level: str) -> Iterator[str]:
-    """Yield the lines that say what differs; none if everything matches at the level.
-
-    Raises LevelError for an unknown level, GoldenError if a golden cannot be read or a file meets a folder.
+    Raises LevelError for an unknown level. Raises GoldenError if a golden cannot be read or a file meets a folder.
     """
     comparison_at(level)
     places = _places(expected, obtained)
-    for name, before, after in _pairs(*places):
-        if before is not None and after is not None:
-            yield from _diff_files(before, after, level)
-        elif places[0].is_folder:
-            yield f"only in {places[before is None].name}: {name}"
-        else:
-            yield f"only in {name}: there is nothing in {os.devnull} to compare it with"
+    for name, before, after in tracked([*_pairs(*places)], "compared", sys.stderr):
+        if before is None or after is None:
+            yield _Pair(name, before, after, places[before is None].name if places[0].is_folder else name)
+            continue
+        rows = _row_lines(before, after)
+        if rows is not None:
+            yield _Pair(name, before, after, rows=rows)
+            continue
+        documents = before.document(), after.document()
+        difference = compare_documents(*documents, level=level)
+        yield _Pair(name, before, after, documents=documents, difference=difference)
 
 
 def _places(expected: str, obtained: str) -> tuple[GoldenPlace, GoldenPlace]:
@@ -119,7 +132,7 @@ def _places(expected: str, obtained: str) -> tuple[GoldenPlace, GoldenPlace]:
 
 
 def _pairs(expected: GoldenPlace, obtained: GoldenPlace) -> Iterator[tuple[str, GoldenFile | None, GoldenFile | None]]:
-    """Yield by name what is compared with what; two files are a pair whatever they are called."""
+    """Yield the goldens of one name in both places. Two files are a pair whatever their names are."""
     if expected.is_folder:
         for name in sorted(expected.files.keys() | obtained.files.keys()):
             yield name, expected.files.get(name), obtained.files.get(name)
@@ -130,31 +143,60 @@ def _pairs(expected: GoldenPlace, obtained: GoldenPlace) -> Iterator[tuple[str, 
         yield found.name, before, after
 
 
-def _are_tables(expected: GoldenFile, obtained: GoldenFile) -> bool:
-    """Tell whether one of two files is a table; the other then has to be one, too."""
-    return expected.rows() is not None or obtained.rows() is not None
-
-
-def _table_lines(expected: GoldenFile, obtained: GoldenFile) -> Iterator[str]:
+def _row_lines(expected: GoldenFile, obtained: GoldenFile) -> tuple[str, ...] | None:
+    """Return a line per row that differs, None for two graphs. Raises GoldenError for a table and a graph."""
     before, after = expected.rows(), obtained.rows()
+    if before is None and after is None:
+        return None
     if before is None or after is None:
         table, graph = (expected, obtained) if after is None else (obtained, expected)
         raise GoldenError(
             f"cannot compare {table.name}, a table, with {graph.name}, which is none; give two of one kind"
         )
-    lines = [*row_differences(before, after)]
-    if lines:
-        yield f"expected {expected.name}"
-        yield f"{obtained.name} does not match: {len(lines)} difference{'' if len(lines) == 1 else 's'}"
-        yield from (f"  {line}" for line in lines)
+    return tuple(row_differences(before, after))
 
 
-def _diff_files(expected: GoldenFile, obtained: GoldenFile, level: str) -> Iterator[str]:
-    if _are_tables(expected, obtained):
-        yield from _table_lines(expected, obtained)
-        return
-    before, after = expected.document(), obtained.document()
-    difference = compare_documents(before, after, level=level)
-    if not difference.is_empty:
-        yield f"expected {expected.name}"
-        yield from full_section(difference, before, after, golden=obtained.name).split("\n")
+def _data_of(pair: _Pair, level: str) -> dict[str, object]:
+    data: dict[str, object] = {"golden": pair.name, "level": level}
+    if pair.only_in:
+        return {**data, "only_in": pair.only_in}
+    if pair.difference is None:
+        return {**data, "rows": pair.rows}
+    return {**data, "headline": headline(pair.difference), "changes": change_data(pair.difference, "")}
+
+
+def _write_page(pairs: Iterable[_Pair], options: argparse.Namespace, *, prints: bool) -> None:
+    """Write the differences as a page, and print a line per golden that differs."""
+    from pytest_fxgraph.draw.page import PageContent, PageGraph, page_text
+    from pytest_fxgraph.goldens.store import write_whole
+
+    found = list(pairs)
+    graphs: list[PageGraph] = []
+    causes: list[Cause] = []
+    others: dict[str, list[str]] = {}
+    printed: list[str] = []
+    for pair in found:
+        if pair.only_in:
+            others.setdefault(f"only in {pair.only_in}", []).append(pair.name)
+        elif pair.is_same:
+            others.setdefault("matched", []).append(pair.name)
+        elif pair.documents is None or pair.difference is None:
+            others.setdefault("rows that differ", []).extend(f"{pair.name} {line}" for line in pair.rows)
+            printed += pair.lines()
+        else:
+            causes.append(Cause(pair.name, headline(pair.difference), cause_parts(pair.difference, pair.name)))
+            graphs.append(PageGraph(pair.name, "mismatch", causes[-1].headline, pair.section(), *pair.documents))
+            printed.append(f"{pair.name}: {causes[-1].headline}")
+    is_same = all(pair.is_same for pair in found)
+    differing = len(graphs) + sum(bool(pair.rows) for pair in found)
+    summary = f"{differing} of {len(found)} goldens differ at level {options.level}"
+    if len(found) == 1 and graphs:
+        summary = f"the graphs differ at level {options.level}"
+    content = PageContent(
+        f"{options.expected} and {options.obtained}",
+        "nothing differs" if is_same else summary,
+        clustered(causes) if len(found) > 1 else (),
+        others=others if len(found) > 1 or not graphs else {},
+    )
+    write_whole(Path(options.output), page_text(content, graphs), "page")
+    print_lines([*printed, f"wrote {options.output}"] if prints else [])

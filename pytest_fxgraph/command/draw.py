@@ -1,4 +1,4 @@
-"""`fxgraph draw`: a golden as a picture, in a file of its own."""
+"""`fxgraph draw`: write a picture of a golden to a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_fxgraph.command.golden_source import golden_place
-from pytest_fxgraph.command.output import SAME, print_lines
+from pytest_fxgraph.command.output import SAME, add_json, print_json, print_lines
 from pytest_fxgraph.draw.formats import ENDINGS, drawn_text, ending_of
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.goldens.store import write_whole
@@ -26,6 +26,7 @@ def add_draw(commands: Any) -> None:
         "-o", "--output", metavar="FILE", required=True, help=f"the picture; its name ends in {', '.join(ENDINGS)}"
     )
     parser.add_argument("golden", metavar="G", help="a golden file, or one at a git revision")
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -37,5 +38,8 @@ def _run(options: argparse.Namespace) -> int:
     golden = next(iter(place.files.values()))
     text = drawn_text(golden.document(), options.output, title=golden.name, is_full=options.full)
     write_whole(Path(options.output), text, "picture")
-    print_lines([f"wrote {options.output}"])
+    if options.json:
+        print_json({"wrote": options.output})
+    else:
+        print_lines([f"wrote {options.output}"])
     return SAME

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import TextIO
+from typing import Any, TextIO
 
 from pytest_fxgraph import __version__
-from pytest_fxgraph.command.accept import add_accept
-from pytest_fxgraph.command.completion import add_completion
-from pytest_fxgraph.command.cost import add_cost
-from pytest_fxgraph.command.diff import add_diff
-from pytest_fxgraph.command.draw import add_draw
-from pytest_fxgraph.command.output import FAILED
-from pytest_fxgraph.command.report import add_report
-from pytest_fxgraph.command.review import add_review
-from pytest_fxgraph.command.show import add_show
-from pytest_fxgraph.command.unused import add_unused
-from pytest_fxgraph.command.upgrade import add_upgrade
+from pytest_fxgraph.command.output import FAILED, SAME
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.report.printable import printable_line
+
+# A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
+# verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
+_VERBS = ("show", "diff", "draw", "accept", "review", "report", "upgrade")
+_COMPLETION = "completion"
+_SHELLS = ("bash", "zsh", "fish", "tcsh")
+_FILES = ("G", "A", "B", "FILE", "PATH", "REPORT.json", "GLOB")
 
 _EXAMPLES = """\
 examples:
@@ -40,9 +38,9 @@ examples:
       what has happened to the goldens since the last commit but one
   fxgraph draw golden/tests/test_model/test_encoder.yaml -o encoder.svg
       a picture of the graph; .html, .mmd and .dot, too
-  fxgraph cost golden/tests/test_model/test_encoder.yaml
+  fxgraph show --cost golden/tests/test_model/test_encoder.yaml
       what the graph costs, module by module, as a golden of level cost holds it
-  fxgraph cost HEAD~1:golden golden
+  fxgraph diff --cost HEAD~1:golden golden
       what costs more, or less, than it did before the last commit
   fxgraph accept
       what pytest --fx-received wrote, one cause of many differences told once
@@ -50,14 +48,14 @@ examples:
       these goldens are right: put them in place of the old ones
   fxgraph review
       accept, reject or skip it by a key, one cause after the other
-  fxgraph unused shard1.json shard2.json
+  fxgraph report --unused shard1.json shard2.json
       the goldens that no test asked for in any of these runs
   fxgraph report shard1.json shard2.json -o fx.md
       one report of all shards, for a pull request
   fxgraph upgrade golden/
       rewrite goldens of older formats in the one of today
   eval "$(fxgraph completion bash)"
-      complete commands, options and files in this shell; zsh and fish, too
+      complete commands, options and files in this shell; zsh, fish and tcsh, too
 
 The exit status is that of diff: 0 where nothing differs, 1 where something does, 2 after an error.
 """
@@ -70,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_at_a_character(sys.stdout, sys.stderr)
-    parser = _parser()
+    parser = _parser(next((word for word in given if not word.startswith("-")), None))
     try:
         options = parser.parse_args(given)
         status: int = options.run(options)
@@ -92,7 +90,8 @@ def _never_fail_at_a_character(*streams: TextIO) -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of one verb, or of all verbs where the word is no verb."""
     parser = argparse.ArgumentParser(
         prog="fxgraph",
         description="Read and compare golden files of graphs, without importing torch.",
@@ -102,16 +101,47 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add_command in _COMMANDS:
-        add_command(commands)
+    for each in (verb,) if verb in _VERBS else _VERBS:
+        module = importlib.import_module(f"pytest_fxgraph.command.{each}")
+        getattr(module, f"add_{each}")(commands)
+    if verb not in _VERBS:
+        _add_completion(commands, parser)
     return parser
 
 
-_COMMANDS = (
-    *(add_show, add_diff, add_draw, add_cost),
-    *(add_accept, add_review, add_unused, add_report),
-    *(add_upgrade, add_completion),
-)
+def _add_completion(commands: Any, root: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        _COMPLETION,
+        help="print a script that completes this command in a shell",
+        description='Needs the extra: pip install "pytest-fxgraph[completion]". bash: `eval "$(fxgraph completion '
+        'bash)"` in ~/.bashrc. zsh: `fxgraph completion zsh > _fxgraph` in a folder of $fpath. fish: `fxgraph '
+        "completion fish > ~/.config/fish/completions/fxgraph.fish`. Print it anew after an upgrade.",
+    )
+    parser.add_argument("shell", choices=_SHELLS, help="the shell that is to complete")
+    parser.set_defaults(run=lambda options: _complete(root, options.shell))
+
+
+def _complete(root: argparse.ArgumentParser, shell: str) -> int:
+    try:
+        import shtab
+    except ImportError:
+        raise GateError(
+            'cannot write completions: the library shtab is not installed; pip install "pytest-fxgraph[completion]"'
+        ) from None
+    from pytest_fxgraph.choices import LEVELS
+
+    (commands,) = (action for action in root._actions if isinstance(action, argparse._SubParsersAction))
+    for verb in commands._choices_actions:  # shtab shows descriptions, which are paragraphs here
+        commands.choices[verb.dest].description = verb.help
+    for action in (each for parser in commands.choices.values() for each in parser._actions):
+        if action.metavar == "LEVEL":
+            action.choices = LEVELS
+        elif action.metavar == "DIR":
+            action.complete = shtab.DIRECTORY
+        elif action.metavar in _FILES:
+            action.complete = shtab.FILE
+    print(shtab.complete(root, shell))
+    return SAME
 
 
 if __name__ == "__main__":

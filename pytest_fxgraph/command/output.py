@@ -1,16 +1,19 @@
-"""Lines on their way to the terminal: control characters made visible, colour where it is wanted."""
+"""Output of the command: lines with visible control characters and colour, or one JSON value."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from pytest_fxgraph.report.colour import coloured_spans
 from pytest_fxgraph.report.printable import printable_line
 
-# What the command ends with.
+# Exit statuses of the command.
 SAME, DIFFERENT, FAILED = 0, 1, 2
 
 _COLOUR_CODES = {"bold": 1, "light": 2, "red": 31, "green": 32, "cyan": 36}
@@ -26,8 +29,13 @@ def add_color(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json(parser: Any) -> None:
+    """Add the option `--json` to a parser or to a group of options."""
+    parser.add_argument("--json", action="store_true", help="print one JSON value, for other programs")
+
+
 def print_lines(lines: Iterable[str], color: str = "never") -> int:
-    """Print lines as they come, and return how many there were; `color` is "auto", "always" or "never"."""
+    """Print each line at once and return the number of lines; `color` is "auto", "always" or "never"."""
     is_wanted = wants_colour(color)
     count = 0
     for line in lines:
@@ -37,12 +45,28 @@ def print_lines(lines: Iterable[str], color: str = "never") -> int:
     return count
 
 
+def print_json(value: object) -> None:
+    """Print records, mappings and sequences as one JSON value in ASCII, so that no terminal obeys a character."""
+    print(json.dumps(plain_data(value), indent=1))
+
+
+def plain_data(value: object) -> Any:
+    """Return records as dicts from field to value, at any depth."""
+    if is_dataclass(value):
+        return {field.name: plain_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(each) for key, each in value.items()}
+    return [plain_data(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
 def _coloured(text: str, style: str) -> str:
     return f"\x1b[{_COLOUR_CODES[style]}m{text}\x1b[0m" if style else text
 
 
 def wants_colour(color: str) -> bool:
-    """Decide as pytest does: by the option, then NO_COLOR, then FORCE_COLOR, then whether stdout is a terminal."""
+    """Decide as pytest does: by the option, then NO_COLOR, then FORCE_COLOR, then by the kind of stdout."""
     if color != "auto":
         return color == "always"
     if os.environ.get("NO_COLOR"):

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.draw.failure_panels import failure_panels
-from pytest_fxgraph.draw.markup import preformatted
-from pytest_fxgraph.draw.page import PageArticle, PageContent, PageGraph, page_text
-from pytest_fxgraph.draw.strip_panel import strip_panel
+from pytest_fxgraph.draw.page import PageArticle, PageContent, PageGraph, page_text, words_panel
+from pytest_fxgraph.draw.panels import failure_panels, strip_panel
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.json_report import RunReport
@@ -46,7 +44,7 @@ def run_page(report: RunReport) -> str:
             failure.nodeid,
             "mismatch",
             failure.headline,
-            [*failure_panels(failure), ("Words", preformatted(failure.section))],
+            [*failure_panels(failure), words_panel(failure.section)],
         )
         for failure in report.failures
     ]
@@ -55,7 +53,7 @@ def run_page(report: RunReport) -> str:
             "lowerings",
             strip.nodeid,
             headline=strip.title,
-            panels=[("Stages", strip_panel(strip)), ("Words", preformatted(strip.text))],
+            panels=[("Stages", strip_panel(strip)), words_panel(strip.text)],
         )
         for strip in report.strips
     ]

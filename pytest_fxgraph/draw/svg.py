@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from html import escape
 from pathlib import Path
 
-from pytest_fxgraph.draw.markup import quoted
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
 from pytest_fxgraph.draw.placement import (
     LINE,
@@ -18,6 +18,7 @@ from pytest_fxgraph.draw.placement import (
     placement_of,
 )
 from pytest_fxgraph.report.change_text import clipped
+from pytest_fxgraph.report.printable import printable_line
 
 STYLE = Path(__file__).with_name("picture.css")
 
@@ -125,6 +126,11 @@ def path_text(points: list[Point]) -> str:
             )
         x, y = next_x, next_y
     return "".join(parts)
+
+
+def quoted(text: str) -> str:
+    """Return a text in one line as the content of an element or attribute."""
+    return escape(printable_line(text))
 
 
 def _rectangle(box: Box) -> str:

@@ -1,4 +1,4 @@
-"""The report of a run as JSON: the outcome of each golden, and what `fxgraph unused` needs."""
+"""The report of a run as JSON: the outcome of each golden, and what `fxgraph report --unused` needs."""
 
 from __future__ import annotations
 

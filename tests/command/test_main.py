@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -107,10 +108,10 @@ def test_a_golden_that_git_calls_new_or_gone_is_told(capsys, goldens):
 
 
 def test_show_takes_several_goldens(capsys, goldens):
-    status, out, _ = run(capsys, "show", "--code", goldens / "relu.yaml", goldens / "gelu.yaml")
+    status, out, _ = run(capsys, "show", goldens / "relu.yaml", goldens / "gelu.yaml")
 
     assert status == 0
-    assert out.startswith(f"== {goldens / 'relu.yaml'}\ndef forward")
+    assert out.startswith(f"== {goldens / 'relu.yaml'}\n  input x as %x")
     assert f"== {goldens / 'gelu.yaml'}\n" in out
 
 
@@ -196,12 +197,44 @@ def test_the_version_is_that_of_the_package(capsys):
     assert (exit_info.value.code, capsys.readouterr().out) == (0, f"fxgraph {pytest_fxgraph.__version__}\n")
 
 
-def test_a_golden_without_code_says_so(goldens, capsys):
+def test_a_golden_without_code_is_an_error_that_names_the_key(goldens, capsys):
     (goldens / "relu.yaml").write_text(encode(replace(RELU, code="")), encoding="utf-8")
 
-    assert main(["show", "--code", str(goldens / "relu.yaml")]) == 0
+    status, out, err = run(capsys, "show", "--code", goldens / "relu.yaml")
 
-    assert capsys.readouterr().out == "# no code: it was written with code=exact, for another level\n"
+    assert (status, out) == (2, "")
+    assert "relu.yaml: no code is recorded there; the ini key fx_code, or the argument code= of fx_golden, dec" in err
+    assert run(capsys, "show", "--code", goldens)[0] == 2  # no golden of the folder has any
+    (goldens / "coded.yaml").write_text(encode(RELU), encoding="utf-8")
+    assert run(capsys, "show", "--code", goldens)[1] == f"== coded.yaml\n{RELU.code}\n"
+    assert run(capsys, "show", "--code", goldens / "coded.yaml", goldens / "relu.yaml")[0] == 2
+
+
+def test_show_gives_the_graph_and_its_code_as_json(goldens, capsys):
+    status, out, _ = run(capsys, "show", "--json", goldens / "relu.yaml")
+    (shown,) = json.loads(out)
+
+    assert (status, shown["golden"]) == (0, str(goldens / "relu.yaml"))
+    assert [node["name"] for node in shown["graph"]["nodes"]] == [node.name for node in RELU.nodes]
+    assert shown["graph"]["modules"][0]["config"] == [["in_features", "2"]]
+    code = json.loads(run(capsys, "show", "--json", "--code", goldens / "relu.yaml")[1])
+    assert code == [{"golden": str(goldens / "relu.yaml"), "code": RELU.code}]
+
+
+def test_diff_gives_each_difference_as_json(goldens, capsys):
+    status, out, _ = run(capsys, "diff", "--json", goldens / "relu.yaml", goldens / "gelu.yaml")
+    (told,) = json.loads(out)
+
+    assert (status, told["level"]) == (1, "structure")
+    assert told["headline"].startswith("a: torch.relu -> torch.gelu")
+    assert {(change["from"], change["to"]) for change in told["changes"]} >= {("torch.relu", "torch.gelu")}
+    assert run(capsys, "diff", "--json", goldens / "relu.yaml", goldens / "renamed.yaml")[:2] == (0, "[]\n")
+
+
+def test_draw_gives_the_path_as_json(goldens, capsys):
+    picture = goldens / "relu.dot"
+
+    assert json.loads(run(capsys, "draw", "--json", goldens / "relu.yaml", "-o", picture)[1]) == {"wrote": str(picture)}
 
 
 def test_the_command_imports_neither_torch_nor_fxcore(goldens):
@@ -211,7 +244,7 @@ def test_the_command_imports_neither_torch_nor_fxcore(goldens):
         f"assert main(['show', {str(goldens / 'relu.yaml')!r}]) == 0\n"
         f"assert main(['diff', {str(goldens / 'relu.yaml')!r}, {str(goldens / 'gelu.yaml')!r}]) == 1\n"
         f"assert main(['accept', '--golden-dir', {str(goldens)!r}]) == 0\n"
-        f"assert main(['unused', '--golden-dir', {str(goldens)!r}]) == 0\n"
+        f"assert main(['report', '--unused', '--golden-dir', {str(goldens)!r}]) == 0\n"
         f"assert main(['upgrade', {str(goldens)!r}]) == 0\n"
         "assert not {'torch', 'fxcore', 'pytest'} & set(sys.modules)\n"
     )
@@ -221,6 +254,21 @@ def test_the_command_imports_neither_torch_nor_fxcore(goldens):
     )
 
     assert result.returncode == 0, result.stderr
+
+
+def test_a_verb_loads_its_own_modules_alone(goldens):
+    program = (
+        "import sys\n"
+        "from pytest_fxgraph.command.main import main\n"
+        f"assert main(['show', {str(goldens / 'relu.yaml')!r}]) == 0\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('pytest_fxgraph')), file=sys.stderr)\n"
+    )
+
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    loaded = result.stderr.split()
+    assert len(loaded) <= 33, loaded
+    assert not [name for name in loaded if ".draw" in name or name.startswith("pytest_fxgraph.command.accept")]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(goldens):

@@ -127,7 +127,7 @@ def test_paths_as_pytest_prints_them_are_read_from_any_folder_below(deep, capsys
     golden.write_text("format: 1\nnodes: []\ncode: |\n  x\n")
 
     assert main(["show", "--code", "golden/test_a/test_x.yaml"]) == 0
-    assert main(["unused"]) == 1
+    assert main(["report", "--unused"]) == 1
 
     assert capsys.readouterr().out == "x\n../../golden/test_a/test_x.yaml\n"
 
@@ -147,7 +147,7 @@ GOLDEN = "golden/test_a/test_x.yaml"
         ("upgrade",),
         ("accept",),
         ("review",),
-        ("unused",),
+        ("report", "--unused"),
     ],
     ids=" ".join,
 )

@@ -108,3 +108,17 @@ def test_a_report_of_an_earlier_release_has_no_commands_and_no_failures(shards, 
 
     assert main(["report", "2.json"]) == 1
     assert "| `a -> b` |  |" in capsys.readouterr().out
+
+
+def test_the_merged_report_is_given_as_json(shards, capsys):
+    assert main(["report", *shards, "--json"]) == 1
+
+    merged = json.loads(capsys.readouterr().out)
+    assert merged["summary"] == "1 golden matched, 1 differs, 1 unused"
+    assert [outcome["status"] for outcome in merged["outcomes"]] == ["matched", "mismatch"]
+
+
+def test_a_report_of_no_reports_is_an_error(shards, capsys):
+    assert main(["report"]) == 2
+
+    assert "cannot merge reports: none is named; give those that pytest --fx-report wrote" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def report(name: str, record: RunRecord) -> str:
 
 
 def run(capsys, *arguments: str) -> tuple[int, list[str], str]:
-    status = main(["unused", *arguments])
+    status = main(["report", "--unused", *arguments])
     out, err = capsys.readouterr()
     return status, out.splitlines(), err
 
@@ -116,6 +116,19 @@ def test_a_folder_elsewhere_is_refused_because_its_test_files_are_not_here(tmp_p
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
 
-    assert main(["unused", "--golden-dir", "../golden"]) == 2
+    assert main(["report", "--unused", "--golden-dir", "../golden"]) == 2
 
     assert "change to the folder that is pytest's rootdir" in capsys.readouterr().err
+
+
+def test_unused_goldens_are_given_as_json(capsys):
+    complete = dataclasses.replace(SHARD, ended={"test_a.py": ("", "test_x", "test_y")})
+
+    assert main(["report", "--unused", "--json", report("one.json", complete)]) == 1
+    assert json.loads(capsys.readouterr().out) == ["golden/test_a/test_y.yaml", "golden/test_a/test_z.yaml"]
+
+
+def test_unused_goldens_are_written_to_no_file(capsys):
+    assert main(["report", "--unused", report("one.json", SHARD), "-o", "fx.md"]) == 2
+
+    assert "--unused prints names; leave -o out" in capsys.readouterr().err

@@ -101,7 +101,7 @@ def test_the_command_finds_received_and_unused_goldens_from_any_folder(beside, m
     assert all((beside.path / name).read_bytes() != content for name, content in before.items())
     (beside.path / "tests/test_net.py").unlink()
     capsys.readouterr()
-    assert main(["unused"]) == 1
+    assert main(["report", "--unused"]) == 1
     assert capsys.readouterr().out.startswith("../tests/golden/test_net/test_net-a%20b~")
 
 

@@ -44,7 +44,7 @@ def test_the_command_prints_no_name_as_it_is(hostile, monkeypatch, capsys):
     golden = "golden/test_net/test_net.yaml"
 
     for arguments in (
-        ["unused"],
+        ["report", "--unused"],
         ["accept"],
         ["accept", "golden"],
         ["show", "golden"],
@@ -52,7 +52,7 @@ def test_the_command_prints_no_name_as_it_is(hostile, monkeypatch, capsys):
         ["diff", "golden", "golden/test_net"],
         ["diff", f"golden/{COMMAND}/test_a.yaml", golden],
         ["accept", COMMAND],
-        ["unused", COMMAND],
+        ["report", "--unused", COMMAND],
     ):
         main(arguments)
         out, err = capsys.readouterr()
@@ -87,7 +87,7 @@ def test_prune_leaves_what_is_no_golden_in_form(project):
 
 
 @pytest.mark.parametrize("link", [False, True])
-@pytest.mark.parametrize("arguments", [["show"], ["diff", "golden.yaml"], ["unused"], ["accept"]])
+@pytest.mark.parametrize("arguments", [["show"], ["diff", "golden.yaml"], ["report", "--unused"], ["accept"]])
 @pytest.mark.parametrize("kind", ["fifo", "device"])
 def test_the_command_refuses_fifos_and_devices_at_once(tmp_path, monkeypatch, capsys, kind, arguments, link):
     monkeypatch.chdir(tmp_path)
@@ -106,7 +106,7 @@ def test_the_command_refuses_fifos_and_devices_at_once(tmp_path, monkeypatch, ca
     assert capsys.readouterr().err.startswith("fxgraph: cannot ")
 
 
-@pytest.mark.parametrize("command", [["accept"], ["unused"], ["show", "golden"], ["accept", "golden"]])
+@pytest.mark.parametrize("command", [["accept"], ["report", "--unused"], ["show", "golden"], ["accept", "golden"]])
 def test_fifos_in_the_golden_folder_keep_nobody_waiting(tmp_path, command):
     (tmp_path / "golden/test_net").mkdir(parents=True)
     for name in ("a.yaml", "a.received.yaml"):

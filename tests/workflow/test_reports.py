@@ -138,8 +138,8 @@ def test_shards_are_merged_before_a_golden_is_called_unused(project, monkeypatch
         result.stdout.no_fnmatch_line("fx: unused*")
     capsys.readouterr()
 
-    assert main(["unused", "shard0.json"]) == main(["unused", "shard1.json"]) == 0
-    assert main(["unused", "shard0.json", "shard1.json"]) == 1
+    assert main(["report", "--unused", "shard0.json"]) == main(["report", "--unused", "shard1.json"]) == 0
+    assert main(["report", "--unused", "shard0.json", "shard1.json"]) == 1
 
     assert capsys.readouterr().out == "golden/test_net/test_many-3.yaml\n"
 
@@ -154,10 +154,10 @@ def test_shards_by_path_know_their_own_files(project, monkeypatch, capsys):
     project.run("a", "--fx-report=a.json")
     capsys.readouterr()
 
-    assert main(["unused", "a.json"]) == 1
+    assert main(["report", "--unused", "a.json"]) == 1
     # Whether the other shard's file is really gone is for a run to say that was not told where to look.
     assert capsys.readouterr().out == "golden/a/test_a/test_many-1.yaml\n"
     project.run("--fx-report=whole.json", "--fx-unused=ignore")
     capsys.readouterr()
-    assert main(["unused", "a.json", "whole.json"]) == 1
+    assert main(["report", "--unused", "a.json", "whole.json"]) == 1
     assert "golden/b/test_b/test_many-0.yaml" in capsys.readouterr().out

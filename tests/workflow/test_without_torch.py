@@ -109,7 +109,7 @@ def test_the_command_reads_goldens(project):
     code = f"{TORCH_IS_ABSENT}\nfrom pytest_fxgraph.command.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
     golden = "golden/test_net/test_net.yaml"
 
-    for arguments in (["show", golden], ["diff", golden, golden], ["unused", "--help"], ["accept", "--help"]):
+    for arguments in (["show", golden], ["diff", golden, golden], ["report", "--help"], ["accept", "--help"]):
         command = [sys.executable, "-c", code, *arguments]
         run = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False, timeout=120)
 

@@ -1,7 +1,8 @@
-"""`fxgraph cost`."""
+"""`fxgraph show --cost` and `fxgraph diff --cost`."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -24,7 +25,8 @@ def goldens(tmp_path):
 
 
 def run(capsys, *arguments):
-    status = main(["cost", *map(str, arguments)])
+    verb = ("show", "--cost") if len(arguments) == 1 else ("diff", "--cost")
+    status = main([*verb, *map(str, arguments)])
     return status, *capsys.readouterr()
 
 
@@ -60,3 +62,11 @@ def test_a_golden_without_costs_is_an_error_that_says_what_records_them(capsys, 
 
     assert (status, out) == (2, "")
     assert 'plain.yaml costs: no costs are recorded there; a test with fx_golden(level="cost", exam' in err
+
+
+def test_json_holds_the_costs_of_each_module(capsys, goldens):
+    assert main(["show", "--cost", "--json", str(goldens / "cheap.yaml")]) == 0
+
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["cost"]["total"]["flops"] == 3000
+    assert [path for path, _ in shown["cost"]["modules"]] == ["act"]
