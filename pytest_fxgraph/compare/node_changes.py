@@ -6,12 +6,11 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges
 from pytest_fxgraph.compare.close_numbers import argument_distance
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex
-from pytest_fxgraph.compare.isomorphism import values_agree
+from pytest_fxgraph.compare.isomorphism import Alignment, values_agree
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import NodeRecord
 
