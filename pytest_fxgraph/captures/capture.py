@@ -1,4 +1,4 @@
-"""What a capture found: graphs, and what Dynamo tells of the breaks between them."""
+"""The result of a capture: graphs, and Dynamo's breaks, recompiles and guards."""
 
 from __future__ import annotations
 
@@ -13,33 +13,42 @@ from pytest_fxgraph.captures.places import Place
 from pytest_fxgraph.captures.torch_internals import Unavailable
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES
+from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
 
 _MOST_SHOWN = 20
+_NO_BACKWARD = "frontend={!r} records no backward graph; use frontend='aot' with mode='train'"
+# Lower and upper bounds of symbolic sizes by symbol; None for a missing bound.
+Ranges = Mapping[str, tuple[int | None, int | None]]
+
+
+def named_bounds(ranges: Mapping[Any, Any]) -> Ranges:
+    """Return torch's ranges of symbols as numbers by the symbol's name."""
+    return {str(symbol): bounds_as_numbers(bounds) for symbol, bounds in ranges.items()}
 
 
 @dataclass(frozen=True)
 class Break:
-    """A place at which Dynamo ends a graph and lets Python go on."""
+    """A place where Dynamo ends a graph and lets Python go on."""
 
     kind: str  # "branch on a tensor", "number out of a tensor", "builtin", ...
-    operator: str  # the operator or builtin, "" where torch does not name it
+    operator: str  # the operator or builtin; "" if torch does not name it
     place: Place
-    is_avoidable: bool | None  # None where torch does not say
+    is_avoidable: bool | None  # None if torch does not say
     cure: str | None
     reason: str = field(compare=False)  # torch's own sentence
-    frames: tuple[Place, ...] = field(default=(), compare=False)  # the calls that lead there, the innermost last
+    frames: tuple[Place, ...] = field(default=(), compare=False)  # the calls that lead to the place, the innermost last
 
     @property
     def text(self) -> str:
-        """Return what a golden holds: kind, operator and place, without lines of files and torch's words."""
+        """Return the golden's text: kind, operator and place, without line numbers and torch's words."""
         return f"{self.kind}{f' ({self.operator})' if self.operator else ''} in {self.place.text}"
 
     def __repr__(self) -> str:
         return f"<break: {self.text}>"
 
     def lines(self) -> list[str]:
-        """Describe the break: what, the user's frames, what torch says, and the cure."""
+        """Describe the break: its kind, the user's frames, torch's reason and the cure."""
         lines = [f"graph break: {self.kind}{f' ({self.operator})' if self.operator else ''}"]
         lines += [f"  {frame}" for frame in self.frames or (self.place,)]
         lines.append(f"  torch says: {self.reason}")
@@ -52,7 +61,7 @@ class Break:
 
 @dataclass(frozen=True)
 class Recompile:
-    """A function that was compiled again, because a guard did not hold."""
+    """A second compilation of a function, because a guard did not hold."""
 
     call: int  # 1 for the first one, `inputs`
     kind: str  # "size", "dtype", "value", "length", "type", ...
@@ -60,12 +69,12 @@ class Recompile:
     expected: str
     obtained: str
     place: Place  # of the function
-    is_resumed: bool = False  # the part of the function behind a break
+    is_resumed: bool = False  # whether this is the part of the function after a break
 
     @property
     def text(self) -> str:
-        """Return what a golden holds."""
-        function = f"{f'{self.place.module}.' if self.place.module else ''}{self.place.function}"
+        """Return the golden's text."""
+        function = self.place.qualified_function
         function += f" behind the break at `{self.place.source}`" if self.is_resumed else ""
         found = f": expected {self.expected}" if self.expected else ""
         found += f", obtained {self.obtained}" if self.obtained else ""
@@ -81,7 +90,7 @@ class Recompile:
 
 @dataclass(frozen=True)
 class Guard:
-    """A value that the graphs take for granted."""
+    """A value that the graphs rely on."""
 
     kind: str
     name: str
@@ -89,7 +98,7 @@ class Guard:
 
     @property
     def text(self) -> str:
-        """Return what a golden holds: `k == 2`."""
+        """Return the golden's text: `k == 2`."""
         return f"{self.name} == {self.expected}" if self.expected else self.name
 
     def __repr__(self) -> str:
@@ -98,7 +107,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class SkippedFrame:
-    """A function that Dynamo left to Python as a whole; nothing that it computes is in a graph."""
+    """A function that Dynamo left to Python as a whole: no graph holds its operators."""
 
     place: Place
     kind: str
@@ -106,8 +115,8 @@ class SkippedFrame:
 
     @property
     def text(self) -> str:
-        """Return what a golden holds."""
-        return f"{f'{self.place.module}.' if self.place.module else ''}{self.place.function}: {self.kind}"
+        """Return the golden's text."""
+        return f"{self.place.qualified_function}: {self.kind}"
 
     def __repr__(self) -> str:
         return f"<skipped: {self.text}>"
@@ -119,7 +128,7 @@ class SkippedFrame:
 
 @dataclass(frozen=True)
 class Signature:
-    """What goes into one graph and comes out of it, with values such as "float32[2, 3]" and names of the state."""
+    """The inputs, outputs and state of one graph: values such as "float32[2, 3]" with names of inputs and state."""
 
     inputs: tuple[tuple[str, str | None], ...]
     outputs: tuple[str | None, ...]
@@ -130,18 +139,18 @@ Found = TypeVar("Found", Break, Recompile, SkippedFrame)
 
 
 class Findings(list[Found], Generic[Found]):
-    """A list that says all about what is in it where `assert capture.breaks == []` fails."""
+    """A list of findings that explains them if `assert capture.breaks == []` fails."""
 
     def explanation(self) -> list[str]:
-        """Return the lines that describe what was found."""
+        """Return the lines that describe the findings."""
         lines = [line for each in self[:_MOST_SHOWN] for line in each.lines()]
         return lines + ([f"and {len(self) - _MOST_SHOWN} more"] if len(self) > _MOST_SHOWN else [])
 
 
 class Capture:
-    """The graphs that a frontend made of a model, and what it tells of them.
+    """The graphs that a frontend made of a model, and its findings.
 
-    A fact that a frontend does not have, or that this torch does not tell, is an error that says so, never empty.
+    A question that the frontend or this torch cannot answer raises CaptureError. It never gets an empty answer.
     """
 
     def __init__(
@@ -156,32 +165,34 @@ class Capture:
         guards: Sequence[Guard] | Unavailable = (),
         skipped: Sequence[SkippedFrame] | Unavailable = (),
         fallbacks: Sequence[SkippedFrame] | Unavailable = (),
-        backward_graphs: Sequence[fxcore.GraphModule] | Unavailable = (),
-        joint_graphs: Sequence[fxcore.GraphModule] | Unavailable = (),
-        ranges: Mapping[str, tuple[int | None, int | None]] | Unavailable | None = None,
+        backward_graphs: Sequence[fxcore.GraphModule] | None = None,
+        joint_graphs: Sequence[fxcore.GraphModule] | None = None,
+        ranges: Ranges | Unavailable | None = None,
     ) -> None:
         self.frontend = frontend
         self.model_name = model_name
         self.graphs = list(graphs)
-        self.program = program  # torch's own: the ExportedProgram of frontend "export"
+        self.program = program  # the ExportedProgram of frontend "export"
         self._breaks, self._recompiles, self._guards = breaks, recompiles, guards
         self._skipped, self._fallbacks = skipped, fallbacks
-        self._backward_graphs, self._joint_graphs = backward_graphs, joint_graphs
+        missing = Unavailable(_NO_BACKWARD.format(frontend))
+        self._backward_graphs = missing if backward_graphs is None else backward_graphs
+        self._joint_graphs = missing if joint_graphs is None else joint_graphs
         self._ranges = ranges if isinstance(ranges, Unavailable) else dict(ranges or {})
 
     @property
     def is_dynamo(self) -> bool:
-        """Tell whether Dynamo captured it, so that there may be breaks and recompiles."""
+        """Whether Dynamo captured the model, so that breaks and recompiles are possible."""
         return self.frontend in ("dynamo", "aot")
 
     @property
     def breaks(self) -> Findings[Break]:
-        """The graph breaks, each place once, in the order in which they were met."""
+        """The graph breaks, each place once, in the order of the calls."""
         return Findings(_known(self._breaks))
 
     @property
     def recompiles(self) -> Findings[Recompile]:
-        """The functions that were compiled again in a later call."""
+        """The functions that a later call compiled again."""
         return Findings(_known(self._recompiles))
 
     @property
@@ -191,40 +202,38 @@ class Capture:
 
     @property
     def skipped(self) -> Findings[SkippedFrame]:
-        """The functions of the user's that were left to Python as a whole."""
+        """The user's functions that Dynamo left to Python as a whole."""
         return Findings(_known(self._skipped))
 
     @property
     def fallbacks(self) -> Findings[SkippedFrame]:
-        """The functions that run in Python since they were compiled too often."""
+        """The functions that run in Python because they reached torch's limit of recompiles."""
         return Findings(_known(self._fallbacks))
 
     @property
     def backward_graphs(self) -> list[fxcore.GraphModule]:
-        """The graphs of the backward pass: of frontend "aot" in train mode."""
+        """The backward graphs of frontend "aot" in train mode."""
         return list(_known(self._backward_graphs))
 
     @property
     def joint_graphs(self) -> list[fxcore.GraphModule]:
-        """The graphs of forward and backward in one, before they were parted: of frontend "aot" in train mode."""
+        """The graphs of forward and backward together, before AOT autograd parts them: frontend "aot" in train mode."""
         return list(_known(self._joint_graphs))
 
     @property
     def range_constraints(self) -> dict[str, tuple[int | None, int | None]]:
-        """The bounds of symbolic sizes by symbol; None where there is none."""
-        if isinstance(self._ranges, Unavailable):
-            _refuse(self._ranges)
-        return dict(self._ranges)
+        """The bounds of symbolic sizes by symbol; None for a missing bound."""
+        return dict(self._ranges if not isinstance(self._ranges, Unavailable) else _refuse(self._ranges))
 
     @property
     def signature(self) -> list[Signature]:
-        """What goes in and comes out, graph by graph."""
+        """The inputs, outputs and state of each graph."""
         return [_signature_of(graph) for graph in self.graphs]
 
     def assert_whole(self) -> None:
-        """Check that the model is one graph in each call: no break, nothing left to Python.
+        """Check that the model is one graph in each call, without a break or a function left to Python.
 
-        Raises AssertionError with the user's lines and the cure, also where nothing was captured at all.
+        Raises AssertionError with the user's lines and the cure, also if there is no graph at all.
         """
         __tracebackhide__ = True
         found = [*self.breaks, *self.skipped, *self.fallbacks]
@@ -235,17 +244,17 @@ class Capture:
             lines = [f"{self.model_name} is not captured whole: {words}, {len(self.graphs)} graphs"]
         else:
             return
-        # A function that was given up is told as the break it was given up for.
+        # A skipped function is described by the break that made Dynamo skip it.
         told = [*self.breaks.explanation(), *self.fallbacks.explanation()] or self.skipped.explanation()
         raise AssertionError("\n".join([*lines, *told]))
 
     @property
     def operators_of(self) -> Any:
-        """Return what is asked for operators: torch's program, as it is, or all graphs."""
+        """The subject for questions about operators: torch's exported program, or this capture."""
         return self if self.program is None else self.program
 
     def as_graph_module(self) -> fxcore.GraphModule:
-        """Return the one graph of a frontend that makes one; of Dynamo's, a graph module that calls all of them.
+        """Return the graph of a frontend that makes one; for Dynamo, a graph module that calls all graphs.
 
         Raises CaptureError if there is no graph at all.
         """
@@ -267,7 +276,7 @@ class Capture:
         return _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
 
     def refuse_empty(self) -> None:
-        """Raise CaptureError if there is no graph at all, which nothing could be said of."""
+        """Raise CaptureError if there is no graph at all."""
         if not self.graphs:
             told = "\n".join([*self.breaks.explanation(), *self.skipped.explanation()])
             raise CaptureError(
@@ -288,9 +297,7 @@ _Fact = TypeVar("_Fact")
 
 
 def _known(facts: Iterable[_Fact] | Unavailable) -> Iterable[_Fact]:
-    if isinstance(facts, Unavailable):
-        _refuse(facts)
-    return facts
+    return facts if not isinstance(facts, Unavailable) else _refuse(facts)
 
 
 def _refuse(fact: Unavailable) -> NoReturn:
@@ -310,7 +317,7 @@ def _signature_of(graph: fxcore.GraphModule) -> Signature:
 
 
 def explain_findings(op: str, expected: object, obtained: object) -> list[str] | None:
-    """Return the lines that explain `assert capture.breaks == []`; None for all other comparisons."""
+    """Return the lines that explain a failed `assert capture.breaks == []`; None for all other comparisons."""
     found = expected if isinstance(expected, Findings) else obtained
     if op != "==" or not isinstance(found, Findings) or not found:
         return None
@@ -323,12 +330,12 @@ class CapturedGraphs(nn.Module):
     """Holds the graphs of a capture."""
 
 
-# Documents may hold the class's name, which must not change when the class is moved.
+# Documents may contain the class's name, so the name must not change with this file's.
 CapturedGraphs.__module__ = "pytest_fxgraph"
 
 
 def _joined_graphs(graphs: Mapping[str, Sequence[fxcore.GraphModule]], notes: Iterable[str]) -> fxcore.GraphModule:
-    """Return a graph module with the graphs as its modules, `graph_0` and on; it is to be read, not to be run."""
+    """Return a graph module, to read and not to run, that calls the graphs as its modules `graph_0` and on."""
     root = CapturedGraphs()
     outer = fxcore.Graph()
     for kind, of_kind in graphs.items():

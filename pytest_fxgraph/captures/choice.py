@@ -1,4 +1,4 @@
-"""The `frontend=` of the fixtures: how a module becomes a graph where one is asked for."""
+"""The `frontend=` of the fixtures: the way from a module to a graph."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for on
 def captured_by(
     frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None = None
 ) -> Capture | None:
-    """Capture a module or function, in the mode that it is in; return None for a graph, and for "symbolic".
+    """Capture a module or function in its present mode; return None for a graph, and for "symbolic".
 
     Raises CaptureError if the frontend fails, or needs inputs and got none.
     """
     if frontend == "symbolic" or not is_model(subject, adapt):
         return None
-    # Here: every test of a golden comes by, and few ask for a frontend.
-    from pytest_fxgraph.captures.capture_fixture import captured
+    # Imported here because every golden test gets this far, and few name a frontend.
     from pytest_fxgraph.captures.request import CaptureRequest
+    from pytest_fxgraph.captures.ways import captured
 
     request = CaptureRequest.of(subject, inputs, kwargs, frontend)
     if inputs is None and not kwargs:
@@ -43,9 +43,9 @@ def captured_by(
 def runnable_by(
     frontend: str, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], adapt: Adapter | None = None
 ) -> fxcore.GraphModule | None:
-    """Capture a model as one graph that is called as the model is; return None for a graph, and for "symbolic".
+    """Capture a model as one graph with the model's arguments; return None for a graph, and for "symbolic".
 
-    Raises CaptureError if the frontend fails, or what it made cannot be run in place of the model.
+    Raises CaptureError if the frontend fails, or its graph cannot run in place of the model.
     """
     if frontend == "symbolic" or not is_model(model, adapt):
         return None
@@ -56,7 +56,7 @@ def runnable_by(
 
 
 def checked_frontend(frontend: str) -> str:
-    """Return a frontend whose graph can be run in place of the model; raises ChoiceError for any other."""
+    """Return the frontend if its graph can run in place of the model. Raises ChoiceError for any other."""
     if frontend not in RUNNABLE:
         known = "" if frontend in FRONTENDS else ", and there is none of this name"
         raise ChoiceError(
@@ -68,7 +68,7 @@ def checked_frontend(frontend: str) -> str:
 
 @contextlib.contextmanager
 def other_frontends_named() -> Iterator[None]:
-    """Name the other frontends in the error of a symbolic trace that fails."""
+    """Add the names of the other frontends to the error of a failed symbolic trace."""
     try:
         yield
     except CaptureError as error:

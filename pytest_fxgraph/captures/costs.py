@@ -1,4 +1,4 @@
-"""What the graph of a subject costs, as a golden of level `cost` holds it."""
+"""The cost of a subject's graph, for goldens of level `cost`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def with_costs(
     example_inputs: object,
     example_kwargs: Mapping[str, Any] | None,
 ) -> GraphDocument:
-    """Return a document with the costs of its graph. Raises InputsError if there is nothing to tell shapes from.
+    """Return a document with the costs of its graph.
 
-    Raises CaptureError if the graph does not run on the inputs.
+    Raises InputsError if no example gives the shapes, CaptureError if the graph does not run on the inputs.
     """
     module: Any = root if getattr(root, "graph", None) is graph else fxcore.GraphModule(root, graph)
     graphs = graphs_of_capture(module)
@@ -58,7 +58,7 @@ def _cost_of_captured(graph_module: Any) -> CostBlock:
 
 
 def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:
-    """Return the costs of several graphs that run one after the other; modules are named below their graphs."""
+    """Return the costs of several graphs that run one after the other; a module's path begins with its graph."""
     name, highest = max(blocks.items(), key=lambda pair: pair[1].peak_activation)
     totals = [block.total for block in blocks.values()]
     return CostBlock(
@@ -73,12 +73,12 @@ def _together(blocks: Mapping[str, CostBlock]) -> CostBlock:
 
 
 def costs_on(graph_module: Any, arguments: tuple[Any, ...]) -> CostBlock:
-    """Count what the graph of a graph module costs on arguments. Raises CaptureError if it does not run on them."""
+    """Return the cost of a graph module on arguments. Raises CaptureError if the module does not run on them."""
     return cost_block(_costs(graph_module, arguments))
 
 
 def _costs(module: nn.Module, arguments: tuple[Any, ...]) -> GraphCosts:
-    """Count on the meta device; where a device is named, on fake tensors; where shapes depend on values, really."""
+    """Count on the meta device; on fake tensors if a device is named; on real tensors if shapes depend on values."""
     for propagation in get_args(Propagation)[:-1]:
         with suppress(InterpreterError):
             return graph_costs(module, *arguments, propagation=propagation)
@@ -89,7 +89,7 @@ def _costs(module: nn.Module, arguments: tuple[Any, ...]) -> GraphCosts:
 
 
 def cost_block(costs: GraphCosts) -> CostBlock:
-    """Write costs down as plain data."""
+    """Return costs as plain data."""
     memory = activation_memory(costs.values)
     peak = memory.peak_node
     return CostBlock(

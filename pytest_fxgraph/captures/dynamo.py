@@ -1,4 +1,4 @@
-"""Frontend "dynamo": the graphs that Dynamo makes of a model's bytecode, and the breaks between them."""
+"""A recording of Dynamo: the graphs that it makes of a model's bytecode, and the breaks between them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore import interop
-from pytest_fxgraph.captures.capture import Break, Capture, Guard, Recompile, SkippedFrame
+from pytest_fxgraph.captures.capture import Break, Capture, Guard, Recompile, SkippedFrame, named_bounds
 from pytest_fxgraph.captures.guards import guards_of, recompiles_of
 from pytest_fxgraph.captures.places import Place, UserCode, in_module, is_of_torch
 from pytest_fxgraph.captures.reasons import first_line, read_reason
-from pytest_fxgraph.captures.request import Call, CaptureRequest, copied_call, run_backward
+from pytest_fxgraph.captures.request import Call, CaptureRequest, copied_call
 from pytest_fxgraph.captures.state_names import names_of_state, state_of_inputs, with_named_state
-from pytest_fxgraph.captures.symbolic import NO_BACKWARD
 from pytest_fxgraph.captures.torch_internals import (
     DynamoLog,
     FailedFrame,
@@ -28,30 +27,19 @@ from pytest_fxgraph.captures.torch_internals import (
     shape_facts,
 )
 from pytest_fxgraph.document.capture_notes import NOTES
-from pytest_fxgraph.document.exported_ranges import RANGES, bounds_as_numbers
+from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import CaptureError
 
 _OTHER_STRUCTURE = (
     "dynamic_shapes= has another structure than the inputs; give a dict of sizes for each tensor, and None for "
     "anything else"
 )
-# Makes what runs of a graph of Dynamo's; gets the names of the state among its inputs, by position.
+# Turns a graph of Dynamo, its example inputs and the names of the state among its inputs (by position) into a function.
 Lower = Callable[[Any, Sequence[Any], Mapping[int, str]], Callable[..., Any]]
 
 
-def capture_by_dynamo(request: CaptureRequest) -> Capture:
-    """Capture the graphs that Dynamo makes in some calls of a model.
-
-    Raises CaptureError, with the user's line, if the model itself fails.
-    """
-    recording = DynamoRecording(request)
-    recording.run(lambda graph_module, *_: graph_module.forward)
-    missing = Unavailable(NO_BACKWARD.format("dynamo"))
-    return recording.capture(recording.graphs, backward_graphs=missing, joint_graphs=missing)
-
-
 class DynamoRecording:
-    """What Dynamo does with one model in some calls."""
+    """The graphs, breaks, recompiles and guards of Dynamo in some calls of one model."""
 
     def __init__(self, request: CaptureRequest) -> None:
         self.request = request
@@ -67,9 +55,9 @@ class DynamoRecording:
         self._fallbacks: list[SkippedFrame] | Unavailable = []
 
     def run(self, lower: Lower, *, is_backward_run: bool = False) -> list[tuple[Call, Any]]:
-        """Make all calls, each graph lowered by `lower`, and return what each was given and returned.
+        """Make all calls, lower each graph by `lower`, and return the arguments and the result of each call.
 
-        Dynamo is reset before and after.
+        Dynamo is reset before and after. Raises CaptureError, with the user's line, if the model itself fails.
         """
         made: list[tuple[Call, Any]] = []
         with dynamo_reset():
@@ -82,7 +70,7 @@ class DynamoRecording:
                 try:
                     outputs = compiled(*copied[0], **copied[1])
                     if is_backward_run:
-                        run_backward(outputs)
+                        _run_backward(outputs)
                 except Exception as error:
                     raise self.request.failure(error, number) from error
                 made.append((copied, outputs))
@@ -112,7 +100,7 @@ class DynamoRecording:
             state = state_of_inputs(examples, self._names)
             placeholders = [node.name for node in graph_module.graph.nodes if node.op == "placeholder"]
             calls = [node for node in graph_module.graph.nodes if node.op not in ("placeholder", "output", "get_attr")]
-            # Dynamo hands over graphs that compute nothing, where a number was asked of a tensor it knew.
+            # Dynamo hands over graphs without a call where Python asked a known tensor for a number.
             if calls:
                 made = interop.from_torch(graph_module)
                 self._read_shapes(made)
@@ -132,17 +120,17 @@ class DynamoRecording:
         graph_module.meta[RANGES] = ranges
         graph_module.meta[NOTES] = tuple([f"guard: {text}" for text in relations])
         if not isinstance(self._ranges, Unavailable):
-            self._ranges.update({str(symbol): bounds_as_numbers(bounds) for symbol, bounds in ranges.items()})
+            self._ranges.update(named_bounds(ranges))
         self._relations += [text for text in relations if text not in self._relations]
 
     def _read(self, log: DynamoLog) -> None:
-        """Put what Dynamo told in our words; a place counts once, however often it was met."""
+        """Turn Dynamo's log into findings. A place counts once, however many times Dynamo met it."""
         reasons, failed = log.break_reasons(), log.failed_frames()
         self._guards = guards_of(log.guards, self.request.model, self.request.own_name)
         if isinstance(failed, Unavailable):
             self._breaks = self._skipped = self._fallbacks = failed
             return
-        # The limit is reached by a function; what torch tells of it has no place, and the last guard's function has.
+        # torch reports a reached recompile limit without a place. The function of the last failed guard has one.
         limited = [each for each in failed if each.file is None]
         given_up = [each for each in failed if each.file is not None and each.kind]
         frames = [self._skipped_frame(each) for each in given_up]
@@ -155,26 +143,26 @@ class DynamoRecording:
         breaks = [self._break(each.reason, each.user_stack) for each in reasons]
         told = {(found.place.file, found.place.line) for found in breaks}
         for each, frame in zip(given_up, frames, strict=True):
-            # The line may be one of a function that this one calls, whose break has been told.
+            # The line may belong to a called function, whose break is in the list already.
             if (frame.place.file, frame.place.line) not in told:
                 breaks.append(_break_at(each.reason, (frame.place,)))
         self._breaks = list(dict.fromkeys(_with_callers(breaks)))
 
     def _break(self, reason: str, stack: Sequence[Any]) -> Break:
         frames = tuple([self._code.place(each.filename, each.lineno, each.name) for each in stack])
-        # torch's own frames are of no use to a reader, and change with every release.
+        # Frames of torch itself do not help a reader, and change with every release.
         own = tuple([frame for frame in frames if not is_of_torch(frame.file)])
         return _break_at(reason, own or (self._code.forward,))
 
     def _skipped_frame(self, failed: FailedFrame) -> SkippedFrame:
         line = failed.line or failed.first_line or 0
         place = self._code.place(str(failed.file), line, str(failed.function))
-        if is_of_torch(place.file) and not place.module:  # what torch puts around the model
+        if is_of_torch(place.file) and not place.module:  # a wrapper that torch puts around the model
             place = self._code.forward
         return SkippedFrame(place, read_reason(failed.reason, place.source).kind, first_line(failed.reason))
 
     def _empty_frame(self, failed: FailedFrame) -> SkippedFrame | None:
-        """Describe a function of the model in which there was no operator; None for a function that it calls."""
+        """Describe a function of the model without an operator; return None for a function outside the model."""
         place = self._code.place(str(failed.file), failed.first_line or 0, str(failed.function))
         if not self._code.has(place):
             return None
@@ -188,7 +176,7 @@ class DynamoRecording:
         return self._code.place(code.co_filename, code.co_firstlineno, code.co_name)
 
     def _marked(self, call: Call) -> Call:
-        """Mark the dimensions that are to be symbolic, on the copies of the inputs."""
+        """Mark the symbolic dimensions on the copies of the inputs."""
         shapes = self.request.dynamic_shapes
         if shapes is None or isinstance(shapes, bool):
             return call
@@ -209,8 +197,15 @@ class DynamoRecording:
         return call
 
 
+def _run_backward(outputs: Any) -> None:
+    """Run the backward pass of all outputs that require a gradient."""
+    leaves = [leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if leaves:
+        torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
+
+
 def _name_sizes(graph_module: fxcore.GraphModule) -> None:
-    """Name the inputs that are sizes by what they are; torch's symbols change between its versions."""
+    """Name inputs that are sizes `size_0`, `size_1` and on, because torch's symbols differ between its versions."""
     sizes = [node for node in graph_module.graph.nodes if node.op == "placeholder" and node.type is torch.SymInt]
     taken = {node.name for node in graph_module.graph.nodes}
     for number, node in enumerate(sizes):
@@ -243,7 +238,7 @@ def _is_of_dimensions(spec: Mapping[Any, Any]) -> bool:
 
 
 def _with_callers(breaks: Sequence[Break]) -> list[Break]:
-    """Give the breaks in one function the modules of all of them: behind a break, Dynamo meets a function by itself."""
+    """Give all breaks in one function the same modules. After a break, Dynamo no longer knows the calling module."""
     modules: dict[tuple[str, str], dict[str, None]] = {}
     for each in breaks:
         if each.place.module:

@@ -1,4 +1,4 @@
-"""Guards: what a compiled function takes for granted, and which of it did not hold when it was compiled again."""
+"""Guards: the assumptions of a compiled function, and the guard that failed when the function was compiled again."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _SAME_OBJECT = re.compile(r"___check_obj_id\((?P<name>.+), (?P<id>\d+)\)")
 _SAME_TYPE = re.compile(r"___check_type_id\((?P<name>.+), \d+\)")
 _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
 _LONGEST = 80
-# What a path through a model goes on with: a module, or a plain value that the class keeps.
+# One step of a path through a model: a module, or a plain attribute.
 _STEP = re.compile(r"\._modules\['([^']+)'\]|\.(\w+)")
 
 
 def recompiles_of(
     failures: Sequence[GuardFailure], call: int, arguments: Mapping[str, Any], place_of: Callable[[Any], Place]
 ) -> list[Recompile]:
-    """Return the functions that were compiled again in one call, each with the guard that failed."""
+    """Return the functions that one call compiled again, each with its failed guard."""
     found: dict[Any, Recompile] = {}
-    # Of several compiled versions, none of which held, the newest tells what changed since.
+    # Every compiled version failed its guards. The guard of the newest version shows the latest change.
     for failure in sorted(failures, key=_version, reverse=True):
         if failure.code not in found:
             found[failure.code] = _recompile(failure, call, arguments, place_of(failure.code))
@@ -57,14 +57,14 @@ def _version(failure: GuardFailure) -> int:
 def _recompile(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:
     text = _COMPILE_ID.sub("", failure.text).partition("\nUser stack trace")[0]
     text = _GLOBAL.sub(r"global \1", _LOCAL.sub(r"\1", re.split(r"\s{2,}#|\s{3,}", text)[0].strip()))
-    # The names in a guard of a function that Dynamo made after a break are not those of the call.
+    # A function that Dynamo made after a break has other argument names than the call.
     is_first = function_name(failure.code.co_name) == failure.code.co_name
     kind, guard, expected, obtained = _read(text, arguments if is_first else {})
     return Recompile(call, kind, guard, expected, obtained, place, not is_first)
 
 
 def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return the kind of a guard, what it is about, and what was expected and obtained, "" where that is not known."""
+    """Return a guard's kind, subject, expected value and obtained value; "" for an unknown value."""
     if found := _OF_TENSOR.match(text):
         index = "" if found["index"] is None else f"[{found['index']}]"
         values = _REQUIRES_GRAD.get(found["expected"], (found["expected"], found["obtained"] or ""))
@@ -109,12 +109,12 @@ _UNKNOWN = object()
 
 
 def _evaluated(expression: str, arguments: Mapping[str, Any]) -> Any:
-    """Return the value of torch's expression for a part of an argument; nothing but names, parts and len() occurs."""
+    """Return the value of torch's expression for a part of an argument. It may hold names, parts and len() only."""
     if not re.fullmatch(r"(?:len\()?\w+(?:\.\w+|\[(?:\d+|'[^']*')\])*\)?", expression):
         return _UNKNOWN
     try:
         return eval(expression, {"__builtins__": {}, "len": len}, dict(arguments))
-    except Exception:  # an argument that torch knows under another name
+    except Exception:  # torch has another name for the argument
         return _UNKNOWN
 
 
@@ -129,10 +129,10 @@ def _value(expression: str, arguments: Mapping[str, Any]) -> str:
 
 
 def guards_of(values: Iterable[GuardedValue], model: Any, own_name: str) -> list[Guard]:
-    """Return the values that the user's code decided by: arguments, and attributes of the user's modules.
+    """Return the guarded values of the user's code: arguments, and attributes of the user's modules.
 
-    `own_name` is what the model's forward calls it. What torch's modules and functions keep is left out: it differs
-    between versions of torch.
+    `own_name` is the model's name inside its forward. Attributes of torch's modules and functions are left out, because
+    they differ between versions of torch.
     """
     found: dict[Guard, None] = {}
     for value in values:
@@ -147,7 +147,7 @@ def guards_of(values: Iterable[GuardedValue], model: Any, own_name: str) -> list
 
 
 def _attribute_of_user(model: Any, path: str) -> str | None:
-    """Return the path of a plain value in a module of the user's; None for anything else."""
+    """Return the path of a plain value in one of the user's modules; None for anything else."""
     module, names = model, []
     steps = list(_STEP.finditer(path))
     if "".join(step[0] for step in steps) != path or not isinstance(model, nn.Module):

@@ -1,4 +1,4 @@
-"""Places in the user's code: what a message shows, and the part of it that a golden holds."""
+"""Places in the user's code, as messages show them, and the part of a place that a golden holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch import nn
 
 from pytest_fxgraph.captures.tracing_failure import short_path
 
-# Dynamo goes on after a break in a function that it makes, and names after the one it left.
+# After a break Dynamo goes on in a function of its own, named after the user's function.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+\Z")
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _LONGEST_STATEMENT = 200
@@ -35,25 +35,30 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|\Z)|\A\d+(?=\.|\Z)")
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the user's code, and the module of the model whose code it is."""
+    """A line of the user's code, and the module of the model that it belongs to."""
 
     file: str
     line: int
     function: str
     source: str
-    module: str = ""  # "encoder.blocks.*" where the class of several modules has it; "" for the model, or for no module
+    module: str = ""  # "encoder.blocks.*" for the class of several modules; "" for the model itself, or for no module
 
     @property
     def text(self) -> str:
-        """Return what stays the same when lines move: `encoder.forward: x = x.item()`."""
-        return f"{f'{self.module}.' if self.module else ''}{self.function}: {self.source}"
+        """The part that stays the same when lines move: `encoder.forward: x = x.item()`."""
+        return f"{self.qualified_function}: {self.source}"
+
+    @property
+    def qualified_function(self) -> str:
+        """The function with the path of its module: `encoder.forward`."""
+        return f"{self.module}.{self.function}" if self.module else self.function
 
     def __str__(self) -> str:
         return f"{short_path(self.file)}:{self.line}, in {self.function}: {self.source}"
 
 
 class UserCode:
-    """Finds places in the code of one model."""
+    """The code of one model, to find places in."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -64,7 +69,7 @@ class UserCode:
                     self._paths.setdefault(code, []).append(path)
 
     def place(self, file: str, line: int, function: str) -> Place:
-        """Return the place of a line, with the module whose class has the function."""
+        """Return the place of a line, with the module of its function."""
         name = function_name(function)
         lines = linecache.getlines(file)
         source = linecache.getline(file, line).strip() if is_of_torch(file) else statement_at(lines, line)
@@ -81,7 +86,7 @@ class UserCode:
         return self.place(code.co_filename, code.co_firstlineno, code.co_name)
 
     def has(self, place: Place) -> bool:
-        """Tell whether a place is in a function of one of the model's modules."""
+        """Return whether a place is in a function of one of the model's modules."""
         return any(code.co_filename == place.file and code.co_name == place.function for code in self._paths)
 
     def _module(self, file: str, line: int, function: str) -> str:
@@ -94,10 +99,10 @@ class UserCode:
 
 
 def statement_at(lines: Sequence[str], line: int) -> str:
-    """Return the statement of which a line is a part: on one line, without comments.
+    """Return the statement around a line: on one line, without comments.
 
-    Of a statement with a body that is what stands before the body. A line that belongs to none, or to a statement
-    that is longer than a message can show, is returned by itself, and so is one of a file that Python cannot read.
+    A statement with a body ends before the body. The line alone is returned if it belongs to no statement, if the
+    statement is longer than 200 characters, or if Python cannot parse the file.
     """
     if not 0 < line <= len(lines):
         return ""
@@ -107,18 +112,18 @@ def statement_at(lines: Sequence[str], line: int) -> str:
 
 
 def in_module(frames: Sequence[Place]) -> Place:
-    """Return the innermost place; of a function that is no module's, with the module that called it."""
+    """Return the innermost place. A place without a module gets the module that called its function."""
     module = next((frame.module for frame in reversed(frames) if frame.module), "")
     return frames[-1] if frames[-1].module or not module else replace(frames[-1], module=module)
 
 
 def is_of_torch(file: str) -> bool:
-    """Tell whether a file is one of torch's own."""
+    """Return whether a file belongs to torch."""
     return os.path.abspath(file).startswith(_TORCH)
 
 
 def function_name(name: str) -> str:
-    """Return the name of the function that the user wrote, of one that Dynamo made from it."""
+    """Return the name of the user's function, also for a function that Dynamo made from it."""
     resumed = _RESUMED.match(name)
     return name if resumed is None else function_name(resumed[1])
 
@@ -133,7 +138,7 @@ def _span(lines: Sequence[str], line: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def _statements(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first and last line of every statement that has several; of one with a body, without the body."""
+    """Return the first and last line of every statement of several lines; a statement ends before its body."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -151,14 +156,14 @@ def _statements(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _joined(text: str) -> str:
-    """Return a statement on one line: without comments, line ends, and the comma that stands before a line end."""
+    """Return a statement on one line, without comments, line ends, and a trailing comma before a closing bracket."""
     lines = textwrap.dedent(text).splitlines()
     parts: list[tokenize.TokenInfo] = []
     try:
         for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
             if token.type not in _NO_CODE:
                 parts.append(token)
-    except (tokenize.TokenError, SyntaxError):  # the head of a statement, whose body is missing
+    except (tokenize.TokenError, SyntaxError):  # the head of a statement, without its body
         pass
     joined, row, column = "", 1, 0
     for number, token in enumerate(parts):
@@ -168,7 +173,7 @@ def _joined(text: str) -> str:
             if is_closing and parts[number - 1].string == "," and not _is_tuple(parts[:number]):
                 joined = joined.removesuffix(",")
             joined += "" if not joined or joined[-1] in "([{" or is_closing else " "
-        # What a token is said to hold differs between releases of Python for braces in f-strings; the line does not.
+        # Releases of Python give different token texts for braces in f-strings. The line itself is the same.
         between = [*lines[row - 1 : token.end[0] - 1], lines[token.end[0] - 1][: token.end[1]]]
         joined += " ".join(each[column:] if each is between[0] else each.strip() for each in between)
         row, column = token.end
@@ -176,7 +181,7 @@ def _joined(text: str) -> str:
 
 
 def _is_tuple(parts: Sequence[tokenize.TokenInfo]) -> bool:
-    """Tell whether the comma at the end is what makes a tuple of one thing: `(x,)` and not `f(x,)`."""
+    """Return whether the comma at the end makes a tuple of one item: `(x,)` and not `f(x,)`."""
     depth, commas = 0, 0
     for number in range(len(parts) - 1, -1, -1):
         text = parts[number].string
@@ -200,6 +205,6 @@ def _codes_of(cls: type) -> Iterator[CodeType]:
 
 
 def _common_path(paths: list[str]) -> str:
-    """Return the path of one module, or what the paths of several have in common: `blocks.*`."""
+    """Return the path of one module, or a pattern for the paths of several modules: `blocks.*`."""
     patterns = dict.fromkeys(paths if len(paths) == 1 else [_NUMBER.sub("*", path) for path in paths])
     return ", ".join(patterns)

@@ -1,6 +1,6 @@
-"""torch's words for a graph break: what kind it is, which operator or builtin is meant, and how it can be avoided.
+"""torch's words for a graph break: the kind of break, its operator or builtin, and its cure.
 
-The words change between versions of torch, so that goldens hold the kind and never the sentence.
+The words change between versions of torch. Because of that, goldens hold the kind and never torch's sentence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _SCALARS = "set torch._dynamo.config.capture_scalar_outputs = True, or keep the 
 _SHAPES = "set torch._dynamo.config.capture_dynamic_output_shape_ops = True, or use torch.where with fixed sizes"
 _BRANCH = "write it as torch.cond or torch.where, or decide by a value that is no tensor"
 
-# Kind, words of torch 2.6 to 2.14 (the group is the operator), the operator where the words name none, the cure.
+# Kind, words of torch 2.6 to 2.14 (the group is the operator), the operator for words without one, the cure.
 _KINDS: tuple[tuple[str, str, str, str | None], ...] = (
     (
         "branch on a tensor",
@@ -59,16 +59,16 @@ _FUNDAMENTAL = re.compile(r"is fundamental", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Reason:
-    """What torch's words say."""
+    """The meaning of torch's words for one break."""
 
     kind: str
-    operator: str  # "" where torch names none
+    operator: str  # "" if torch does not name it
     cure: str | None
-    is_avoidable: bool | None  # None where torch does not say
+    is_avoidable: bool | None  # None if torch does not say
 
 
 def read_reason(text: str, source: str = "") -> Reason:
-    """Read torch's words for a break; `source` is the user's line, which names the operator where torch does not."""
+    """Read torch's words for a break. If torch does not name the operator, `source`, the user's line, names it."""
     kind, operator, cure = _kind_of(text, source)
     hints = [" ".join(hint.split()) for hint in _HINT.findall(text)]
     told = next((hint for hint in hints if not _NO_CURE.search(hint)), None)
@@ -89,7 +89,7 @@ def _kind_of(text: str, source: str) -> tuple[str, str, str | None]:
 
 
 def _called_in(source: str) -> str:
-    """Return the last call in a line, the likeliest one that torch stopped at; "" if there is none."""
+    """Return the function of the only call in a line, because torch stopped there; "" for no call or several."""
     calls = re.findall(r"([A-Za-z_][\w.]*)\(", source)
     return calls[0] if len(calls) == 1 else ""
 

@@ -1,20 +1,20 @@
-"""What one capture is asked for, and the state that it leaves as it was."""
+"""The request for one capture, and the state that a capture leaves as it was."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 
 from fxcore.guided.inputs import copied_example
 from fxcore.model_state import state_kept
 from pytest_fxgraph.captures.shapes import positional_arguments
+from pytest_fxgraph.captures.torch_internals import core_decompositions
 from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
 from pytest_fxgraph.choices import FRONTENDS, MODES
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
@@ -29,10 +29,10 @@ class CaptureRequest:
     """A model and how it is to be captured."""
 
     model: Any
-    calls: tuple[Call, ...]  # of which the first is captured, the others show recompiles
+    calls: tuple[Call, ...]  # the first is captured, the others show recompiles
     frontend: str
     dynamic_shapes: Any = None
-    mode: str | None = None  # None: as the model is
+    mode: str | None = None  # None keeps the mode of the model
     decompositions: Any = None
 
     @classmethod
@@ -48,7 +48,7 @@ class CaptureRequest:
         mode: str | None = None,
         decompositions: Any = None,
     ) -> CaptureRequest:
-        """Check what was asked for; raises ChoiceError, InputsError or CaptureError for what is not possible."""
+        """Check the arguments of a capture. Raises ChoiceError, InputsError or CaptureError for impossible ones."""
         _check_choice("frontend", frontend, FRONTENDS)
         if mode is not None:
             _check_choice("mode", mode, MODES)
@@ -93,26 +93,27 @@ class CaptureRequest:
         return dict(bound.arguments)
 
     @property
+    def decomposition_table(self) -> Mapping[Any, Any] | None:
+        """Return the table of decompositions; torch's core table for the word "core"."""
+        return core_decompositions() if self.decompositions == "core" else self.decompositions
+
+    @property
     def own_name(self) -> str:
-        """Return what the model's forward calls the model."""
+        """Return the model's name inside its forward, usually `self`."""
         code = getattr(type(self.model).forward, "__code__", None) if isinstance(self.model, nn.Module) else None
         return code.co_varnames[0] if code is not None and code.co_varnames else "self"
 
     def failure(self, error: Exception, call: int = 1) -> CaptureError:
         """Return the error for a frontend that failed, with the user's line and torch's reason."""
         place = f" in call {call}" if len(self.calls) > 1 else ""
-        own = self._failure_of_model(call)
+        args, kwargs = self.calls[call - 1]
+        own = failure_of_model(self.model, {"example_inputs": args, "example_kwargs": kwargs})
         if own is not None:
             return CaptureError(f"frontend={self.frontend!r}{place}: the model {self.name} itself fails: {own}")
         message = describe_failure(self.model, error).replace("cannot trace ", "cannot capture ", 1)
         user_lines = _lines_of_torch(error)
         cure = _OTHER_FRONTEND.get(self.frontend, "")
         return CaptureError(f"frontend={self.frontend!r}{place}: {message}{user_lines}{cure}")
-
-    def _failure_of_model(self, call: int) -> str | None:
-        """Return what the model itself raises in a call, and where; None if it runs, so that the frontend failed."""
-        args, kwargs = self.calls[call - 1]
-        return failure_of_model(self.model, {"example_inputs": args, "example_kwargs": kwargs})
 
 
 _OTHER_FRONTEND = {
@@ -126,7 +127,7 @@ _OTHER_FRONTEND = {
 
 
 def _lines_of_torch(error: BaseException) -> str:
-    """Return the user's frames that torch's errors carry as a text of their own."""
+    """Return the user's frames that an error of torch carries, a line each."""
     stack = getattr(error, "real_stack", None)
     if not isinstance(stack, traceback.StackSummary) or not stack:
         return ""
@@ -148,14 +149,14 @@ def _checked_call(call: Any, place: int) -> Call:
 
 
 def copied_call(call: Call) -> Call:
-    """Return a copy of the arguments of a call, which a run may change."""
+    """Return a copy of the arguments of a call, because a run may change them."""
     args, kwargs = copied_example((call[0], dict(call[1])))
     return args, kwargs
 
 
 @contextlib.contextmanager
 def left_as_it_was(request: CaptureRequest) -> Iterator[None]:
-    """Put the model in the mode that was asked for; restore it, its gradients, generators and torch's settings."""
+    """Put the model in the requested mode; then restore its mode, gradients, generators and torch's settings."""
     model = request.model if isinstance(request.model, nn.Module) else nn.Module()
     flags = [(module, module.training) for module in model.modules()]
     gradients = [(tensor, tensor.grad) for tensor in model.parameters()]
@@ -170,15 +171,3 @@ def left_as_it_was(request: CaptureRequest) -> Iterator[None]:
                 module.training = training
             for tensor, gradient in gradients:
                 tensor.grad = gradient
-
-
-def run_backward(outputs: Any) -> None:
-    """Run the backward pass of all that can be differentiated in some outputs."""
-    from torch.utils import _pytree as pytree
-
-    leaves = [leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if leaves:
-        torch.autograd.backward(leaves, [torch.ones_like(leaf) for leaf in leaves])
-
-
-Capturer = Callable[[CaptureRequest], Any]

@@ -1,4 +1,4 @@
-"""A captured graph in the form that takes what the model takes and returns what it returns, so that both can be run."""
+"""A captured graph with the model's own arguments and results, so that it can run in place of the model."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
-from pytest_fxgraph.captures.capture_fixture import captured
 from pytest_fxgraph.captures.dynamo import DynamoRecording
 from pytest_fxgraph.captures.request import CaptureRequest, left_as_it_was
 from pytest_fxgraph.captures.torch_internals import torch_logs_quiet
+from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.errors import CaptureError
 
 _REMEDY = "compare it with frontend='export' or 'make_fx', or look at it with fx_capture"
 
 
 def runnable_graph(request: CaptureRequest) -> fxcore.GraphModule:
-    """Capture a model as one graph that is called as the model is.
+    """Capture a model as one graph with the model's arguments.
 
-    Raises CaptureError if the frontend fails, or what it made cannot be run in place of the model.
+    Raises CaptureError if the frontend fails, or its graph cannot run in place of the model.
     """
     if request.frontend == "dynamo":
         with torch_logs_quiet(), left_as_it_was(request):
@@ -41,7 +41,7 @@ def _nesting(args: Sequence[Any], kwargs: Mapping[str, Any], out_spec: pytree.Tr
 
 
 def _by_dynamo(request: CaptureRequest) -> fxcore.GraphModule:
-    """Run Dynamo's one graph once, and see by identity which inputs it was given, and where its outputs went."""
+    """Run Dynamo's one graph once; find its inputs among the arguments, and its outputs in the result, by identity."""
     recording = DynamoRecording(request)
     runs: list[tuple[Sequence[Any], Sequence[Any]]] = []
 
@@ -65,7 +65,7 @@ def _by_dynamo(request: CaptureRequest) -> fxcore.GraphModule:
 
 
 class _Rewired:
-    """Copies a graph of Dynamo's to one with a placeholder for each leaf of the model's arguments."""
+    """A copy of Dynamo's graph with a placeholder for each leaf of the model's arguments."""
 
     def __init__(
         self, name: str, source: fxcore.GraphModule, call: tuple[Sequence[Any], Mapping[str, Any]], given: Sequence[Any]
@@ -86,7 +86,7 @@ class _Rewired:
             self._copies[node] = made
 
     def graph_module(self, outputs: Any, made: Sequence[Any]) -> fxcore.GraphModule:
-        """Return the copy; `outputs` are what the model returned, `made` what the graph gave for it."""
+        """Return the copy; `outputs` is the model's result, `made` the graph's."""
         results = self._graph.graph_copy(self._source.graph, val_map=self._copies)
         leaves, structure = pytree.tree_flatten(outputs)
         nodes = [self._output_of(leaf, made, results) for leaf in leaves]

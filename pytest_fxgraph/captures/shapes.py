@@ -1,7 +1,7 @@
 """Shapes and dtypes of a graph's values, from one run on example inputs that changes nothing.
 
-The graph runs on a deep copy of its modules and inputs, without gradients, and the random generators are restored:
-batch norm or dropout must not change because a golden is made. Fake tensors are slower and support fewer operators.
+The graph runs on a deep copy of its modules and inputs, without gradients, and the random generators are restored.
+Otherwise a golden would change batch norm or dropout. Fake tensors are slower and support fewer operators.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
-from pytest_fxgraph.captures.untraceable import refuse_untraceable_parts
+from pytest_fxgraph.captures.tracing_failure import refuse_untraceable_parts
 from pytest_fxgraph.errors import CaptureError, InputsError
 from pytest_fxgraph.rng import generators_kept
 
 
 def positional_arguments(inputs: object, name: str = "inputs") -> tuple[Any, ...]:
-    """Return a tuple as it is, and one tensor as a tuple of one; `name` is what a message calls the argument.
+    """Return a tuple as it is, and one tensor as a tuple of one; `name` is the argument's name in messages.
 
     Raises InputsError (a TypeError) for anything else: a list could be one argument or several.
     """
@@ -52,14 +52,14 @@ def record_shapes(
     for node, meta in zip(graph_module.graph.nodes, values, strict=True):
         node.meta.update(meta)
         if "tensor_meta" in meta:
-            node.meta.pop("val", None)  # of the inputs that the graph was captured with, and read first
+            node.meta.pop("val", None)  # the value at capture time, which readers of the meta prefer
 
 
 @contextlib.contextmanager
 def shapes_recorded(
     graph_module: fxcore.GraphModule, example_inputs: object, example_kwargs: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
-    """Record shapes for a with block and restore the meta of all nodes at its end; errors as of record_shapes()."""
+    """Record shapes for a with block and restore the meta of all nodes at its end. Raises as record_shapes() does."""
     if example_inputs is None and not example_kwargs:
         yield
         return
@@ -90,7 +90,7 @@ def _values_of_a_run(
 
 
 def _describe_failure(name: str, ran: fxcore.GraphModule, error: Exception) -> str:
-    """Say at which node a run stopped, the first without a recorded type, and why."""
+    """Return a message with the node that stopped the run (the first node without a recorded type) and the reason."""
     cause = error.__cause__ or error
     message = f"the example inputs do not run through the graph of {name}"
     node = next((node for node in ran.graph.nodes if "type" not in node.meta), None)
@@ -102,7 +102,7 @@ def _describe_failure(name: str, ran: fxcore.GraphModule, error: Exception) -> s
 def arguments_in_order(
     graph_module: fxcore.GraphModule, example_inputs: object, by_name: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """Return example inputs, and keyword arguments in the order of the graph's placeholders.
+    """Return example inputs followed by keyword arguments in the order of the graph's placeholders.
 
     Raises InputsError for inputs of another form, CaptureError for keywords that do not fit the graph.
     """
@@ -124,10 +124,10 @@ def arguments_in_order(
 
 
 def _detached_copy(module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Copy deeply, in one go so that an input that is a model's buffer stays one tensor.
+    """Copy a module and its arguments deeply, together, because an input may be one of the module's buffers.
 
-    Tensors are copied first and handed to deepcopy as done: it refuses those that have a gradient history, such as the
-    weight under torch's old weight_norm.
+    Tensors are copied first and handed to deepcopy as done, because deepcopy refuses a tensor with a gradient history,
+    such as the weight under torch's old weight_norm.
     """
     tensors = [*_tensors_of(module), *_tensors_in(pytree.tree_leaves(arguments))]
     done: dict[int, Any] = {id(tensor): _copy_of(tensor) for tensor in tensors}

@@ -1,9 +1,9 @@
-"""What a test gets as `fx_stages`."""
+"""The fixture `fx_stages`: follows the nodes of a model through the stages of its lowering."""
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,18 +11,18 @@ from typing import Any
 
 import fxcore
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.capture_fixture import captured
-from pytest_fxgraph.captures.following import computing_nodes, sources_of
 from pytest_fxgraph.captures.request import CaptureRequest
-from pytest_fxgraph.captures.strip import strip_of
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.captures.torch_internals import core_decompositions
+from pytest_fxgraph.captures.ways import captured
 from pytest_fxgraph.choices import FRONTENDS
 from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.document.origins import Origins
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
-from pytest_fxgraph.report.stage_strip import StageStrip
+from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
 
 DECOMPOSE = "decompose"
+_COMPUTING = ("call_function", "call_method", "call_module")
 _MOST_SHOWN = 40
 
 StageStep = str | Callable[[Any], Any]
@@ -30,7 +30,7 @@ StageStep = str | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class StageNode:
-    """A node of one stage, and the nodes of the stage before that it was made from."""
+    """A node of one stage, with its sources in the stage before."""
 
     name: str
     operator: str
@@ -40,7 +40,7 @@ class StageNode:
 
     @property
     def change(self) -> str:
-        """Say what became of it: "added", "kept", or "rewritten" where it was another operator before."""
+        """Return "added", "kept", or "rewritten" if the node's source was another operator."""
         if not self.made_from:
             return "added"
         return "kept" if [node.operator for node in self.made_from] == [self.operator] else "rewritten"
@@ -51,7 +51,7 @@ class StageNode:
 
 @dataclass(frozen=True)
 class Stage:
-    """A graph on its way, and what the step that made it did."""
+    """A graph on its way, and the changes of the step that made it."""
 
     name: str
     graph: fxcore.GraphModule
@@ -59,7 +59,7 @@ class Stage:
     removed: tuple[StageNode, ...]
 
     def nodes_that_were(self, change: str) -> tuple[StageNode, ...]:
-        """Return the nodes that were "added", "kept" or "rewritten"."""
+        """Return the nodes with a change: "added", "kept" or "rewritten"."""
         return tuple(node for node in self.nodes if node.change == change)
 
     def lines(self, *, is_first: bool = False) -> Iterator[str]:
@@ -90,7 +90,7 @@ class Stages(Sequence[Stage]):
         self._stages = tuple(stages)
 
     def __getitem__(self, place: Any) -> Any:
-        """Return a stage by its place or its name; raises KeyError, naming those that there are."""
+        """Return a stage by its place or its name. Raises KeyError with the known names."""
         if not isinstance(place, str):
             return self._stages[place]
         for stage in self._stages:
@@ -102,7 +102,7 @@ class Stages(Sequence[Stage]):
         return len(self._stages)
 
     def made_by(self, operator: str) -> dict[str, str]:
-        """Map the nodes of the last graph that call an operator, "aten.clone*", to the stages that made them that.
+        """Map the nodes of the last graph that call an operator ("aten.clone*") to the stages that introduced it.
 
         Raises GateError if no node of the last graph calls it.
         """
@@ -157,7 +157,7 @@ class FxStages:
     """Follows a model through the stages of its lowering: the fixture `fx_stages`."""
 
     def __init__(self, tell: Callable[[StageStrip], None] | None = None) -> None:
-        """Take what is told of every lowering, for reports."""
+        """Take the function that receives every lowering for reports."""
         self._tell = tell
 
     def __call__(
@@ -169,12 +169,12 @@ class FxStages:
         kwargs: Mapping[str, Any] | None = None,
         dynamic_shapes: Any = None,
     ) -> Stages:
-        """Return what each stage made of the one before.
+        """Return the graphs of all stages, each with its changes against the stage before.
 
-        A stage is a frontend ("symbolic", "dynamo", "export", "aot", "make_fx"), which captures the model anew;
-        "decompose", which runs torch's decompositions to core operators after "export"; or a pass, which is given a
-        copy of the graph and changes it or returns another. Raises ChoiceError for another word, CaptureError where a
-        frontend fails or makes several graphs, and what a pass raises.
+        A stage is a frontend ("symbolic", "dynamo", "export", "aot", "make_fx"): it captures the model anew. Or it is
+        "decompose": torch's decompositions to core operators run on the program of "export". Or it is a pass: it
+        gets a copy of the graph and changes it or returns another. Raises ChoiceError for another word, CaptureError if
+        a frontend fails or makes several graphs, and every error of a pass.
         """
         __tracebackhide__ = True
         if not stages:
@@ -236,8 +236,8 @@ def _stage(
 ) -> tuple[Stage, dict[fxcore.Node, StageNode]]:
     records = {record.name: record for record in build_document(graph, constants="shape").nodes}
     modules = dict(graph.named_modules())
-    nodes = computing_nodes(graph)
-    sources = {} if is_first else sources_of([*before], nodes)
+    nodes = _computing_nodes(graph)
+    sources = {} if is_first else _sources_of([*before], nodes)
     made = {}
     for node in nodes:
         record = records[node.name]
@@ -247,3 +247,89 @@ def _stage(
     used = {source for found in sources.values() for source in found}
     removed = tuple(stage_node for node, stage_node in before.items() if node not in used)
     return Stage(name, graph, tuple(made.values()), removed), made
+
+
+# From one stage to the next.
+
+
+def _computing_nodes(graph_module: fxcore.GraphModule) -> list[fxcore.Node]:
+    """Return the nodes that compute, in order, without picking an item of a tuple."""
+    return [
+        node
+        for node in graph_module.graph.nodes
+        if node.op in _COMPUTING and getattr(node.target, "__name__", "") != "getitem"
+    ]
+
+
+def _sources_of(before: Sequence[fxcore.Node], after: Sequence[fxcore.Node]) -> dict[fxcore.Node, list[fxcore.Node]]:
+    """Map each node to its sources in the stage before; an empty list for a node without evidence.
+
+    The evidence, in this order: a node of the same name and target; `from_node`, written by torch's passes and
+    decompositions; `debug_handle`; the user's module and line; the module alone.
+    """
+    origins = Origins(sources=True)
+    by_name = {node.name: node for node in before}
+    by_origin: dict[Any, list[fxcore.Node]] = defaultdict(list)
+    for node in before:
+        for key in _marks(node, origins):
+            by_origin[key].append(node)
+    found: dict[fxcore.Node, list[fxcore.Node]] = {}
+    for node in after:
+        same = by_name.get(node.name)
+        if same is not None and same.target == node.target:
+            found[node] = [same]
+            continue
+        named = [by_name[name] for name in _made_from(node) if name in by_name]
+        marked = (by_origin[key] for key in _marks(node, origins) if key in by_origin)
+        found[node] = named[:1] or next(marked, [])
+    return found
+
+
+def _made_from(node: fxcore.Node) -> Iterator[str]:
+    """Yield the names of the node's sources in torch's `from_node`, the nearest first."""
+    sources = [*(node.meta.get("from_node") or ())]
+    while sources:
+        source = sources.pop(0)
+        # A pair in older releases of torch; later an object with its own sources.
+        name = source[0] if isinstance(source, tuple) else getattr(source, "name", "")
+        if name:
+            yield str(name)
+        sources = [*(getattr(source, "from_node", None) or ()), *sources]
+
+
+def _marks(node: fxcore.Node, origins: Origins) -> Iterator[tuple[str, Any]]:
+    """Yield the marks that nodes with one source have in common, the surest first."""
+    handle = node.meta.get("debug_handle")
+    if handle:
+        yield "debug_handle", handle
+    for name in _made_from(node):
+        yield "from_node", name
+    # A node inside a module may come from a single call of the whole module.
+    path = str(node.target) if node.op == "call_module" else origins.scope(node)
+    line = origins.source(node)
+    if line is not None:
+        yield "line", (path, line)
+    if path:
+        yield "module", path
+
+
+def strip_of(stages: Sequence[Stage], text: str, nodeid: str = "") -> StageStrip:
+    """Return stages as plain data for a report; a node's sources are their places in the stage before."""
+    places: dict[int, int] = {}
+    found = []
+    for number, stage in enumerate(stages):
+        nodes = tuple(
+            StripNode(
+                node.name,
+                node.operator,
+                node.change if number else "traced",
+                tuple(places[id(each)] for each in node.made_from if id(each) in places),
+                node.scope or "",
+                node.source or "",
+            )
+            for node in stage.nodes
+        )
+        removed = tuple(places[id(node)] for node in stage.removed if id(node) in places)
+        found.append(StripStage(stage.name, nodes, removed))
+        places = {id(node): place for place, node in enumerate(stage.nodes)}
+    return StageStrip(nodeid, tuple(found), text)

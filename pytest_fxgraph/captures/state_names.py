@@ -1,4 +1,4 @@
-"""Inputs that are a model's parameters and buffers become attributes with their names in the state dict."""
+"""State of a captured graph: inputs that are parameters and buffers become attributes with their state-dict names."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import fxcore
 
 
 class StateHolder(nn.Module):
-    """Holds the parameters and buffers that a captured graph reads, at the paths that they have in the model."""
+    """Holds the parameters and buffers that a captured graph reads, at their paths in the model."""
 
 
-# Documents may hold the class's name, which must not change when this file is renamed.
+# Documents may contain the class's name, so the name must not change with this file's.
 StateHolder.__module__ = "pytest_fxgraph"
 
 
 def names_of_state(model: Any) -> dict[int, str]:
-    """Map parameters and buffers, by identity, to their names; of several names the first."""
+    """Map the identity of each parameter and buffer to its first name."""
     found: dict[int, str] = {}
     if isinstance(model, nn.Module):
         for name, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
@@ -29,12 +29,12 @@ def names_of_state(model: Any) -> dict[int, str]:
 
 
 def state_of_inputs(values: Sequence[Any], names: Mapping[int, str]) -> dict[int, str]:
-    """Map positions of inputs to the names of the state that they are."""
+    """Map the position of each input that is a parameter or buffer to its name."""
     return {place: names[id(value)] for place, value in enumerate(values) if id(value) in names}
 
 
 def with_named_state(graph_module: fxcore.GraphModule, state: Mapping[str, str], model: Any) -> fxcore.GraphModule:
-    """Turn placeholders into attributes; `state` maps their names to names in the model's state dict."""
+    """Turn placeholders into attributes; `state` maps placeholder names to names in the model's state dict."""
     graph = graph_module.graph
     root = graph_module
     for node in [node for node in graph.nodes if node.op == "placeholder" and node.name in state]:

@@ -1,4 +1,4 @@
-"""Subjects: everything that may be handed over where a fixture or function takes a graph."""
+"""Subjects: the objects that a fixture or function accepts where it takes a graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from torch import nn
 import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.traced_graph import TracedGraph
-from pytest_fxgraph.captures.tracing import trace, trace_for_inputs, trace_to_read
+from pytest_fxgraph.captures.tracing import TracedGraph, trace, trace_for_inputs, trace_to_read
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.errors import SubjectError
 
@@ -27,7 +26,7 @@ _OF_TORCH = {
 _EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
 _GRAPH_MODULE_OF_TORCH = {("torch.fx.graph_module", "GraphModule")}
 _GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
-# Modules of torch.export that are run by graphs, and whose own forward is an interpreter.
+# Modules of torch.export whose forward interprets a graph.
 _INTERPRETED = {("torch.export.unflatten", "UnflattenedModule"), ("torch.export.unflatten", "InterpreterModule")}
 
 
@@ -38,10 +37,10 @@ def to_graph_module(
     example_inputs: object = None,
     example_kwargs: Mapping[str, Any] | None = None,
 ) -> fxcore.GraphModule:
-    """Return the graph of a subject: graphs as they are, or converted from torch.fx; modules and functions are traced.
+    """Return the graph of a subject: a graph as it is or converted from torch.fx, or the trace of a module or function.
 
-    What cannot be traced without an example is traced with this one, and compared with the model. A GraphModule of
-    fxcore is returned itself, not a copy. Raises SubjectError (a TypeError) for an object that is no
+    A model that cannot be traced without an example is traced with this one, and the trace is compared with the model.
+    A GraphModule of fxcore is returned itself, not a copy. Raises SubjectError (a TypeError) for an object that is no
     subject, CaptureError if tracing fails.
     """
     found = _graph_or_model(subject, adapt)
@@ -53,9 +52,9 @@ def to_graph_module(
 
 
 def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
-    """Return the graph of a subject as `to_graph_module` does, to be asked for operators.
+    """Return the graph of a subject for questions about its operators.
 
-    Of an exported program that is the graph as it is: with its parameters as inputs, nothing added for its checks.
+    The graph of an exported program stays as it is: its parameters are inputs, and checks of inputs are not added.
     """
     if _is_one_of(subject, _EXPORTED):
         return interop.from_torch(subject.graph_module)
@@ -63,13 +62,13 @@ def to_graph_with_operators(subject: Any, adapt: Adapter | None = None) -> Any:
 
 
 def to_readable_graph(subject: Any, adapt: Adapter | None = None) -> TracedGraph:
-    """Return the graph of a subject as `to_graph_module` does, only to be read, not to be run; this is faster."""
+    """Return the graph of a subject as `to_graph_module` does, but only to be read. This is twice as fast."""
     found = _graph_or_model(subject, adapt)
     return TracedGraph(found.graph, found) if isinstance(found, fxcore.GraphModule) else trace_to_read(found)
 
 
 def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
-    """Return the graph module that a subject is, or the module or function that is to be traced."""
+    """Return the graph module of a subject, or the module or function to trace."""
     made = _as_graph(subject)
     if made is not None:
         return made
@@ -84,7 +83,7 @@ def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
 
 
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
-    """Return what is run eagerly: modules and functions as they are, other objects as an adapter converts them."""
+    """Return the eager model: a module or function as it is, another object as an adapter converts it."""
     if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)) or is_exported_program(subject):
         return subject
     adapted = adapt(subject)
@@ -92,7 +91,7 @@ def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
 
 
 def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
-    """Tell whether a subject is a module or function that has no graph yet, so that a frontend can make one."""
+    """Return whether a subject is a module or function without a graph, so that a frontend can make one."""
     if isinstance(subject, fxcore.GraphModule | type) or not (isinstance(subject, nn.Module) or callable(subject)):
         return False
     if isinstance(subject, Capture) or _is_one_of(subject, _OF_TORCH | _INTERPRETED):
@@ -102,17 +101,17 @@ def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
 
 
 def is_exported_program(subject: object) -> bool:
-    """Tell whether a subject is an ExportedProgram of torch.export."""
+    """Return whether a subject is an ExportedProgram of torch.export."""
     return _is_one_of(subject, _EXPORTED)
 
 
 def is_torch_graph_module(subject: object) -> bool:
-    """Tell whether a subject is a GraphModule of torch.fx."""
+    """Return whether a subject is a GraphModule of torch.fx."""
     return _is_one_of(subject, _GRAPH_MODULE_OF_TORCH)
 
 
 def is_graph(subject: object) -> bool:
-    """Tell whether a subject is a Graph without its module, of fxcore or of torch.fx."""
+    """Return whether a subject is a Graph without its module, of fxcore or of torch.fx."""
     return isinstance(subject, fxcore.Graph) or _is_one_of(subject, _GRAPH_OF_TORCH)
 
 
@@ -136,12 +135,12 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
 
 
 def _is_one_of(subject: Any, classes: Set[tuple[str, str]]) -> bool:
-    # By name: importing torch.fx and torch.export to ask isinstance would cost a second for those who use neither.
+    # By name: isinstance needs an import of torch.fx and torch.export, which takes a second in runs without them.
     return any((base.__module__, base.__qualname__) in classes for base in type(subject).__mro__)
 
 
 def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:
-    """Return the module that owns a graph, or one made for it that knows no module and no tensor."""
+    """Return the module that owns a graph, or a new one with an UnknownModule at each path that the graph names."""
     owner = graph.owning_module
     if isinstance(owner, fxcore.GraphModule) and owner.graph is graph:
         return owner
@@ -149,10 +148,10 @@ def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:
 
 
 class UnknownModule(nn.Module):
-    """Takes the place of a module that a graph names and that nobody gave with it."""
+    """Stands for a module that a graph names, where the graph came without its modules."""
 
 
-# Documents contain the class's name, which must not change when this file is renamed.
+# Documents contain the class's name, so the name must not change with this file's.
 UnknownModule.__module__ = "pytest_fxgraph"
 
 
@@ -178,7 +177,7 @@ def _no_subject_message(subject: Any) -> str:
 
 
 class FunctionModule(nn.Module):
-    """A function as the module that torch.export asks for."""
+    """A function as a module, because torch.export takes modules only."""
 
     def __init__(self, function: Any) -> None:
         super().__init__()

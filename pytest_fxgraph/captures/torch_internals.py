@@ -1,6 +1,6 @@
-"""All that the frontends read of torch's private parts. Where a torch lacks one, `InternalsError` names it.
+"""The private parts of torch that the frontends read. If a version of torch lacks one, `InternalsError` names it.
 
-Nothing here is imported before a capture asks for it: Dynamo takes seconds to import.
+A capture imports a part when it needs the part, because an import of Dynamo takes seconds.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _Backend = Callable[[Any, Sequence[Any]], Callable[..., Any]]
 
 
 class InternalsError(CaptureError):
-    """A part of torch that a field of a capture is read from is not there."""
+    """A missing part of torch that a field of a capture is read from."""
 
 
 def part_of_torch(module: str, name: str, needed_for: str) -> Any:
-    """Return an attribute of one of torch's modules; raises InternalsError, naming it, if this torch has none."""
+    """Return an attribute of one of torch's modules. Raises InternalsError, with its name, if it is missing."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
@@ -46,14 +46,14 @@ def part_of_torch(module: str, name: str, needed_for: str) -> Any:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Takes the place of a fact that cannot be known; whoever asks for it gets an error that says why."""
+    """The reason why a fact cannot be known; a question for the fact raises an error with this reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class GuardFailure:
-    """torch's words for a guard that did not hold, so that a function was compiled again."""
+    """torch's words for a failed guard; the function was compiled again."""
 
     code: CodeType
     text: str
@@ -61,7 +61,7 @@ class GuardFailure:
 
 @dataclass(frozen=True)
 class GuardedValue:
-    """A value that a compiled function takes for granted: `L['k']`, 2."""
+    """A value that a compiled function relies on: `L['k']`, 2."""
 
     name: str
     text: str
@@ -69,18 +69,18 @@ class GuardedValue:
 
 @dataclass(frozen=True)
 class FailedFrame:
-    """A function that Dynamo left to Python; without a file where torch does not say which."""
+    """A function that Dynamo left to Python; the file is None if torch does not name it."""
 
     file: str | None
     function: str | None
     first_line: int | None
     line: int | None
-    kind: str  # "" for a function in which there was nothing to capture
+    kind: str  # "" for a function without an operator
     reason: str
 
 
 class DynamoLog:
-    """What Dynamo tells while it compiles."""
+    """Dynamo's log of its compilations, from the creation of this object on."""
 
     def __init__(self) -> None:
         self.failures: list[GuardFailure] = []
@@ -96,15 +96,15 @@ class DynamoLog:
             clear()
 
     def break_reasons(self) -> list[Any] | Unavailable:
-        """Return the reasons of graph breaks since this was made, each with `reason` and `user_stack`."""
+        """Return the reasons of graph breaks, each with `reason` and `user_stack`."""
         return self._reasons if isinstance(self._reasons, Unavailable) else self._reasons[self._first :]
 
     def failed_frames(self) -> list[FailedFrame] | Unavailable:
-        """Return the functions that Dynamo gave up since this was made."""
+        """Return the functions that Dynamo gave up."""
         if isinstance(self._metrics, Unavailable):
             return self._metrics
-        # Without a failure and without a graph, no operator was met, and Dynamo never looks at the function again. What
-        # has neither a failure nor a function is a backward graph that was lowered.
+        # An entry without failure and graph is a function without an operator; Dynamo never looks at it again. An entry
+        # without failure and function is a lowered backward graph.
         return [
             self._failed_frame(each)
             for each in self._metrics()
@@ -125,12 +125,12 @@ class DynamoLog:
         )
 
     def _last_refusal(self) -> str:
-        """Return torch's words for what it last refused: older releases do not say which function it was in."""
+        """Return torch's words for its last refusal, because older releases do not name the refused function."""
         since = [text for text, count in _refusals().items() if count > self._refused.get(text, 0)]
         return since[-1] if since else ""
 
     def compiled(self, model: Any, backend: _Backend, *, is_dynamic: bool | None) -> Callable[..., Any]:
-        """Return the model compiled by Dynamo with a backend, which gets each graph and the values of its inputs."""
+        """Return the model compiled by Dynamo; `backend` gets each graph and the values of its inputs."""
         optimize = part_of_torch("torch._dynamo", "optimize", "the capture of frontends 'dynamo' and 'aot'")
         compiled: Callable[..., Any] = optimize(
             backend, dynamic=is_dynamic, guard_fail_fn=self._take_failure, guard_export_fn=self._take_guards
@@ -141,7 +141,7 @@ class DynamoLog:
         self.failures.append(GuardFailure(failure.orig_code, failure.reason))
 
     def _take_guards(self, guards: Any) -> None:
-        # They are read at once: torch empties the set when it has compiled.
+        # torch empties the set after the compilation, so the guards are read at once.
         for guard in guards:
             name = guard.name if isinstance(guard.name, str) else guard.name()
             for code in guard.code_list or ():
@@ -166,7 +166,7 @@ def _or_unavailable(module: str, name: str, needed_for: str) -> Any:
 
 @contextlib.contextmanager
 def dynamo_reset() -> Iterator[None]:
-    """Forget all that Dynamo compiled, before and after a with block, and what it counted and recorded in it."""
+    """Reset Dynamo before and after a with block, and restore its counters and records at the end."""
     reset = part_of_torch("torch._dynamo", "reset", "the capture of frontends 'dynamo' and 'aot'")
     counters, metrics = _part_or("torch._dynamo.utils", "counters", {}), _compilation_metrics()
     reasons = _part_or("torch._dynamo.output_graph", "graph_break_reasons", [])
@@ -194,7 +194,7 @@ def _part_or(module: str, name: str, default: Any) -> Any:
 
 @contextlib.contextmanager
 def torch_logs_quiet() -> Iterator[None]:
-    """Keep torch from logging, in a with block, what a capture tells or raises in its own words."""
+    """Silence torch's logs in a with block, because a capture reports the same facts in its own words."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     try:
@@ -207,9 +207,9 @@ def torch_logs_quiet() -> Iterator[None]:
 
 
 def mark_size(tensor: torch.Tensor, dimension: int, size: Any) -> None:
-    """Tell Dynamo of a size of an input what torch.export is told: a number, a named dimension with bounds, or a word.
+    """Mark a size of an input for Dynamo by torch.export's values: a number, a named dimension with bounds, or a word.
 
-    Raises InternalsError if this torch cannot be told so.
+    Raises InternalsError if this torch has no function for it.
     """
     hint = getattr(getattr(size, "type", size), "name", None)  # torch.export.Dim.AUTO, a word since torch 2.6
     lower, upper = _bound(getattr(size, "min", None)), _bound(getattr(size, "max", None))
@@ -222,7 +222,7 @@ def mark_size(tensor: torch.Tensor, dimension: int, size: Any) -> None:
 
 
 def _bound(value: Any) -> int | None:
-    # Export's dimensions without bounds have those of a machine integer, which is none to Dynamo.
+    # torch.export writes a missing bound as the bound of a machine integer; Dynamo takes None.
     return value if isinstance(value, int) and 0 < value < 2**60 else None
 
 
@@ -233,7 +233,7 @@ def compile_with_aot(
     take: Callable[[str, Any], None],
     decompositions: Mapping[Any, Any] | None,
 ) -> Callable[..., Any]:
-    """Lower a graph of Dynamo's by AOT autograd; `take` is given "joint", "forward" and "backward" graphs."""
+    """Lower one of Dynamo's graphs by AOT autograd; `take` gets "joint", "forward" and "backward" graphs."""
     aot_autograd = part_of_torch("torch._dynamo.backends.common", "aot_autograd", "frontend 'aot'")
     default_partition = part_of_torch("torch._functorch.partitioners", "default_partition", "frontend 'aot'")
     boxed = part_of_torch("torch._functorch.aot_autograd", "make_boxed_func", "frontend 'aot'")
@@ -276,9 +276,9 @@ def traced_by_make_fx(
 
 
 def shape_facts(graph: Any) -> tuple[dict[Any, Any], list[str]]:
-    """Return the ranges of the symbols in a graph's values, and what the trace assumed of them, as texts.
+    """Return the ranges of the symbols in a graph's values, and the trace's assumptions about the symbols as texts.
 
-    Raises InternalsError if this torch keeps them elsewhere.
+    Raises InternalsError if this torch has no ranges where earlier versions keep them.
     """
     symbols: dict[Any, Any] = {}
     environments: dict[int, Any] = {}
@@ -301,7 +301,7 @@ def shape_facts(graph: Any) -> tuple[dict[Any, Any], list[str]]:
 
 
 def _relates(expression: Any, symbols: Mapping[Any, Any]) -> bool:
-    """Tell whether a guard says more of a graph's symbols than a bound, which the ranges tell."""
+    """Return whether a guard relates a graph's symbols beyond a bound; the ranges hold the bounds."""
     own = set(expression.free_symbols)
     return bool(own) and own <= symbols.keys() and (len(own) > 1 or "Mod(" in str(expression))
 

@@ -1,4 +1,4 @@
-"""What a test gets as `fx_trace`."""
+"""The fixture `fx_trace`: traces a model."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class FxTrace:
         verify: bool | None = None,
         enforce_guards: bool = False,
     ) -> fxcore.GraphModule:
-        """Return the graph of a model; one that cannot be traced fails the test, naming the model's line.
+        """Return the graph of a model. A model that cannot be traced fails the test with the model's line.
 
-        `leaf_modules` are classes or module paths, `wrap` functions or names of functions, whose calls stay one node
-        each; with "auto", modules that cannot be traced are leaves.
+        `leaf_modules` are classes or module paths; a call of one of these modules is one node. With "auto", modules
+        that cannot be traced are leaves. `wrap` are functions or names of functions; a call of one is one node.
 
-        With `example_inputs` tracing goes on where Python asks for a value, which becomes a guard of the graph, and
-        every node has the shape and dtype of its value in its meta. Unless `verify` is False, graph and model are
-        compared on the example, on fresh values and on inputs of other sizes. `enforce_guards` lets the graph refuse
-        inputs for which it does not hold; `assume` names places, "file.py:line", where a branch on the contents of
-        tensors is taken as in the example.
+        With `example_inputs`, tracing goes on where Python asks for a value. The value becomes a guard of the graph,
+        and every node has the shape and dtype of its value in its meta. Unless `verify` is False, graph and model are
+        compared on the example, on fresh values and on inputs of other sizes. With `enforce_guards`, the graph refuses
+        inputs that break a guard. `assume` names places, "file.py:line": a branch on tensor contents there goes as in
+        the example.
         """
         try:
             return trace(

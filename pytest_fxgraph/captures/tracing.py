@@ -1,31 +1,55 @@
-"""Symbolic tracing of a model for the plugin: its errors, functions and modules to keep as nodes, random numbers."""
+"""Symbolic tracing of a model for the plugin: a graph to run or to read, with the plugin's errors.
+
+A traced graph is the same in every run. A model that draws random numbers while it is traced may have another graph
+in every run, so it is traced a second time and refused if the two graphs differ.
+"""
 
 from __future__ import annotations
 
 import builtins
 import contextlib
-import difflib
 import importlib
+import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 import fxcore
-from fxcore.errors import VerificationError
+from fxcore.errors import LeafError, VerificationError
+from fxcore.graph import break_cycles
 from fxcore.guards import refuse_other_inputs
 from fxcore.guided.leaf_tracer import LeafTracer
 from fxcore.guided.trace_verification import verify_trace
-from pytest_fxgraph.captures.random_constants import trace_reproducibly
+from fxcore.node_data.attribute_paths import get_attribute
 from pytest_fxgraph.captures.shapes import positional_arguments, record_shapes
-from pytest_fxgraph.captures.traced_graph import TracedGraph
-from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
-from pytest_fxgraph.captures.untraceable import refuse_untraceable, refuse_untraceable_parts
+from pytest_fxgraph.captures.tracing_failure import (
+    describe_failure,
+    name_of,
+    refuse_untraceable,
+    refuse_untraceable_parts,
+    short_path,
+)
 from pytest_fxgraph.errors import CaptureError
-from pytest_fxgraph.rng import generators_kept
+from pytest_fxgraph.rng import RngState, generators_kept
 
 _Function = Callable[..., Any]
-_MOST_PATHS = 8
+# A draw with few outcomes (drop this layer or keep it) may be the same in two traces.
+_MOST_RETRIES = 4
+
+
+class TracedGraph(NamedTuple):
+    """A graph and the root of its module paths: enough to read the graph, not to run it."""
+
+    graph: fxcore.Graph
+    root: Any  # a GraphModule, or the traced module or function
+    model: Any = None  # the traced model, if source lines were left out and a second trace can add them
+
+    def free(self) -> None:
+        """Free the memory of a graph that was traced only to be read, without waiting for the garbage collector."""
+        if self.model is not None:
+            break_cycles(self.graph)
 
 
 def trace_to_read(model: Any) -> TracedGraph:
@@ -37,20 +61,21 @@ def trace_to_read(model: Any) -> TracedGraph:
     refuse_untraceable(model)
 
     def traced_once() -> TracedGraph:
-        return _trace_once(model, _Tracer((), record_sources=False), None, {}, runs=False)
+        return _trace_once(model, _tracer((), (), record_sources=False), None, {}, runs=False)
 
-    return trace_reproducibly(name_of(model), traced_once)
+    return _trace_reproducibly(name_of(model), traced_once)
 
 
 def traced_again_with_sources(traced: TracedGraph) -> TracedGraph | None:
-    """Trace the model of `trace_to_read` again, with source lines; return None if that fails or was done already.
+    """Trace the model of `trace_to_read` again, with source lines; return None if the trace has them or fails.
 
-    The graph may differ, as a model may count its calls: the caller has to compare. Random generators are restored.
+    A model may count its calls, so the second graph may differ: the caller has to compare. Random generators are
+    restored.
     """
     if traced.model is None:
         return None
     with generators_kept(), contextlib.suppress(CaptureError):
-        return _trace_once(traced.model, _Tracer((), record_sources=True), None, {}, runs=False)
+        return _trace_once(traced.model, _tracer((), (), record_sources=True), None, {}, runs=False)
     return None
 
 
@@ -68,25 +93,24 @@ def trace(
 ) -> fxcore.GraphModule:
     """Trace a module or function and return its graph module.
 
-    `leaf_modules` are classes or module paths, `wrap` functions or names of functions, whose calls stay one node each;
-    with "auto" modules that cannot be traced are leaves. With `example_inputs` tracing goes on where Python asks for a
-    value, every node has the shape and dtype of its value in its meta, and unless `verify` is False the graph is
-    compared with the model there and on inputs of other sizes. Raises CaptureError, with the user's line, if tracing
-    fails or a random number was drawn that makes the graph differ in every run.
+    `leaf_modules` are classes or module paths; a call of one of these modules is one node. With "auto", modules that
+    cannot be traced are leaves. `wrap` are functions or names of functions; a call of one is one node. With
+    `example_inputs`, tracing goes on where Python asks for a value, and every node has the shape and dtype of its value
+    in its meta. Unless `verify` is False, the graph is then compared with the model on the example and on inputs of
+    other sizes. Raises CaptureError, with the user's line, if tracing fails, or if a random number was drawn that makes
+    the graph differ in every run.
     """
     refuse_untraceable(model)
-    leaves = _as_tuple(leaf_modules)
-    _check_leaves(model, leaves)
     functions, builtins_by_name = _functions_to_wrap(model, _as_tuple(wrap))
     example = _example_of(example_inputs, example_kwargs, assume)
     if not example and (assume or verify or enforce_guards):
         raise CaptureError("assume, verify and enforce_guards need an example: give example_inputs=")
 
     def traced_once() -> TracedGraph:
-        tracer = _tracer(leaves, functions, record_sources=True)
+        tracer = _tracer(_as_tuple(leaf_modules), functions, record_sources=True)
         return _trace_once(model, tracer, concrete_args, builtins_by_name, runs=True, example=example)
 
-    graph_module: fxcore.GraphModule = trace_reproducibly(name_of(model), traced_once).root
+    graph_module: fxcore.GraphModule = _trace_reproducibly(name_of(model), traced_once).root
     if example:
         if verify is not False:
             _verify(model, graph_module, example)
@@ -99,9 +123,9 @@ def trace(
 def trace_for_inputs(
     model: Any, inputs: object, kwargs: Mapping[str, Any] | None = None, *, verify: bool
 ) -> fxcore.GraphModule:
-    """Trace a module or function as `trace` does without an example, and where that fails, with these inputs.
+    """Trace a module or function without an example; if that fails, trace it with these inputs.
 
-    So a graph that can be had without an example does not depend on one. Raises CaptureError if both fail.
+    A graph that can be traced without an example must not depend on one. Raises CaptureError if both traces fail.
     """
     try:
         return trace(model)
@@ -112,7 +136,7 @@ def trace_for_inputs(
 def _example_of(
     example_inputs: object, example_kwargs: Mapping[str, Any] | None, assume: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the options of Tracer.trace that an example makes; none without an example."""
+    """Return the options of Tracer.trace for an example; an empty dict without one."""
     if example_inputs is None and not example_kwargs:
         return {}
     positional = () if example_inputs is None else positional_arguments(example_inputs, "example_inputs")
@@ -120,7 +144,7 @@ def _example_of(
 
 
 def _verify(model: Any, graph_module: fxcore.GraphModule, example: Mapping[str, Any]) -> None:
-    """Raise CaptureError if the graph does not do what the model does."""
+    """Raise CaptureError if the graph computes other results than the model."""
     try:
         verify_trace(model, graph_module, example["example_inputs"], example["example_kwargs"])
     except VerificationError as error:
@@ -141,58 +165,28 @@ def _trace_once(
         try:
             with _builtins_in_globals(_globals_of(model), builtins_by_name):
                 graph = tracer.trace(model, concrete_args, **(example or {}))
+        except LeafError as error:  # a wrong choice of the user, not a failure of the model
+            raise CaptureError(str(error)) from error
         except Exception as error:
             refuse_untraceable_parts(model)
             raise CaptureError(describe_failure(model, error, example)) from error
+        left_out = None if tracer.record_sources else model
         if not runs and not _constants_added(model, tracer, before):
-            return TracedGraph(graph, tracer.root, None if tracer.record_sources else model)
+            return TracedGraph(graph, tracer.root, left_out)
         graph_module = fxcore.GraphModule(tracer.root, graph, name_of(model).rpartition(".")[2])
-        return TracedGraph(graph_module.graph, graph_module, None if tracer.record_sources else model)
-
-
-class _Tracer(fxcore.Tracer):
-    """Keeps calls of the functions that the user chose as one node each."""
-
-    def __init__(self, functions: tuple[_Function, ...], *, record_sources: bool) -> None:
-        super().__init__(autowrap_functions=functions)
-        self.record_sources = record_sources
-
-
-def _check_leaves(model: Any, leaves: tuple[Any, ...]) -> None:
-    """Raise CaptureError for what is neither a class nor the path of a module that the model has, nor "auto"."""
-    for leaf in leaves:
-        if not isinstance(leaf, (type, str)):
-            raise CaptureError(
-                f"leaf_modules: expected classes and module paths, got {leaf!r}; "
-                "write the module's class, or its path such as 'encoder.block1'"
-            )
-    paths = [leaf for leaf in leaves if isinstance(leaf, str) and leaf != "auto"]
-    if not paths:
-        return
-    if not isinstance(model, nn.Module):
-        raise CaptureError(
-            f"leaf_modules: {paths[0]!r} is the path of a module, and {name_of(model)} is a function, which has none; "
-            "write the module's class"
-        )
-    known = [path for path, _ in model.named_modules(remove_duplicate=False) if path]
-    for path in paths:
-        if path not in known:
-            near = difflib.get_close_matches(path, known, n=3, cutoff=0.5)
-            found = f"did you mean {', '.join(map(repr, near))}?" if near else _paths_text(known)
-            raise CaptureError(f"leaf_modules: {name_of(model)} has no module at {path!r}; {found}")
-
-
-def _paths_text(paths: list[str]) -> str:
-    shown = ", ".join(map(repr, paths[:_MOST_PATHS]))
-    more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
-    return f"its modules are at {shown}{more}" if paths else "it has no modules inside it"
+        return TracedGraph(graph_module.graph, graph_module, left_out)
 
 
 def _tracer(leaves: tuple[Any, ...], functions: tuple[_Function, ...], *, record_sources: bool) -> fxcore.Tracer:
-    """Return a tracer for the user's choices; one with leaves is slower, as it is asked about every module."""
-    if not leaves:
-        return _Tracer(functions, record_sources=record_sources)
-    tracer = LeafTracer(leaves, autowrap_functions=functions)
+    """Return a tracer for the user's choices. A tracer with leaves is slower: it is asked about every module.
+
+    Raises CaptureError for a leaf that is neither a class nor a path.
+    """
+    try:
+        options: dict[str, Any] = {"autowrap_functions": functions}
+        tracer = LeafTracer(leaves, **options) if leaves else fxcore.Tracer(**options)
+    except LeafError as error:
+        raise CaptureError(str(error)) from error
     tracer.record_sources = record_sources
     return tracer
 
@@ -214,6 +208,9 @@ def _constants_added(model: Any, tracer: fxcore.Tracer, before: frozenset[str]) 
     return {path for path in getattr(tracer, "tensor_attrs", {}).values() if path in vars(model)} - before
 
 
+# Functions that stay one node.
+
+
 def _as_tuple(one_or_many: Any) -> tuple[Any, ...]:
     if isinstance(one_or_many, (str, type)) or not isinstance(one_or_many, Iterable):
         return (one_or_many,)
@@ -221,7 +218,7 @@ def _as_tuple(one_or_many: Any) -> tuple[Any, ...]:
 
 
 def _functions_to_wrap(model: Any, wanted: tuple[Any, ...]) -> tuple[tuple[_Function, ...], dict[str, _Function]]:
-    """Return the functions to wrap, and by name those among them that are builtins."""
+    """Return the functions to wrap, and the builtins among them by name."""
     namespace = _globals_of(model)
     functions: list[_Function] = []
     builtins_by_name: dict[str, _Function] = {}
@@ -230,7 +227,7 @@ def _functions_to_wrap(model: Any, wanted: tuple[Any, ...]) -> tuple[tuple[_Func
         name: str = getattr(function, "__name__", "") if each is function else each
         if not callable(function):
             raise CaptureError(f"wrap: expected functions and names of functions, got {each!r}")
-        # Tracing wraps what it finds in a module's globals, private names left out.
+        # Tracing wraps the functions in a module's globals, without private names.
         if name.startswith("_"):
             raise CaptureError(
                 f"wrap: {name!r} begins with an underscore, which tracing leaves alone; "
@@ -266,10 +263,71 @@ def _globals_of(model: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _builtins_in_globals(namespace: dict[str, Any], builtins_by_name: Mapping[str, _Function]) -> Iterator[None]:
-    """Put builtins into the model's globals, where alone the tracer looks for functions to wrap."""
+    """Put builtins into the model's globals: the tracer looks for functions to wrap only there."""
     namespace.update(builtins_by_name)
     try:
         yield
     finally:
         for name in builtins_by_name:
             del namespace[name]
+
+
+# Random numbers that are drawn while a model is traced.
+
+
+def _trace_reproducibly(name: str, trace_once: Callable[[], TracedGraph]) -> TracedGraph:
+    """Call `trace_once`; if the call used a random generator, call it again and compare the graphs.
+
+    A drawn number that leaves no trace in the graph is allowed. The generators keep the state after the first trace.
+    Raises CaptureError, naming the node, if a second trace gives another graph.
+    """
+    before = RngState.now()
+    first = trace_once()
+    after = RngState.now()
+    # If the trace imported numpy, the earlier state of its generator is unknown.
+    if not before.differences(after) and (before.numpy is None) == (after.numpy is None):
+        return first
+    with generators_kept():
+        for _ in range(_MOST_RETRIES):
+            node = _first_difference(first, trace_once())
+            if node is not None:
+                raise CaptureError(_drawn_number_message(name, node))
+    return first
+
+
+def _first_difference(traced: TracedGraph, again: TracedGraph) -> fxcore.Node | None:
+    """Return the first node that differs in the second trace, or is missing there."""
+    others = iter(again.graph.nodes)
+    for node in traced.graph.nodes:
+        other = next(others, None)
+        if other is None or _text(node) != _text(other) or not _reads_same_constant(traced, again, node):
+            return node
+    return None
+
+
+def _text(node: fxcore.Node) -> tuple[str, ...]:
+    target = node.target if isinstance(node.target, str) else str(id(node.target))
+    return node.op, target, repr(node.args), repr(node.kwargs)
+
+
+def _reads_same_constant(traced: TracedGraph, again: TracedGraph, node: fxcore.Node) -> bool:
+    if node.op != "get_attr" or not node.meta.get("is_constant"):
+        return True
+    value, other = get_attribute(traced.root, node.target), get_attribute(again.root, node.target)
+    if not isinstance(value, torch.Tensor) or value is other:
+        return True
+    # As texts, because NaN is not equal to itself.
+    return value.dtype == other.dtype and repr(value.detach().tolist()) == repr(other.detach().tolist())
+
+
+def _drawn_number_message(name: str, node: fxcore.Node) -> str:
+    lines = [f"cannot trace {name}: it draws random numbers while it is traced, so that its graph differs in every run"]
+    source = node.meta.get("source")
+    if source is not None:
+        file_name, line = source
+        lines.append(f"  {short_path(file_name)}:{line}: {linecache.getline(file_name, line).strip()}")
+    lines.append(
+        f"Node {node.name!r} is the first that differs. Draw the number in __init__ and keep it as a buffer, "
+        "or draw it from an input (torch.rand_like(x)), so that the graph does it"
+    )
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The message of a failed trace: which model, at which line of the user's code, why."""
+"""Models that cannot be traced, and the message of a failed trace: the model, the line of the user's code, why."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 import fxcore
 from fxcore.guided.inputs import copied_example
 from fxcore.model_state import state_kept
+from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.rng import generators_kept
 
+_SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 # Lines of these packages are never the user's.
 _PACKAGES = tuple(
     os.path.dirname(os.path.abspath(home)) + os.sep
@@ -25,10 +28,59 @@ _PACKAGES = tuple(
 _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 
 
-def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any] | None = None) -> str:
-    """Return the message for an error that was raised while tracing a model: model, reason, line of the user's code.
+def refuse_untraceable(model: Any) -> None:
+    """Raise CaptureError for a scripted or compiled model."""
+    if isinstance(model, _SCRIPTED):
+        raise CaptureError(
+            f"cannot trace {_scripted_name(model)}: it is scripted, so that its Python code is gone; "
+            "hand over the model that torch.jit.script or torch.jit.trace was given"
+        )
+    if _is_compiled(model):
+        original = "model._orig_mod" if isinstance(model, nn.Module) else "the function that torch.compile was given"
+        raise CaptureError(
+            f"cannot trace {_original_name(model)}: torch.compile compiled it, and what runs is no longer its code; "
+            f"hand over the model from before, {original}"
+        )
 
-    With an example, all other places that stand in the way are told, too.
+
+def refuse_untraceable_parts(model: Any) -> None:
+    """Raise CaptureError if a module inside a model is compiled, or lazy and without parameters yet.
+
+    To be called after a failure only: a graph that calls a lazy module as one node is right.
+    """
+    for path, module in model.named_modules() if isinstance(model, nn.Module) else ():
+        if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():  # type: ignore[misc]  # it is one
+            place = f"its module {path!r}, a {type(module).__name__}," if path else "it"
+            raise CaptureError(
+                f"cannot trace {name_of(model)}: {place} is lazy and has no parameters before its first call; "
+                "run the model once, with inputs as it will get, and trace it then"
+            )
+        if path and _is_compiled(module):
+            raise CaptureError(
+                f"cannot trace {name_of(model)}: its module {path!r} was compiled by torch.compile; "
+                f"put the one from before in its place, {path}._orig_mod"
+            )
+
+
+def _is_compiled(model: Any) -> bool:
+    """Return whether torch.compile made a model or function. Looks at names: an import of Dynamo takes a second."""
+    if isinstance(model, nn.Module):
+        return "_orig_mod" in model._modules and type(model).__name__ == "OptimizedModule"
+    return callable(getattr(model, "_torchdynamo_orig_callable", None))
+
+
+def _original_name(model: Any) -> str:
+    return name_of(model._orig_mod if isinstance(model, nn.Module) else model)
+
+
+def _scripted_name(model: Any) -> str:
+    return str(getattr(model, "original_name", None) or getattr(model, "name", None) or name_of(model))
+
+
+def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any] | None = None) -> str:
+    """Return the message for an error while a model was traced: the model, the reason, the line of the user's code.
+
+    With an example, the message also lists all other places that cannot be traced.
     """
     failure = failure_of_model(model, example) if example else None
     if failure is not None:
@@ -43,9 +95,9 @@ def describe_failure(model: Any, error: BaseException, example: Mapping[str, Any
 
 
 def failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
-    """Return what the model itself raises on an example, and where; no other way to trace it would mend that.
+    """Return the error that the model itself raises on an example, and its place. No other frontend would help there.
 
-    None if it runs, and for arguments that it does not take.
+    Return None if the model runs, or does not take these arguments.
     """
     args, kwargs = copied_example((example["example_inputs"], dict(example["example_kwargs"] or {})))
     try:
@@ -65,10 +117,10 @@ def _reason_and_line(model: Any, error: BaseException) -> str:
 
 
 def _all_obstacles(model: Any, example: Mapping[str, Any]) -> list[str]:
-    """Return the lines that list all that stands in the way, if it is more than one place."""
+    """Return lines that list all places that cannot be traced, if there are at least two."""
     try:
         found = fxcore.diagnose(model, example["example_inputs"], example["example_kwargs"])
-    except Exception:  # the model itself fails on the example, and that has been said
+    except Exception:  # the model itself fails on the example; the caller has reported that
         return []
     if len(found.obstacles) < 2:
         return []
@@ -87,14 +139,14 @@ def name_of(model: Any) -> str:
 
 def _reason(error: BaseException) -> str:
     text = str(error).strip()
-    # The errors of fxcore say everything themselves; those of Python need their class ("KeyError: 'x'").
+    # Errors of fxcore are complete sentences. Python's errors need their class ("KeyError: 'x'").
     if isinstance(error, fxcore.FxError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _users_line(model: Any, error: BaseException) -> traceback.FrameSummary | None:
-    """Find the innermost line in a file that defines the model, else the innermost in any file of the user's."""
+    """Return the innermost line in a file that defines the model, or else in any file of the user."""
     lines = [line for line in traceback.extract_tb(error.__traceback__) if _is_users_file(line.filename)]
     files = set(_files_of(model))
     of_model = [line for line in lines if line.filename in files]
@@ -121,7 +173,7 @@ def _files_of(model: Any) -> Iterator[str]:
 
 
 def short_path(filename: str) -> str:
-    """Return a path relative to the working directory if it lies below that, else the absolute path."""
+    """Return a path relative to the working directory if it lies below it, else the absolute path."""
     path = os.path.abspath(filename)
     here = os.getcwd() + os.sep
     return path[len(here) :] if path.startswith(here) else path

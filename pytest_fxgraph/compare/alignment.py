@@ -1,60 +1,27 @@
-"""Decide which node of one graph is which of another, where the two are not the same."""
+"""Alignment of two graphs: each node of one graph gets its counterpart in the other."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from pytest_fxgraph.compare.graph_index import GraphIndex
-from pytest_fxgraph.compare.node_hashes import NodeHashes, input_hashes, user_hashes
+from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, input_hashes, user_hashes
+from pytest_fxgraph.compare.isomorphism import Alignment, find_isomorphism
 from pytest_fxgraph.compare.sequence_alignment import anchors, common_subsequence, subsequence_between
 
-_MOST_INPUTS = 8  # that are looked at for one guess
-# These pair with their like alone: an input never becomes an operator.
+_MOST_INPUTS = 8  # inputs per guess
+# Nodes of these kinds pair only with their own kind: an input never becomes an operator.
 _FIXED = ("placeholder", "output", "get_attr")
 
 
-class Alignment:
-    """Which node of one graph is which of the other, by position and both ways; -1 for a node without partner."""
-
-    def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
-        self.expected, self.obtained = expected, obtained
-        self.obtained_of = [-1] * len(expected.nodes)
-        self.expected_of = [-1] * len(obtained.nodes)
-
-    def pair(self, expected: int, obtained: int) -> None:
-        """Pair two nodes that have no partner yet."""
-        self.obtained_of[expected], self.expected_of[obtained] = obtained, expected
-
-    def separate(self, expected: int) -> None:
-        """Undo the pair of an expected node."""
-        self.expected_of[self.obtained_of[expected]] = -1
-        self.obtained_of[expected] = -1
-
-    def pairs(self) -> list[tuple[int, int]]:
-        """List the pairs in the order of the expected graph."""
-        return [(expected, obtained) for expected, obtained in enumerate(self.obtained_of) if obtained >= 0]
-
-    def removed(self) -> list[int]:
-        """List expected nodes without partner."""
-        return [expected for expected, obtained in enumerate(self.obtained_of) if obtained < 0]
-
-    def added(self) -> list[int]:
-        """List obtained nodes without partner."""
-        return [obtained for obtained, expected in enumerate(self.expected_of) if expected < 0]
-
-    @classmethod
-    def of_isomorphism(cls, expected: GraphIndex, obtained: GraphIndex, mapping: Sequence[int]) -> Alignment:
-        """Take over an isomorphism, as `find_isomorphism` returns it."""
-        alignment = cls(expected, obtained)
-        alignment.obtained_of = list(mapping)
-        for position, partner in enumerate(mapping):
-            alignment.expected_of[partner] = position
-        return alignment
-
-
 def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
-    """Pair nodes by what they are and what surrounds them, the surest evidence first; linear but for a bounded part."""
+    """Pair all nodes of isomorphic graphs; pair the nodes of other graphs by labels and surroundings.
+
+    The surest evidence comes first. Time is linear, except for a part of bounded size.
+    """
+    isomorphism = find_isomorphism(expected, obtained)
+    if isomorphism is not None:
+        return isomorphism
     alignment = Alignment(expected, obtained)
     _pair_inputs_and_outputs(alignment)
     _pair_equal_hashes(alignment)
@@ -68,7 +35,7 @@ def align(expected: GraphIndex, obtained: GraphIndex) -> Alignment:
 
 
 def _pair_inputs_and_outputs(alignment: Alignment) -> None:
-    """Pair inputs by name, what is then left by place if equally many are left, and outputs by place."""
+    """Pair inputs by name, the remaining inputs by place if both sides have equally many, and outputs by place."""
     chains, obtained_chains = alignment.expected.effects.chains, alignment.obtained.effects.chains
     nodes, obtained_nodes = alignment.expected.nodes, alignment.obtained.nodes
     by_name = {obtained_nodes[n].target: n for n in obtained_chains.get("placeholder", ())}
@@ -86,15 +53,15 @@ def _pair_inputs_and_outputs(alignment: Alignment) -> None:
 
 
 def _pair_equal_hashes(alignment: Alignment) -> None:
-    """Pair nodes whose surroundings are equal: both ways first, then what they are made of, then what they make."""
+    """Pair nodes with equal surroundings: first inputs and readers together, then inputs alone, then readers alone."""
     table = NodeHashes()
     numbers = [expected if obtained >= 0 else -1 for expected, obtained in enumerate(alignment.obtained_of)]
     marks = _marks(alignment.expected, numbers, table)
     obtained_marks = _marks(alignment.obtained, alignment.expected_of, table)
     below = input_hashes(alignment.expected, marks, table)
     obtained_below = input_hashes(alignment.obtained, obtained_marks, table)
-    above = user_hashes(alignment.expected, marks, table)
-    obtained_above = user_hashes(alignment.obtained, obtained_marks, table)
+    above = user_hashes(alignment.expected.users, marks, table)
+    obtained_above = user_hashes(alignment.obtained.users, obtained_marks, table)
     both, obtained_both = list(zip(below, above, strict=True)), list(zip(obtained_below, obtained_above, strict=True))
     _pair_groups(alignment, both, obtained_both)
     _pair_groups(alignment, below, obtained_below)
@@ -102,7 +69,7 @@ def _pair_equal_hashes(alignment: Alignment) -> None:
 
 
 def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list[int]:
-    """Number nodes by their labels, but inputs by their pair: one that was renamed is still that input."""
+    """Number nodes by their labels, but inputs by their pair, because a renamed input is still the same input."""
     return [
         table.number(("input", number) if label[0] == "placeholder" and number >= 0 else label)
         for label, number in zip(index.labels, numbers, strict=True)
@@ -110,7 +77,7 @@ def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list
 
 
 def _pair_groups(alignment: Alignment, keys: Sequence[Hashable], obtained_keys: Sequence[Hashable]) -> None:
-    """Pair unpaired nodes of one key in order, if both sides have equally many of them."""
+    """Pair unpaired nodes with one key in order, if both sides have equally many."""
     groups, obtained_groups = _groups(alignment.obtained_of, keys), _groups(alignment.expected_of, obtained_keys)
     for key, group in groups.items():
         obtained_group = obtained_groups.get(key, ())
@@ -137,7 +104,7 @@ def _same_sort(alignment: Alignment, expected: int, obtained: int) -> bool:
 
 
 def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -> None:
-    """Pair what stands at the same place beside a pair: inputs of one position, readers of one position."""
+    """Pair the neighbours of pairs: inputs at the same place, and readers at the same place."""
     pending = _pairs_beside_gaps(alignment)
     while pending:
         expected, obtained = pending.pop()
@@ -150,7 +117,7 @@ def _spread(alignment: Alignment, fits: Callable[[Alignment, int, int], bool]) -
 
 
 def _pairs_beside_gaps(alignment: Alignment) -> list[tuple[int, int]]:
-    """List the pairs that read, or are read by, an expected node without partner."""
+    """List the pairs next to an expected node without partner."""
     graph = alignment.expected
     beside = {read for lone in alignment.removed() for read in graph.inputs[lone]}
     beside.update(reader for lone in alignment.removed() for reader, _ in graph.users[lone])
@@ -166,7 +133,7 @@ def _inputs_beside(alignment: Alignment, expected: int, obtained: int) -> Iterab
 
 
 def _readers_beside(alignment: Alignment, expected: int, obtained: int) -> Iterable[tuple[int, int]]:
-    """Give the only unpaired readers of each position; several would be a guess."""
+    """Return the only unpaired reader of each place. Several readers of one place would be a guess."""
     readers = _unpaired_by_place(alignment.expected, expected, alignment.obtained_of)
     if not readers:
         return []
@@ -187,20 +154,20 @@ def _unpaired_by_place(index: GraphIndex, position: int, paired: Sequence[int]) 
 
 
 def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], Hashable]) -> list[int]:
-    """Pair what is left by the longest common order of equal descriptions; give the expected nodes that were paired."""
+    """Pair the rest by the longest common order of equal descriptions; return the newly paired expected nodes."""
     table = NodeHashes()
     left, obtained_left = alignment.removed(), alignment.added()
     numbers = [table.number(describe(alignment.expected, n)) for n in left]
     obtained_numbers = [table.number(describe(alignment.obtained, n)) for n in obtained_left]
     found = common_subsequence(numbers, obtained_numbers)
     if found is None:
-        # What stands once in a module, on both sides, shows which part is which, layer after layer.
+        # Nodes that occur once in a module on both sides show the counterpart of each layer.
         marks = _numbers_in_modules(alignment.expected, left, numbers, table)
         obtained_marks = _numbers_in_modules(alignment.obtained, obtained_left, obtained_numbers, table)
         cuts = anchors(marks, obtained_marks)
         found = subsequence_between(cuts, numbers, obtained_numbers) if cuts else None
     if found is None:
-        # Too much differs to go by order, so places come first: one operator after the other may be another one.
+        # Too much differs for an order, so neighbours pair first: all operators of a kind may have been replaced.
         _spread(alignment, _same_sort)
         return _pair_by_count(alignment, describe)
     for expected, obtained in found:
@@ -209,7 +176,7 @@ def _pair_in_order(alignment: Alignment, describe: Callable[[GraphIndex, int], H
 
 
 def _numbers_in_modules(index: GraphIndex, left: Sequence[int], numbers: Sequence[int], table: NodeHashes) -> list[int]:
-    """Number nodes by their numbers and the modules that made them."""
+    """Number nodes by their numbers and their modules."""
     nodes = index.nodes
     return [table.number((number, nodes[n].scope)) for n, number in zip(left, numbers, strict=True)]
 
@@ -229,7 +196,7 @@ def _pair_by_count(alignment: Alignment, describe: Callable[[GraphIndex, int], H
 
 
 def _separate_coincidences(alignment: Alignment, guessed: Sequence[int]) -> None:
-    """Undo guessed pairs that nothing around them supports: an operator removed here and added there are two things."""
+    """Undo guessed pairs without support from their neighbours: the operator was removed here and added there."""
     for expected in guessed:
         obtained = alignment.obtained_of[expected]
         if not _is_supported(alignment, expected, obtained):
@@ -248,7 +215,7 @@ def _is_supported(alignment: Alignment, expected: int, obtained: int) -> bool:
 
 
 def _inputs_behind_lone_ones(index: GraphIndex, position: int, paired: Sequence[int]) -> set[int]:
-    """Give the paired inputs of a node; in place of those that were put in between, what they read."""
+    """Return the paired inputs of a node; an input without partner is replaced by its own inputs."""
     found: set[int] = set()
     pending = list(index.inputs[position][:_MOST_INPUTS])
     for _ in range(_MOST_INPUTS):

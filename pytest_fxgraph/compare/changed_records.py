@@ -1,57 +1,55 @@
-"""The records of two aligned documents that differ, and which of their fields do: the one place that asks deepdiff."""
+"""The differing records of two aligned documents, and their differing fields: the one place that asks deepdiff."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from deepdiff import DeepDiff
 
-# Values are texts, absent texts, or lists and mappings of texts; never numbers: to Python 1 equals 1.0 and True.
+# Values are texts, None, or lists and mappings of texts. Numbers are texts, because to Python 1 equals 1.0 and True.
 TextRecord = Mapping[str, Any]
 
-# Of one section; a rewritten model has thousands of tensors, nobody reads of all, and each costs deepdiff 0.4 ms.
+# Limit per section. deepdiff needs 0.4 ms per record, and nobody reads thousands.
 MOST_RECORDS = 2600
 
-# Fields in the order in which a reader is told of them.
+# Fields in the order of reports.
 _FIELDS = (
     *("default", "target", "args", "kwargs", "meta", "kind", "config", "training", "value"),
     *("requires_grad", "persistent", "same_as", "storage", "content", "graph", "notes"),
 )
 
 
-@dataclass(frozen=True)
-class FieldChange:
-    """One field whose text differs; an empty text means that the field is not there."""
+class FieldChange(NamedTuple):
+    """One field with two texts; an empty text stands for a missing field."""
 
     field: str
     expected: str
     obtained: str
 
 
-# By paths of the nested graphs that hold the record, its section and its key.
+# Key: the paths of the inner graphs around the record, its section and its key.
 FieldChanges = Mapping[tuple[str, ...], Sequence[FieldChange]]
 
 
 class ChangedRecords:
-    """Records of two documents by section ("nodes", "modules", "state", "graphs") and key, less those that are equal.
+    """Differing records of two documents by section ("nodes", "modules", "state", "graphs") and key.
 
-    Records that were aligned have the same key on both sides. "graphs" holds the same sections for nested graphs, and
-    "notes" is a list.
+    Aligned records have the same key on both sides. "graphs" holds the same sections for inner graphs, and "notes" is a
+    list.
     """
 
     def __init__(self, graph_paths: tuple[str, ...] = (), outermost: ChangedRecords | None = None) -> None:
         self.expected: dict[str, Any] = {}
         self.obtained: dict[str, Any] = {}
         self.omitted = 0
-        self.has_pairs = False  # of the outermost: whether a record, here or in a nested graph, is on both sides
+        self.has_pairs = False  # of the outermost: whether any record, also of an inner graph, is on both sides
         self._outermost = outermost or self
         self._graph_paths = graph_paths
 
     def add(self, section: str, key: str, expected: TextRecord | None, obtained: TextRecord | None) -> None:
-        """Add a record that differs, or count it after MOST_RECORDS; None for the side that does not have it."""
+        """Add a differing record, or only count it after MOST_RECORDS; None stands for a missing record."""
         if max(len(side.get(section, ())) for side in (self.expected, self.obtained)) >= MOST_RECORDS:
             self.omitted += 1
             return
@@ -69,7 +67,7 @@ class ChangedRecords:
             self._outermost.has_pairs = True
 
     def add_graph(self, path: str) -> ChangedRecords:
-        """Add a nested graph, and return where its records go."""
+        """Add an inner graph and return its records."""
         inner = ChangedRecords((*self._graph_paths, path), self._outermost)
         for side, records in ((self.expected, inner.expected), (self.obtained, inner.obtained)):
             side.setdefault("graphs", {})[path] = records
@@ -81,7 +79,7 @@ class ChangedRecords:
         return {key: (expected.get(key), obtained.get(key)) for key in [*expected, *obtained]}
 
     def fields_of(self, section: str, key: str, fields: FieldChanges) -> Sequence[FieldChange]:
-        """Look one record up in what `changed_fields` found."""
+        """Return the changed fields of one record from the result of `changed_fields`."""
         return fields.get((*self._graph_paths, section, key), ())
 
 
@@ -90,7 +88,7 @@ def changed_fields(records: ChangedRecords) -> FieldChanges:
 
     Fields are named as a reader would write them: `target`, `args[1]`, `kwargs['dim']`, `config.stride`, `notes[0]`.
     """
-    # What came or went has no fields to compare, and does without deepdiff and its import.
+    # Added and removed records have no fields to compare, so deepdiff is not imported for them.
     if not records.has_pairs:
         return {}
     found: dict[tuple[str, ...], list[FieldChange]] = {}
@@ -106,16 +104,16 @@ def changed_fields(records: ChangedRecords) -> FieldChanges:
 
 def deep_diff(expected: Mapping[str, Any], obtained: Mapping[str, Any], *, view: str = "text") -> DeepDiff:
     """Compare records by deepdiff; the result is a `DeepDiff` in deepdiff's view of that name, "text" or "tree"."""
-    # Here and not above: a run in which everything matches never pays for this import.
+    # Imported here, so that a run without a mismatch never pays for it.
     from deepdiff import DeepDiff
 
-    # Without the threshold, two mappings with few keys in common would be one change as a whole; and to deepdiff keys
-    # that begin with two underscores are private, while nodes, modules and keywords may be called so.
+    # With a threshold, deepdiff reports two mappings with few common keys as one change. With private variables
+    # ignored, it skips keys that begin with two underscores, and nodes, modules and keywords may have these names.
     return DeepDiff(expected, obtained, view=view, threshold_to_diff_deeper=0, ignore_private_variables=False)
 
 
 def _key_and_field(path: list[Any]) -> tuple[tuple[str, ...], str]:
-    """Split deepdiff's path into the key of a record and the name of the field; none for a record as a whole."""
+    """Split deepdiff's path into the key of a record and the name of the field; "" for a record as a whole."""
     graph_paths: list[str] = []
     while path[0] == "graphs":
         graph_paths.append(path[1])
@@ -129,5 +127,5 @@ def _key_and_field(path: list[Any]) -> tuple[tuple[str, ...], str]:
 
 
 def _text(value: object) -> str:
-    # deepdiff marks what is absent by an object of its own.
+    # deepdiff marks a missing value by an object of its own.
     return value if isinstance(value, str) else ""

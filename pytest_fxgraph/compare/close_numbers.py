@@ -1,9 +1,9 @@
 """Floats that differ by rounding alone, in the texts of arguments and of constant tensors.
 
-Two numbers are close if they differ by at most half a unit of the fourth significant digit; by a unit, where a text
-holds rounded digits only, as statistics do. Whole numbers and truths are never close, nor are 0.0 and -0.0, NaNs of
-other bits, or an infinity and anything else, in arguments. In constant tensors, zeros are equal whatever their sign,
-NaNs whatever their bits, and numbers that differ by at most a millionth of the tensor's largest are close.
+Two numbers are close if they differ by at most half a unit of the fourth significant digit. If a text holds rounded
+digits only, as statistics do, a whole unit is close. In arguments, whole numbers and truths are never close; nor are
+0.0 and -0.0, NaNs with other bits, or an infinity and another number. In constant tensors, all zeros are equal, all
+NaNs are equal, and numbers are close if they differ by at most a millionth of the tensor's largest number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _NUMBER = r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan(?:\(0x[0-9a-f]+\))?
 _FLOAT = re.compile(rf"{QUOTED}|(?<![\w.%])({_NUMBER})(?![\w.])", re.DOTALL)
 _DIGEST = re.compile(r"sha256=[0-9a-f]{64}(?:, )?")
 _ROUNDED = re.compile(r"close\((.*)\)", re.DOTALL)
-_STATISTIC = re.compile(r"(\w+)=([^,]+)")
 _TENSOR = re.compile(r"(?:tensor|parameter)\(((?:b?float|complex)\w*\[[^]]*\]), (.*)\)\Z", re.DOTALL)
 _FORMATS = {"float64": ("d", "q", 0), "float32": ("f", "i", 0), "float16": ("e", "h", 0), "bfloat16": ("f", "i", 16)}
 _PARTS_OF = {"complex128": "float64", "complex64": "float32"}
@@ -30,7 +29,7 @@ _CURE = 'constants="close" accepts that'
 
 
 def close_argument(expected: str, obtained: str) -> str:
-    """Return an obtained argument with the expected one's floats, if it differs by close ones alone."""
+    """Return an obtained argument with the golden's floats, if the argument differs only by close floats."""
     floats, obtained_floats = _floats(expected), _floats(obtained)
     if expected == obtained or not obtained_floats or len(floats) != len(obtained_floats):
         return obtained
@@ -44,7 +43,7 @@ def close_argument(expected: str, obtained: str) -> str:
 
 
 def are_close_contents(expected: str, obtained: str, value: str) -> bool:
-    """Tell whether two texts of a tensor's content are equal but for rounding; `value` is its dtype and shape."""
+    """Return whether two texts of a tensor's content are equal up to rounding; `value` is its dtype and shape."""
     if expected == obtained:
         return True
     content = _Content.of(expected, obtained, value)
@@ -52,12 +51,12 @@ def are_close_contents(expected: str, obtained: str, value: str) -> bool:
 
 
 def without_floats(text: str) -> str:
-    """Return a text in which nothing is left of floats but their places, and nothing of digests of constants."""
+    """Return a text with marks in place of its floats, and without digests of constants."""
     return _with_floats(_ROUNDED.sub(r"\1", _DIGEST.sub("", text)), None)
 
 
 def argument_distance(expected: str, obtained: str) -> str:
-    """Say by how much an argument differs, and what accepts that; empty if it differs by more than rounding."""
+    """Describe the distance of an argument and the option that accepts it; "" for more than rounding."""
     tensors = _TENSOR.match(expected), _TENSOR.match(obtained)
     if tensors[0] and tensors[1]:
         return content_distance(tensors[0][2], tensors[1][2], tensors[0][1])
@@ -69,13 +68,13 @@ def argument_distance(expected: str, obtained: str) -> str:
 
 
 def content_distance(expected: str, obtained: str, value: str) -> str:
-    """Say by how much a constant differs, and what accepts that; empty if it differs by more than rounding."""
+    """Describe the distance of a constant and the option that accepts it; "" for more than rounding."""
     content = _Content.of(expected, obtained, value)
     return f"{content.distance()}; {_CURE}" if content is not None and content.is_close() else ""
 
 
 class _Distance(NamedTuple):
-    """How far two numbers are apart; the relative distance counts where their format is not known."""
+    """The distance of two numbers; the relative distance counts if their format is unknown (ulps is -1)."""
 
     relative: float
     ulps: int
@@ -87,18 +86,18 @@ class _Distance(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """The numbers of two texts that are alike but for them."""
+    """The numbers of two texts that are otherwise equal."""
 
     expected: Sequence[float]
     obtained: Sequence[float]
     dtype: str
     is_rounded: bool
     has_statistics: bool
-    is_partial: bool  # one text holds less than the other: it was written for another `constants=`
+    is_partial: bool  # one text holds fewer digits, because it was written with another `constants=`
 
     @classmethod
     def of(cls, expected: str, obtained: str, value: str) -> _Content | None:
-        """Return the numbers of two texts of floats; None if they differ by more than numbers."""
+        """Return the numbers of two texts of floats; None if the texts differ by more than numbers."""
         dtype = value.partition("[")[0]
         if not dtype.startswith(("float", "bfloat", "complex")):
             return None
@@ -113,7 +112,7 @@ class _Content(NamedTuple):
 
     def is_close(self) -> bool:
         finite = [abs(number) for number in (*self.expected, *self.obtained) if math.isfinite(number)]
-        # A norm is larger than what it is the norm of.
+        # The norm, the fourth statistic, is larger than the numbers of the tensor.
         largest = max(finite[:3] if self.has_statistics else finite, default=0.0)
         pairs = zip(self.expected, self.obtained, strict=True)
         return all(
@@ -122,7 +121,7 @@ class _Content(NamedTuple):
         )
 
     def distance(self) -> str:
-        """Say how far the numbers are apart at most."""
+        """Describe the largest distance of the numbers."""
         pairs = [pair for pair in zip(self.expected, self.obtained, strict=True) if not _is_same(*pair)]
         if self.is_partial:
             return 'the same as far as both hold them: one was written at constants="close"'
@@ -136,14 +135,14 @@ class _Content(NamedTuple):
 
 
 def are_close(expected: float, obtained: float, is_rounded: bool = False) -> bool:
-    """Tell whether two numbers are equal or close; `is_rounded` if one of them is known by its first digits only."""
+    """Return whether two numbers are equal or close; `is_rounded` if only the first digits of one are known."""
     if _is_same(expected, obtained):
         return True
     if not (math.isfinite(expected) and math.isfinite(obtained)):
         return False
     largest = max(abs(expected), abs(obtained))
     unit = 10.0 ** (math.floor(math.log10(largest)) + 1 - _DIGITS)
-    # The digits of a rounded number are decimal, and the number read from them is not exactly that.
+    # A rounded number has decimal digits, and the float read from these digits is not exact.
     return abs(expected - obtained) <= unit * (1.001 if is_rounded else 0.5)
 
 
@@ -171,7 +170,7 @@ def _relative(expected: float, obtained: float) -> float:
 
 
 def _ordered_bits(number: float, dtype: str) -> int:
-    """Number the floats of a format from zero up and down."""
+    """Return the place of a float among the floats of its format, counted from zero up and down."""
     packed, whole, dropped = _FORMATS[dtype]
     bits: int = struct.unpack(f"<{whole}", struct.pack(f"<{packed}", number))[0]
     size = 8 * struct.calcsize(whole)
@@ -188,7 +187,7 @@ def _floats(text: str) -> list[str]:
 
 
 def _with_floats(text: str, floats: Sequence[str] | None) -> str:
-    """Put other floats in the places of those of a text; None leaves the places empty."""
+    """Replace the floats of a text; None puts a mark at each place."""
     left: Iterator[str] = iter(floats or ())
 
     def other(found: re.Match[str]) -> str:

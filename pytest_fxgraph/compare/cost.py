@@ -1,4 +1,4 @@
-"""Level `cost`: what the whole graph costs, within a budget; and which modules and nodes account for what changed."""
+"""Level `cost`: the cost of the whole graph within a budget, and the modules and nodes that changed it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BETTER = "better"
 
 
 def cost_difference(expected: GraphDocument, obtained: GraphDocument, budget: Allowances | None = None) -> Difference:
-    """Compare the costs of two graphs; a metric that the budget does not name has to be equal.
+    """Compare the costs of two graphs; a metric outside the budget has to be equal.
 
-    A graph that costs less than the budget allows is a difference, too: its golden no longer says what it costs. Raises
-    LevelError if neither graph has costs.
+    A graph below the budget is a difference, too, because its golden no longer states its cost. Raises LevelError if
+    neither graph has costs.
     """
     if expected.cost is None and obtained.cost is None:
         raise LevelError(
@@ -38,7 +38,7 @@ def cost_difference(expected: GraphDocument, obtained: GraphDocument, budget: Al
         return Difference("cost")
     modules = list(_module_changes(expected, obtained))
     kept = modules[:MOST_MODULES]
-    # What got worse is told first.
+    # Worse metrics come first.
     metrics.sort(key=lambda change: change.field == BETTER)
     omitted = len(modules) - len(kept)
     return Difference("cost", (*metrics, *kept), truncated=omitted > 0, omitted=omitted)
@@ -60,7 +60,7 @@ def _metric_changes(expected: CostBlock, obtained: CostBlock, budget: Allowances
 
 
 def relative(before: int, after: int) -> str:
-    """Say by how much a number changed: "+1.25%"; of what was 0, the number."""
+    """Describe the change of a number: "+1.25%"; from 0, the new number itself."""
     if not before:
         return f"{after - before:+,}"
     percent = (after - before) / before * 100
@@ -76,7 +76,7 @@ def _holders(block: CostBlock) -> str:
 
 
 def _module_changes(expected: GraphDocument, obtained: GraphDocument) -> Iterator[Change]:
-    """Yield what changed module by module, that which costs most first, each with its nodes that came, went or grew."""
+    """Yield the changed modules, the largest change first, each with its added, removed and changed nodes."""
     before, after = (dict(side.cost.modules) if side.cost else {} for side in (expected, obtained))
     changed = [path for path in dict.fromkeys([*after, *before]) if before.get(path) != after.get(path)]
     nothing = CostRecord()
@@ -112,7 +112,7 @@ def _nodes_by_module(document: GraphDocument) -> dict[str, list[NodeRecord]]:
 def _node_changes(
     path: str, expected: list[NodeRecord], obtained: list[NodeRecord], costs: Mapping[str, CostRecord]
 ) -> Iterator[Change]:
-    """Yield the calls of a module that only one graph has; two of one operator are one whose value changed."""
+    """Yield the calls of a module that only one graph has; two calls of one operator are one call with a new value."""
     left = Counter(map(_described, expected))
     new = [node for node in obtained if not _taken(left, _described(node))]
     kept = Counter(map(_described, obtained))
@@ -140,7 +140,7 @@ def _taken(counts: Counter[tuple[str, str]], described: tuple[str, str]) -> bool
 
 
 def _described(node: NodeRecord) -> tuple[str, str]:
-    """Write a call without the names of what it reads, and its value."""
+    """Write a call without the names of its inputs, and the call's value."""
     texts = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
     plain = [rename_references(text, dict.fromkeys(references(text), "")) for text in texts]
     target = f"self.{node.target}" if node.op == "call_module" else f"{'.' * (node.op == 'call_method')}{node.target}"

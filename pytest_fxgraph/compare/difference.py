@@ -1,4 +1,4 @@
-"""What differs between two graph documents, as plain data that words are made from."""
+"""The difference between two graph documents as plain data; reports put it in words."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ CLASSES = ("cosmetic", "order", "arguments", "wiring", "operators", "signature",
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs."""
+    """One difference."""
 
     kind: str  # one of CLASSES
     action: str  # "added", "removed", "changed", "moved"
-    subject: str  # what it is about: "node", "input", "output", "module", "state", "code", "note", "count"
-    where: str  # the node's name (the obtained one where there is one), module path, state path, operator
+    subject: str  # its subject: "node", "input", "output", "module", "state", "code", "note", "count"
+    where: str  # the node's name (the obtained name, if the node is there), module path, state path, operator
     field: str = ""  # "target", "args[1]", "kwargs['dim']", "config.stride", "value", ...; empty for added and removed
     expected: str = ""
     obtained: str = ""
-    scope: str | None = None  # module path in which the node lives
+    scope: str | None = None  # path of the module around the node
     source: str | None = None  # line of the model's source, for nodes of the obtained graph
-    operator: str = ""  # what an added or removed node computes: its target, or the class of the module it calls
-    expected_node: str = ""  # the expected node's name, where it is not the obtained one's
-    node: str = ""  # the node that calls the module or reads the state, where `where` is a path
-    remark: str = ""  # by how much numbers differ, and what accepts that, where rounding explains it
+    operator: str = ""  # of an added or removed node: its target, or the class of the module that it calls
+    expected_node: str = ""  # the expected node's name, if it differs from the obtained name
+    node: str = ""  # the node that calls the module or reads the state, if `where` is a path
+    remark: str = ""  # the distance of numbers that differ by rounding, and the option that accepts it
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,27 @@ class Difference:
     level: str
     changes: tuple[Change, ...] = ()
     renamed: int = 0  # nodes that differ by name alone
-    truncated: bool = False  # more differs than is listed
-    omitted: int = 0  # how many differing things are not listed, at least
-    followed: int = 0  # values of nodes that differ only because of something that is listed
-    # What differs as records of texts, the obtained ones aligned with the expected: see `ChangedRecords`.
+    truncated: bool = False  # whether changes were left out
+    omitted: int = 0  # number of changes that were left out, at least
+    followed: int = 0  # values of nodes that differ only because of a listed change
+    # The differing records as texts, obtained records aligned with expected records: see `ChangedRecords`.
     records: tuple[Mapping[str, Any], Mapping[str, Any]] = field(default=({}, {}), repr=False, compare=False)
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether the two documents match at the level."""
+        """Whether the two documents match at the level."""
         return not self.changes
 
     @property
     def kind(self) -> str:
-        """Name the class of the worst change; "cosmetic" when nothing differs."""
+        """The class of the worst change; "cosmetic" for a match."""
         return max((change.kind for change in self.changes), key=CLASSES.index, default="cosmetic")
 
     @property
     def deepdiff(self) -> DeepDiff:
-        """Compare the records that differ by deepdiff, and return its `DeepDiff`; made anew each time it is asked for.
+        """deepdiff's `DeepDiff` of the differing records; each access computes it again.
 
-        Paths look like `root['nodes']['relu_1']['kwargs']['dim']`. A graph has at most 200 nodes that changed and 2,000
-        that came or went in it, 2,600 modules and as many tensors; equal ones, names and order are not in it.
+        Paths look like `root['nodes']['relu_1']['kwargs']['dim']`. Each graph contributes at most 200 changed nodes,
+        2,000 added or removed nodes, 2,600 modules and 2,600 tensors. Equal records, names and order are left out.
         """
         return deep_diff(*self.records)

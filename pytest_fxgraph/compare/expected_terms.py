@@ -1,49 +1,45 @@
-"""The obtained document in the expected one's terms: what nobody named gets its names, what is close its numbers.
+"""The obtained document in the golden's terms: its names for generated values, and its numbers if they are close.
 
-A name that a tracer or a capture made says nothing, so it is not compared. To find out which is which, nodes are paired
-with such names left out. Inputs pair by their place; a constant is what it holds; a graph in the graph is known by who
-runs it, a symbol by the values it stands in. What then has another name is another one.
+A name that a tracer or a capture generated has no meaning, so it is not compared. To find the counterpart of a
+generated name, nodes are paired without these names. Inputs pair by place, constants by content, inner graphs by
+the node that runs them, symbols by the values that contain them. After that, another name is a difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
-from pytest_fxgraph.compare.graph_index import graph_index_of
-from pytest_fxgraph.compare.isomorphism import find_isomorphism
-from pytest_fxgraph.compare.symbols import (
-    pair_symbols,
-    same_sizes,
-    without_sizes,
-)
+from pytest_fxgraph.compare.graph_index import content_of, graph_index_of
+from pytest_fxgraph.compare.rewritten import with_texts
+from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, without_sizes
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 
-# Brings both documents into an order before nodes are paired.
+# Brings the operands of both documents into one order before nodes are paired.
 Prepare = Callable[[GraphDocument, GraphDocument], tuple[GraphDocument, GraphDocument]]
 _HOLDERS = ("get_attr", "call_module")
+_Record = TypeVar("_Record", ModuleRecord, StateRecord)
 
 
 def in_expected_terms(
     expected: GraphDocument, obtained: GraphDocument, *, is_close: bool = False, prepare: Prepare | None = None
 ) -> GraphDocument:
-    """Return the obtained document with the expected one's names for what nobody named in either.
+    """Return the obtained document with the golden's names for values whose names are generated on both sides.
 
-    With `is_close`, floats that are close to the expected ones become these, in arguments, configurations and contents.
-    What only one document says of a name does not count.
+    With `is_close`, a float close to the golden's becomes the golden's, in arguments, configurations and contents.
+    A name that only one document marks as generated counts as chosen.
     """
-    symbols: dict[str, str] = {}
-    terms = _Terms(expected.symbols, obtained.symbols, symbols, is_close, prepare)
-    return terms.renamed(expected, obtained)
+    return _Terms(expected.symbols, obtained.symbols, {}, is_close, prepare).renamed(expected, obtained)
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What holds for a document and the graphs in it; `symbols` grows from graph to graph."""
+class _Terms(NamedTuple):
+    """The terms of a document and its inner graphs; `symbols` grows from graph to graph."""
 
     expected_symbols: Collection[str]
     obtained_symbols: Collection[str]
@@ -52,7 +48,7 @@ class _Terms:
     prepare: Prepare | None
 
     def renamed(self, expected: GraphDocument, obtained: GraphDocument) -> GraphDocument:
-        """Return an obtained graph in the terms of an expected one."""
+        """Return an obtained graph in the terms of an expected graph."""
         inputs = _input_names(_inputs(expected), _inputs(obtained))
         has_symbols = bool(self.expected_symbols and self.obtained_symbols)
         made, obtained_made = _made_paths(expected), _made_paths(obtained)
@@ -72,27 +68,25 @@ class _Terms:
             renamed,
             nodes=_with_node_names(renamed.nodes, obtained.nodes, expected.nodes, pairs),
             modules=self._modules(renamed.modules, expected),
-            state=self._state(renamed.state, expected),
+            state=close_contents(renamed.state, expected.state) if self.is_close else renamed.state,
             notes=tuple(rename_symbols_of_note(note, self.symbols) for note in renamed.notes),
         )
 
     def _pairs(
         self, expected: GraphDocument, obtained: GraphDocument, made: Collection[str], obtained_made: Collection[str]
     ) -> list[tuple[int, int]]:
-        """Pair nodes without regard to what nobody named."""
+        """Pair nodes without regard to generated names."""
         kept = _kept_paths(expected, obtained, made, obtained_made)
         plain = self._plain(expected, made, kept, self.expected_symbols)
         obtained_plain = self._plain(obtained, obtained_made, kept, self.obtained_symbols)
         if self.prepare is not None:
             plain, obtained_plain = self.prepare(plain, obtained_plain)
-        index, obtained_index = graph_index_of(plain), graph_index_of(obtained_plain)
-        partner = find_isomorphism(index, obtained_index)
-        return align(index, obtained_index).pairs() if partner is None else list(enumerate(partner))
+        return align(graph_index_of(plain), graph_index_of(obtained_plain)).pairs()
 
     def _plain(
         self, document: GraphDocument, made: Collection[str], kept: Collection[str], symbols: Collection[str]
     ) -> GraphDocument:
-        """Return a graph whose nodes say what a made constant holds in place of its name, and nothing of symbols."""
+        """Return a graph with the contents of generated constants in place of their names, and without symbols."""
         contents = {record.path: record for record in document.state}
         no_names = dict.fromkeys(symbols, "?")
 
@@ -100,16 +94,14 @@ class _Terms:
             if node.op not in _HOLDERS or node.target not in made or node.target in kept:
                 return node.target
             record = contents.get(node.target)
-            return (
-                "a graph" if record is None else f"a constant {record.value} {self._text(_content(record, contents))}"
-            )
+            if record is None:
+                return "a graph"
+            return f"a constant {record.value} {self._text(content_of(record, contents))}"
 
         nodes = [
             replace(
-                node,
+                with_texts(node, lambda text: self._text(rename_symbols(text, no_names))),
                 target=target(node),
-                args=tuple(self._text(rename_symbols(text, no_names)) for text in node.args),
-                kwargs=tuple((key, self._text(rename_symbols(text, no_names))) for key, text in node.kwargs),
                 value=None if node.value is None else without_sizes(node.value, symbols),
             )
             for node in document.nodes
@@ -128,7 +120,7 @@ class _Terms:
         found = pair_symbols(texts, self.expected_symbols, self.obtained_symbols, self.symbols)
         self.symbols.update(found)
         unknown = [each for each in self.obtained_symbols if each not in self.symbols and each in self.expected_symbols]
-        # What only a graph inside of this one says is paired there.
+        # A symbol that only an inner graph uses is paired there.
         used = _words_of(obtained) if unknown else ()
         for symbol in unknown:
             if symbol in used:
@@ -137,7 +129,7 @@ class _Terms:
     def _with_terms_of_nodes(
         self, obtained: GraphDocument, expected: GraphDocument, pairs: Sequence[tuple[int, int]]
     ) -> GraphDocument:
-        """Rename symbols, and take over the texts of paired nodes that mean the same."""
+        """Rename symbols, and take over the texts of paired nodes with the same meaning."""
         nodes = [self._with_symbols(node) for node in obtained.nodes] if self.symbols else list(obtained.nodes)
         for position, partner in pairs if self.symbols or self.is_close else ():
             node, other = expected.nodes[position], nodes[partner]
@@ -161,10 +153,8 @@ class _Terms:
         return found
 
     def _with_symbols(self, node: NodeRecord) -> NodeRecord:
-        args = tuple(rename_symbols(text, self.symbols) for text in node.args)
-        kwargs = tuple((key, rename_symbols(text, self.symbols)) for key, text in node.kwargs)
         value = None if node.value is None else rename_symbols(node.value, self.symbols)
-        return replace(node, args=args, kwargs=kwargs, value=value)
+        return replace(with_texts(node, lambda text: rename_symbols(text, self.symbols)), value=value)
 
     def _modules(self, modules: Sequence[ModuleRecord], expected: GraphDocument) -> tuple[ModuleRecord, ...]:
         records = {record.path: record for record in expected.modules}
@@ -182,11 +172,6 @@ class _Terms:
             config = tuple((key, close_argument(known.get(key, text), text)) for key, text in config)
         return replace(module, graph=graph, config=config)
 
-    def _state(self, state: Sequence[StateRecord], expected: GraphDocument) -> tuple[StateRecord, ...]:
-        if not self.is_close:
-            return tuple(state)
-        return close_contents(state, expected.state)
-
 
 def _words_of(document: GraphDocument) -> set[str]:
     texts = [text for node in document.nodes for text in (node.value, *node.args, *dict(node.kwargs).values())]
@@ -194,29 +179,19 @@ def _words_of(document: GraphDocument) -> set[str]:
 
 
 def close_contents(state: Sequence[StateRecord], expected: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
-    """Return obtained state with the contents of the expected one where these are close."""
+    """Return obtained state with the golden's contents where these are close."""
     known = {record.path: record for record in expected}
-    obtained = {record.path: record for record in state}
-    return tuple(_close_record(record, known.get(record.path), known, obtained) for record in state)
+    return tuple(_close_record(record, known) for record in state)
 
 
-def _close_record(
-    record: StateRecord,
-    expected: StateRecord | None,
-    known: Mapping[str, StateRecord],
-    obtained: Mapping[str, StateRecord],
-) -> StateRecord:
+def _close_record(record: StateRecord, known: Mapping[str, StateRecord]) -> StateRecord:
+    expected = known.get(record.path)
     if expected is None or record.value != expected.value or record.content is None:
         return record
-    content = _content(expected, known)
+    content = content_of(expected, known)
     if content is not None and are_close_contents(content, record.content, record.value):
         return replace(record, content=content)
     return record
-
-
-def _content(record: StateRecord, records: Mapping[str, StateRecord]) -> str | None:
-    # Of several names of one tensor, the one that was met first has the content.
-    return records.get(record.same_as or "", record).content
 
 
 # Names of inputs.
@@ -227,7 +202,7 @@ def _inputs(document: GraphDocument) -> list[NodeRecord]:
 
 
 def _input_names(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> dict[str, str]:
-    """Map the obtained inputs that nobody named to the expected ones at their place."""
+    """Map the obtained inputs with generated names to the expected inputs at their places."""
     names: dict[str, str] = {}
     for node, other in _placed(expected, obtained):
         if node.name_from == other.name_from == "position" and _stars(node) == _stars(other):
@@ -235,7 +210,7 @@ def _input_names(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord])
     names |= _names_by_source(expected, obtained)
     taken = {node.target for node in expected}
     for other in obtained:
-        # An input that came in must not look like one that was there.
+        # A new input must not get the name of another input.
         if other.name_from == "position" and other.target not in names and other.target in names.values():
             names[other.target] = _free(other.target, {*taken, *names.values()})
     return {name: other for name, other in names.items() if name != other}
@@ -246,7 +221,7 @@ def _stars(node: NodeRecord) -> int:
 
 
 def _placed(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> list[tuple[NodeRecord, NodeRecord]]:
-    """Pair inputs by place; where some came or went, from both ends as far as their values fit."""
+    """Pair inputs by place. If their number changed, pair from both ends as long as their values agree."""
     if len(expected) == len(obtained):
         return list(zip(expected, obtained, strict=True))
     pairs: list[tuple[NodeRecord, NodeRecord]] = []
@@ -263,7 +238,7 @@ def _placed(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> l
 
 
 def _names_by_source(expected: Sequence[NodeRecord], obtained: Sequence[NodeRecord]) -> dict[str, str]:
-    """Map inputs that stand in the order of their first use: a name that both sides have is the same input."""
+    """Map inputs in the order of their first use. A name on both sides is the same input."""
     names = [node.target for node in expected if node.name_from == "source"]
     obtained_names = [node.target for node in obtained if node.name_from == "source"]
     if len(names) != len(obtained_names):
@@ -272,11 +247,11 @@ def _names_by_source(expected: Sequence[NodeRecord], obtained: Sequence[NodeReco
     return dict(zip([name for name in obtained_names if name not in names], left, strict=True))
 
 
-# Paths of constants and of graphs.
+# Paths of constants and of inner graphs.
 
 
 def _made_paths(document: GraphDocument) -> frozenset[str]:
-    """Give the paths that nobody chose."""
+    """Return the generated paths."""
     records: Iterable[ModuleRecord | StateRecord] = (*document.modules, *document.state)
     return frozenset(record.path for record in records if record.name_from is not None)
 
@@ -284,11 +259,11 @@ def _made_paths(document: GraphDocument) -> frozenset[str]:
 def _kept_paths(
     expected: GraphDocument, obtained: GraphDocument, made: Collection[str], obtained_made: Collection[str]
 ) -> set[str]:
-    """Give the paths that both documents have and of whose tensor one does not say what it holds: the name is all."""
+    """Return generated paths of tensors without content in one document: only the path tells these tensors apart."""
     unknown: set[str] = set()
     for document in (expected, obtained):
         records = {record.path: record for record in document.state}
-        unknown |= {path for path, record in records.items() if _content(record, records) is None}
+        unknown |= {path for path, record in records.items() if content_of(record, records) is None}
     return {path for path in unknown if path in made and path in obtained_made}
 
 
@@ -299,7 +274,7 @@ def _path_names(
     made: Collection[str],
     obtained_made: Collection[str],
 ) -> dict[str, str]:
-    """Map obtained paths that nobody chose to those of the nodes that they pair with."""
+    """Map generated obtained paths to the paths of the paired nodes."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for position, partner in pairs:
@@ -308,11 +283,9 @@ def _path_names(
         if is_made and node.op == other.op and other.target not in names and node.target not in taken:
             names[other.target] = node.target
             taken.add(node.target)
-    left = [
-        path for path in dict.fromkeys(node.target for node in obtained.nodes) if path in obtained_made - names.keys()
-    ]
-    for path in left:
-        if path in taken:
+    targets = dict.fromkeys(node.target for node in obtained.nodes)
+    for path in targets:
+        if path in taken and path in obtained_made and path not in names:
             names[path] = _free(path, {*made, *names.values(), *(record.path for record in obtained.state)})
     return {path: other for path, other in names.items() if path != other}
 
@@ -340,18 +313,11 @@ def _with_paths(document: GraphDocument, names: Mapping[str, str]) -> GraphDocum
     if not names:
         return document
 
-    def shared(path: str | None) -> str | None:
-        return None if path is None else names.get(path, path)
+    def renamed(record: _Record) -> _Record:
+        same_as = record.same_as and names.get(record.same_as, record.same_as)
+        return replace(record, path=names.get(record.path, record.path), same_as=same_as)
 
-    modules = [
-        replace(record, path=names.get(record.path, record.path), same_as=shared(record.same_as))
-        for record in document.modules
-    ]
-    state = [
-        replace(record, path=names.get(record.path, record.path), same_as=shared(record.same_as))
-        for record in document.state
-    ]
-    return replace(document, modules=tuple(modules), state=tuple(state))
+    return replace(document, modules=tuple(map(renamed, document.modules)), state=tuple(map(renamed, document.state)))
 
 
 def _with_node_names(
@@ -360,7 +326,7 @@ def _with_node_names(
     expected: Sequence[NodeRecord],
     pairs: Sequence[tuple[int, int]],
 ) -> tuple[NodeRecord, ...]:
-    """Name nodes that got another target as their partners are named, where no other node is, so that words fit."""
+    """Give nodes with a renamed target the names of their partners, if these names are free, for readable reports."""
     partners = {partner: position for position, partner in pairs}
     changed = [place for place, node in enumerate(nodes) if node.target != before[place].target and place in partners]
     if not changed:
@@ -369,14 +335,12 @@ def _with_node_names(
     names = {nodes[place].name: expected[partners[place]].name for place in changed}
     if not kept.isdisjoint(names.values()):
         return tuple(nodes)
-    return tuple(_renamed_node(node, names) for node in nodes)
-
-
-def _renamed_node(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
-    return replace(
-        node,
-        name=names.get(node.name, node.name),
-        args=tuple(rename_references(text, names) for text in node.args),
-        kwargs=tuple((key, rename_references(text, names)) for key, text in node.kwargs),
-        effects=tuple(rename_references(text, names) for text in node.effects),
+    rename = partial(rename_references, mapping=names)
+    return tuple(
+        replace(
+            with_texts(node, rename),
+            name=names.get(node.name, node.name),
+            effects=tuple(map(rename, node.effects)),
+        )
+        for node in nodes
     )

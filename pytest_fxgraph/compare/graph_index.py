@@ -1,11 +1,12 @@
-"""A graph by positions: labels and inputs without names, chains of effects, reads and writes of shared storage."""
+"""A graph by positions: labels and inputs without names, chains of effects, accesses to storage, hashes of nodes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -14,7 +15,7 @@ from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecor
 def shared_paths(records: Sequence[ModuleRecord | StateRecord]) -> dict[str, str]:
     """Map each path of a shared object to the first of its paths in alphabetical order.
 
-    A record names the path that was met first, which depends on the order of the nodes; this does not.
+    A record names the path that came first in its graph. The first path of the alphabet does not depend on the graph.
     """
     groups: dict[str, set[str]] = {}
     for record in records:
@@ -23,21 +24,25 @@ def shared_paths(records: Sequence[ModuleRecord | StateRecord]) -> dict[str, str
     return {path: min(group) for group in groups.values() for path in group}
 
 
-# Which access to which storage, and how many writes to that storage came before.
+def content_of(record: StateRecord, records: Mapping[str, StateRecord]) -> str | None:
+    """Return the content of a tensor. Of several paths of one tensor, only the first has the content."""
+    return records.get(record.same_as or "", record).content
+
+
+# "read" or "write", the storage, and the number of earlier writes to this storage.
 Access = tuple[str, str, int]
 
 
-@dataclass(frozen=True)
-class Effects:
-    """Effects of the nodes of one graph, by index."""
+class Effects(NamedTuple):
+    """Effects of the nodes of one graph, by position."""
 
-    chains: Mapping[str, tuple[int, ...]]  # nodes that must keep their order among themselves, by what binds them
+    chains: Mapping[str, tuple[int, ...]]  # nodes that must keep their order among themselves, by their common effect
     kinds: tuple[tuple[str, ...], ...]  # effects of each node without the names of storages, sorted
     storages: tuple[tuple[tuple[str, str], ...], ...]  # accesses of each node: ("read" or "write", name of storage)
 
 
 def effects_of(nodes: Sequence[NodeRecord], shared_path: Mapping[str, str]) -> Effects:
-    """Collect the effects of nodes; `shared_path` names modules that are one object by one path."""
+    """Collect the effects of nodes; `shared_path` gives all paths of one module the same path."""
     chains: dict[str, list[int]] = {}
     kinds: list[tuple[str, ...]] = []
     storages: list[tuple[tuple[str, str], ...]] = []
@@ -58,7 +63,7 @@ def effects_of(nodes: Sequence[NodeRecord], shared_path: Mapping[str, str]) -> E
 
 
 def accesses(effects: Effects, is_counted: Callable[[int], bool]) -> dict[int, tuple[Access, ...]]:
-    """Give each node that touches a storage its accesses, counting the writes before it by counted nodes."""
+    """Map each node that touches a storage to its accesses. Only writes of counted nodes count as earlier writes."""
     written: Counter[str] = Counter()
     found: dict[int, tuple[Access, ...]] = {}
     for position, touched in enumerate(effects.storages):
@@ -70,8 +75,18 @@ def accesses(effects: Effects, is_counted: Callable[[int], bool]) -> dict[int, t
     return found
 
 
+def access_epochs(
+    effects: Effects, is_counted: Callable[[int], bool] = lambda _: True
+) -> dict[int, tuple[tuple[str, int], ...]]:
+    """Map each node that touches a storage to its accesses without the names of the storages."""
+    return {
+        position: tuple(sorted((kind, epoch) for kind, _, epoch in touched))
+        for position, touched in accesses(effects, is_counted).items()
+    }
+
+
 def storage_histories(effects: Effects, rename: Callable[[int], int]) -> Counter[frozenset[tuple[int, str, int]]]:
-    """Describe each storage by who touches it, how, and after how many writes, so that its name does not matter."""
+    """Describe each storage, without its name, by its accesses: node, kind and number of earlier writes."""
     histories: dict[str, set[tuple[int, str, int]]] = {}
     for position, touched in accesses(effects, lambda _: True).items():
         for kind, storage, epoch in touched:
@@ -80,7 +95,7 @@ def storage_histories(effects: Effects, rename: Callable[[int], int]) -> Counter
 
 
 def _chain_key(kind: str, node: NodeRecord, shared_path: Mapping[str, str]) -> str:
-    # Modules that update state are bound to calls of the same module, not to each other.
+    # A module that updates state keeps its order with calls of the same module only.
     if kind == "state" and node.op == "call_module":
         return f"state {shared_path.get(node.target, node.target)}"
     return kind
@@ -91,14 +106,14 @@ Label = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 def _without_names(text: str, positions: Mapping[str, int]) -> tuple[str, tuple[int, ...]]:
-    """Split an argument's text into what is left without names, and the nodes it refers to, in order."""
+    """Split an argument's text into its rest without names and the nodes that it refers to, in order."""
     if "%" not in text:
         return text, ()
     alone = positions.get(text[1:]) if text[0] == "%" else None
     if alone is not None:
         return "%", (alone,)
     known = [name for name in references(text) if name in positions]
-    # A name cannot be empty, so a bare "%" outside quotes is never mistaken for a reference that was written.
+    # A name cannot be empty, so a bare "%" outside quotes never looks like a written reference.
     return rename_references(text, dict.fromkeys(known, "")), tuple(positions[name] for name in known)
 
 
@@ -123,18 +138,18 @@ def _label_and_inputs(node: NodeRecord, positions: Mapping[str, int]) -> tuple[L
 
 @dataclass(frozen=True)
 class GraphIndex:
-    """A document read for comparing: nodes by position in file order, what they are and read apart from their names."""
+    """A document read for comparing: labels and inputs of its nodes, by position in the file and without names."""
 
     document: GraphDocument
     modules: Mapping[str, ModuleRecord]
     nodes: tuple[NodeRecord, ...]
     labels: tuple[Label, ...]
-    inputs: tuple[tuple[int, ...], ...]  # in order of the arguments, then of the keywords; repeated where read twice
+    inputs: tuple[tuple[int, ...], ...]  # in order of the arguments, then of the keywords; repeated if read twice
     effects: Effects
 
     @cached_property
     def users(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """List for each node who reads it, as pairs of the reader and the place among its inputs."""
+        """The readers of each node, as pairs of the reader and the place among the reader's inputs."""
         users: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
         for reader, inputs in enumerate(self.inputs):
             for place, read in enumerate(inputs):
@@ -142,13 +157,13 @@ class GraphIndex:
         return tuple(map(tuple, users))
 
     def operator(self, position: int) -> str:
-        """Name what a node computes: its target, or the class of the module that it calls."""
+        """Return the operator of a node: its target, or the class of the module that it calls."""
         node = self.nodes[position]
         module = self.modules.get(node.target) if node.op == "call_module" else None
         return module.kind if module is not None else node.target
 
     def call_text(self, node: NodeRecord) -> str:
-        """Write a node as a reader would: what is called with which arguments."""
+        """Write a node as a call: its target with its arguments."""
         arguments = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
         called = f"{node.target}({', '.join(arguments)})"
         module = self.modules.get(node.target) if node.op == "call_module" else None
@@ -156,7 +171,7 @@ class GraphIndex:
 
 
 def graph_index_of(document: GraphDocument) -> GraphIndex:
-    """Read a document for comparing; a reference to a node that is not there stays a literal."""
+    """Read a document for comparing; a reference to a missing node stays a literal."""
     positions = {node.name: position for position, node in enumerate(document.nodes)}
     labels: list[Label] = []
     inputs: list[tuple[int, ...]] = []
@@ -167,3 +182,44 @@ def graph_index_of(document: GraphDocument) -> GraphIndex:
     effects = effects_of(document.nodes, shared_paths(document.modules))
     modules = {module.path: module for module in document.modules}
     return GraphIndex(document, modules, document.nodes, tuple(labels), tuple(inputs), effects)
+
+
+class NodeHashes:
+    """Numbers for descriptions of nodes: equal numbers mean equal descriptions, without collisions.
+
+    Both graphs of a comparison share one table.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, description: Hashable) -> int:
+        """Return the number of a description, a new one for a new description."""
+        return self._numbers.setdefault(description, len(self._numbers))
+
+
+def input_hashes(
+    graph: GraphIndex,
+    marks: Sequence[Hashable],
+    table: NodeHashes,
+    describe: Callable[[int, Sequence[int]], Hashable] = lambda position, hashes: None,
+) -> list[int]:
+    """Number each node by its mark and the hashes of its inputs.
+
+    `describe` may return another description of a node's inputs, from the node's position and the hashes so far.
+    """
+    hashes: list[int] = []
+    for position, inputs in enumerate(graph.inputs):
+        # An input stands before its node. In a broken document it may not, and gets no hash.
+        read = tuple(hashes[other] if other < position else -1 for other in inputs)
+        hashes.append(table.number(("reads", marks[position], describe(position, hashes) or read)))
+    return hashes
+
+
+def user_hashes(users: Sequence[Sequence[tuple[int, int]]], marks: Sequence[Hashable], table: NodeHashes) -> list[int]:
+    """Number each node by its mark and the hashes and places of its readers; `users` as in GraphIndex."""
+    hashes = [-1] * len(users)
+    for position in range(len(users) - 1, -1, -1):
+        readers = [(hashes[reader], place) for reader, place in users[position]]
+        hashes[position] = table.number(("read by", marks[position], *sorted(readers)))
+    return hashes

@@ -1,44 +1,82 @@
-"""Decide whether two graphs are isomorphic: one graph under other names and in another order of its nodes."""
+"""Isomorphism of two graphs: one graph under other names and in another order of its nodes."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from pytest_fxgraph.compare.graph_index import GraphIndex, accesses, storage_histories
-from pytest_fxgraph.compare.node_hashes import NodeHashes, input_hashes, user_hashes
+from pytest_fxgraph.compare.graph_index import (
+    GraphIndex,
+    NodeHashes,
+    access_epochs,
+    input_hashes,
+    storage_histories,
+    user_hashes,
+)
 
 
-def find_isomorphism(expected: GraphIndex, obtained: GraphIndex) -> list[int] | None:
-    """Map the position of every expected node to its obtained one's; None where the graphs are not isomorphic.
+class Alignment:
+    """Pairs of expected and obtained nodes, by position and both ways; -1 for a node without partner."""
+
+    def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
+        self.expected, self.obtained = expected, obtained
+        self.obtained_of = [-1] * len(expected.nodes)
+        self.expected_of = [-1] * len(obtained.nodes)
+        self.is_isomorphism = False
+
+    def pair(self, expected: int, obtained: int) -> None:
+        """Pair two nodes that have no partner yet."""
+        self.obtained_of[expected], self.expected_of[obtained] = obtained, expected
+
+    def separate(self, expected: int) -> None:
+        """Undo the pair of an expected node."""
+        self.expected_of[self.obtained_of[expected]] = -1
+        self.obtained_of[expected] = -1
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """List the pairs in the order of the expected graph."""
+        return [(expected, obtained) for expected, obtained in enumerate(self.obtained_of) if obtained >= 0]
+
+    def removed(self) -> list[int]:
+        """List expected nodes without partner."""
+        return [expected for expected, obtained in enumerate(self.obtained_of) if obtained < 0]
+
+    def added(self) -> list[int]:
+        """List obtained nodes without partner."""
+        return [obtained for obtained, expected in enumerate(self.expected_of) if expected < 0]
+
+
+def find_isomorphism(expected: GraphIndex, obtained: GraphIndex) -> Alignment | None:
+    """Pair every expected node with an obtained node; return None if the graphs are not isomorphic.
 
     Inputs and outputs pair in order, nodes with effects pair in the order of their chain, and from there each
-    argument pairs with the argument at its place. None may also mean that nodes without users were too
-    alike to tell apart.
+    argument pairs with the argument at its place. Nodes without users may be too alike to tell apart; the result is
+    None then, too.
     """
     if len(expected.nodes) != len(obtained.nodes):
         return None
-    if _is_same_in_place(expected, obtained):
-        return list(range(len(expected.nodes)))
     found = _Isomorphism(expected, obtained)
-    if not (found.map_chains() and found.map_unread() and found.is_complete()):
+    if _is_same_in_place(expected, obtained):
+        found.obtained_of, found.expected_of = ([*range(len(expected.nodes))] for _ in range(2))
+    elif not _is_mapped(found):
         return None
-    return found.obtained_of if same_storage_order(expected, obtained, found.obtained_of) else None
+    found.is_isomorphism = True
+    return found
 
 
 def values_agree(expected: str | None, obtained: str | None) -> bool:
-    """Compare what is known about two values; a value that only one side knows is no difference."""
+    """Compare two values; a value that only one side knows is no difference."""
     return expected == obtained or expected is None or obtained is None
 
 
 def same_storage_order(expected: GraphIndex, obtained: GraphIndex, mapping: Sequence[int]) -> bool:
-    """Tell whether every storage sees the same reads between the same writes on both sides."""
+    """Return whether every storage sees the same reads between the same writes on both sides."""
     histories = storage_histories(expected.effects, mapping.__getitem__)
     return histories == storage_histories(obtained.effects, lambda position: position)
 
 
 def _is_same_in_place(expected: GraphIndex, obtained: GraphIndex) -> bool:
-    """Answer the ordinary case, in which at most names differ, without a walk."""
+    """Answer the ordinary case without a walk: the same nodes in the same order, perhaps under other names."""
     return (
         expected.labels == obtained.labels
         and expected.inputs == obtained.inputs
@@ -50,27 +88,28 @@ def _is_same_in_place(expected: GraphIndex, obtained: GraphIndex) -> bool:
     )
 
 
-class _Isomorphism:
-    """A mapping of positions, both ways and with -1 for what is not mapped yet, and the ways to extend it."""
+def _is_mapped(found: _Isomorphism) -> bool:
+    if not (found.map_chains() and found.map_unread() and found.is_complete()):
+        return False
+    return same_storage_order(found.expected, found.obtained, found.obtained_of)
 
-    def __init__(self, expected: GraphIndex, obtained: GraphIndex) -> None:
-        self.expected, self.obtained = expected, obtained
-        self.obtained_of = [-1] * len(expected.nodes)
-        self.expected_of = [-1] * len(obtained.nodes)
+
+class _Isomorphism(Alignment):
+    """An alignment that grows from certain pairs; every pair is equal up to names."""
 
     def is_complete(self) -> bool:
         return -1 not in self.obtained_of
 
     def map_chains(self) -> bool:
-        """Pair inputs, outputs and chains of effects in order, with everything that they read."""
+        """Pair inputs, outputs and chains of effects in order, with all their inputs."""
         chains, obtained_chains = self.expected.effects.chains, self.obtained.effects.chains
         if {key: len(chain) for key, chain in chains.items()} != {k: len(c) for k, c in obtained_chains.items()}:
             return False
         pairs = [pair for key in chains for pair in zip(chains[key], obtained_chains[key], strict=True)]
-        return all(self._pair(*pair) is not None for pair in pairs)
+        return all(self._pair_with_inputs(*pair) is not None for pair in pairs)
 
     def map_unread(self) -> bool:
-        """Pair what no root reads: equal hashes pair in order, and what surrounds them follows."""
+        """Pair nodes that lead to no root: equal hashes pair in order, then the nodes around them."""
         if self.is_complete():
             return True
         table = NodeHashes()
@@ -92,8 +131,8 @@ class _Isomorphism:
                 return False
         return True
 
-    def _pair(self, expected: int, obtained: int) -> list[tuple[int, int]] | None:
-        """Pair two nodes and all that they read; give the new pairs, or None where they do not fit."""
+    def _pair_with_inputs(self, expected: int, obtained: int) -> list[tuple[int, int]] | None:
+        """Pair two nodes and everything that they read; return the new pairs, or None if they do not fit."""
         obtained_of, expected_of = self.obtained_of, self.expected_of
         inputs, obtained_inputs = self.expected.inputs, self.obtained.inputs
         paired: list[tuple[int, int]] = []
@@ -110,15 +149,15 @@ class _Isomorphism:
         return paired
 
     def _is_alike(self, expected: int, obtained: int) -> bool:
-        # Effects need no look here: chains pair node by node, and storages are compared when all is paired.
+        # Effects are not compared here: chains pair node by node, and storages are compared at the end.
         graph, obtained_graph = self.expected, self.obtained
         return graph.labels[expected] == obtained_graph.labels[obtained] and values_agree(
             graph.nodes[expected].value, obtained_graph.nodes[obtained].value
         )
 
     def _pair_around(self, expected: int, obtained: int, hashes: list[int], obtained_hashes: list[int]) -> bool:
-        """Pair two unread nodes, what they read, and its other unread readers: what is shared stays shared."""
-        pending = self._pair(expected, obtained)
+        """Pair two unread nodes, their inputs, and the other unread readers of these: a shared value stays shared."""
+        pending = self._pair_with_inputs(expected, obtained)
         if pending is None:
             return False
         while pending:
@@ -128,7 +167,7 @@ class _Isomorphism:
             if [reader[:2] for reader in readers] != [reader[:2] for reader in obtained_readers]:
                 return False
             for (_, _, reader), (_, _, obtained_reader) in zip(readers, obtained_readers, strict=True):
-                found = self._pair(reader, obtained_reader)
+                found = self._pair_with_inputs(reader, obtained_reader)
                 if found is None:
                     return False
                 pending.extend(found)
@@ -136,14 +175,13 @@ class _Isomorphism:
 
 
 def _unread_hashes(index: GraphIndex, known: list[int], table: NodeHashes) -> list[int]:
-    """Number nodes by what they are and surrounds them; `known` numbers those that are paired already."""
-    touched = accesses(index.effects, lambda _: True)
-    marks: list[object] = []
-    for position, number in enumerate(known):
-        epochs = tuple(sorted((kind, epoch) for kind, _, epoch in touched.get(position, ())))
-        marks.append(number if number >= 0 else (index.labels[position], index.effects.kinds[position], epochs))
-    below = input_hashes(index, marks, table)
-    return user_hashes(index, below, table)
+    """Number nodes by their label and surroundings; `known` numbers the nodes that have a partner."""
+    epochs = access_epochs(index.effects)
+    marks = [
+        number if number >= 0 else (index.labels[position], index.effects.kinds[position], epochs.get(position, ()))
+        for position, number in enumerate(known)
+    ]
+    return user_hashes(index.users, input_hashes(index, marks, table), table)
 
 
 def _unpaired_readers(index: GraphIndex, node: int, paired: list[int], hashes: list[int]) -> list[tuple[int, int, int]]:

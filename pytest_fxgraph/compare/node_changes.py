@@ -1,4 +1,4 @@
-"""What differs between two aligned graphs, node by node."""
+"""Changes of two aligned graphs, node by node."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
-from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges
 from pytest_fxgraph.compare.close_numbers import argument_distance
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex
-from pytest_fxgraph.compare.isomorphism import values_agree
+from pytest_fxgraph.compare.isomorphism import Alignment, values_agree
+from pytest_fxgraph.compare.rewritten import with_texts
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import NodeRecord
 
-# More are counted, not listed: nobody reads them, and each costs deepdiff 0.4 ms.
+# Further changes are counted, not listed: nobody reads them, and deepdiff needs 0.4 ms for each.
 MOST_CHANGES = 200
-# What came or went costs little, and the same in each of a thousand blocks is told in one line.
+# An added or removed node costs little, and a report folds the same node of a thousand blocks into one line.
 MOST_PRESENCES = 2000
 
 _REMOVED = " (removed)"
@@ -25,7 +25,7 @@ _SUBJECTS = {"placeholder": "input", "output": "output"}
 
 
 def about_node(node: NodeRecord, partner: NodeRecord | None = None) -> Change:
-    """Begin a change that is about a node; what is not known of it is taken from its partner."""
+    """Begin a change of a node; a field that the node lacks comes from its partner."""
     scope = node.scope or (partner.scope if partner is not None else None)
     subject = _SUBJECTS.get(node.op, "node")
     where = node.target if subject == "input" else node.name
@@ -35,27 +35,27 @@ def about_node(node: NodeRecord, partner: NodeRecord | None = None) -> Change:
 
 
 class NodeComparison:
-    """Nodes added, removed and changed: first as records, then, with the fields that deepdiff found, in words.
+    """Added, removed and changed nodes: first as records, then, with deepdiff's fields, in words.
 
-    `changed_paths` are modules and state that are known to differ. A pair that reads an added node, or read a removed
-    one, is not listed for that: the added or removed node is.
+    `changed_paths` are the differing modules and state. A node that only reads an added node in place of a removed
+    node is not listed, because the added and the removed node are.
     """
 
     def __init__(self, alignment: Alignment, changed_paths: Set[str], records: ChangedRecords) -> None:
-        self.omitted = 0  # nodes that differ and are not listed
-        self.followed = 0  # values that differ only because of something listed
+        self.omitted = 0  # differing nodes that are not listed
+        self.followed = 0  # values that differ only because of a listed change
         self._alignment = alignment
         self._expected, self._obtained = alignment.expected, alignment.obtained
         self._changed_paths = changed_paths
         self._records = records
-        self._listed: list[tuple[int, int]] = []  # pairs that differ and lone nodes, with -1 for the missing one
+        self._listed: list[tuple[int, int]] = []  # differing pairs, and lone nodes with -1 for the partner
         self.room = MOST_CHANGES  # for changes that may still be listed
         self._lone_room = MOST_PRESENCES
         added = alignment.added()
         self._suspects = set(added)  # obtained nodes whose readers may differ in value
         nodes, obtained_nodes = self._expected.nodes, self._obtained.nodes
         self._added = {obtained_nodes[partner].name for partner in added}
-        # Expected texts are read with the obtained names, so that a renumbering is no change.
+        # Expected texts get the obtained names, so that a renumbering is no change.
         self._names = {node.name: node.name + _REMOVED for node in nodes}
         self._names |= {nodes[position].name: obtained_nodes[partner].name for position, partner in alignment.pairs()}
         for position, partner in _in_reading_order(alignment):
@@ -65,7 +65,7 @@ class NodeComparison:
                 self._compare(position, partner)
 
     def changes(self, fields: FieldChanges) -> list[Change]:
-        """Put everything in words, in the order of the graph; `fields` are what deepdiff found in the records."""
+        """Put all changes in words, in the order of the graph; `fields` are the result of `changed_fields`."""
         changes: list[Change] = []
         for position, partner in self._listed:
             if position < 0 or partner < 0:
@@ -105,7 +105,7 @@ class NodeComparison:
         records = [_call_record(each, shows_op, shows_meta) if is_changed else {} for each in pair]
         for record, value in zip(records, values, strict=False):
             record["value"] = value
-        # At least so many changes deepdiff will find, so that it is not asked for more than are listed.
+        # deepdiff finds at least this number of changes; it must not find more than the list can hold.
         self.room -= sum(text != records[1][name] for name, text in records[0].items())
         self._records.add("nodes", obtained.name, *records)
 
@@ -127,12 +127,12 @@ class NodeComparison:
         return all(self._is_explained(*pair) for pair in inputs)
 
     def _is_explained(self, read: int, obtained_read: int) -> bool:
-        """Tell whether two inputs are partners, or one of them is listed as added or removed."""
+        """Return whether two inputs are partners, or one of them is listed as added or removed."""
         partner = self._alignment.obtained_of[read]
         return partner in (obtained_read, -1) or self._alignment.expected_of[obtained_read] < 0
 
     def _is_explained_text(self, found: FieldChange) -> bool:
-        """Tell whether two texts differ by references alone, each to a node that is listed as added or removed."""
+        """Return whether two texts differ only by references to listed added or removed nodes."""
         names, obtained_names = references(found.expected), references(found.obtained)
         if not names or len(names) != len(obtained_names):
             return False
@@ -144,13 +144,10 @@ class NodeComparison:
         return all(removed or other in self._added or name == other for name, other, removed in pairs)
 
     def _renamed(self, node: NodeRecord) -> NodeRecord:
-        args = tuple(rename_references(text, self._names) for text in node.args)
-        kwargs = tuple((keyword, rename_references(text, self._names)) for keyword, text in node.kwargs)
-        meta = tuple((key, rename_references(text, self._names)) for key, text in node.meta)
-        return replace(node, args=args, kwargs=kwargs, meta=meta)
+        return with_texts(node, lambda text: rename_references(text, self._names))
 
     def _changed_value(self, position: int, partner: int, is_changed: bool) -> tuple[str | None, ...]:
-        """Return both values where they differ by themselves; what follows from something listed is only counted."""
+        """Return both values if they differ by themselves; only count a value that follows from a listed change."""
         node, obtained = self._expected.nodes[position], self._obtained.nodes[partner]
         if node.op == "output":
             return self._changed_output(position, partner)
@@ -186,7 +183,7 @@ class NodeComparison:
 
 
 def _in_reading_order(alignment: Alignment) -> list[tuple[int, int]]:
-    """List pairs and lone nodes in the order of the obtained graph; removed ones after what stood before them."""
+    """List pairs and lone nodes in the order of the obtained graph; a removed node comes after its predecessor."""
     removed_after: dict[int, list[int]] = {}
     last = -1
     for position, partner in enumerate(alignment.obtained_of):
@@ -224,7 +221,7 @@ def _field_change(about: Change, found: FieldChange) -> Change:
 
 
 def _values_text(index: GraphIndex, position: int) -> str:
-    """Write what an output returns with values in place of names."""
+    """Write the arguments of an output with values in place of names."""
     node, nodes = index.nodes[position], index.nodes
     values = {nodes[read].name: nodes[read].value or "?" for read in index.inputs[position]}
     return ", ".join(rename_references(text, values).replace("%", "") for text in node.args)

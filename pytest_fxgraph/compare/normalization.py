@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.document.operator_table import facts_of_call, operator_table
 
@@ -14,18 +15,14 @@ _INPUT: Mapping[str, str | None] = {"input": None}
 
 
 def normalized_spelling(document: GraphDocument) -> GraphDocument:
-    """Return a document in which `x.relu()`, `torch.relu(x)`, `F.relu(x)` and `nn.ReLU()` are one and the same."""
+    """Return a document with one spelling for `x.relu()`, `torch.relu(x)`, `F.relu(x)` and `nn.ReLU()`."""
     modules = {module.path: module for module in document.modules}
     nodes = tuple(_normalized(node, modules) for node in document.nodes)
     replaced = {
         node.target for node, other in zip(document.nodes, nodes, strict=True) if node.op == "call_module" != other.op
     }
-    kept = tuple(
-        replace(module, graph=module.graph and normalized_spelling(module.graph))
-        for module in document.modules
-        if module.path not in replaced
-    )
-    return replace(document, nodes=nodes, modules=kept)
+    kept = tuple(module for module in document.modules if module.path not in replaced)
+    return with_inner_graphs(replace(document, nodes=nodes, modules=kept), normalized_spelling)
 
 
 def _normalized(node: NodeRecord, modules: Mapping[str, ModuleRecord]) -> NodeRecord:
@@ -42,9 +39,9 @@ def _normalized(node: NodeRecord, modules: Mapping[str, ModuleRecord]) -> NodeRe
 
 
 def _is_understood(config: Mapping[str, str], parameters: Mapping[str, str | None]) -> bool:
-    """Tell whether a configuration says all that the operator asks for, and nothing else, which may mean anything.
+    """Return whether a configuration has the operator's parameters and no other parameter.
 
-    A document leaves unsaid what a constructor has as None or False by default; the operator must agree.
+    A document leaves out a constructor's defaults None and False, so these have to be the operator's defaults, too.
     """
     agrees = all(parameters[name] in ("None", "False") for name in parameters.keys() - config.keys())
     return agrees and config.keys() <= parameters.keys()
@@ -53,9 +50,9 @@ def _is_understood(config: Mapping[str, str], parameters: Mapping[str, str | Non
 def _respelled(
     node: NodeRecord, operator: str, parameters: Mapping[str, str | None], config: Sequence[tuple[str, str]]
 ) -> NodeRecord:
-    """Write a call with the operator's name, its input, and by keyword what is not the default.
+    """Write a call with the operator's name, its input, and keywords for parameters that differ from the default.
 
-    `parameters` are the spelling's own in order, with the texts of their defaults; None where there is none.
+    `parameters` are the spelling's own parameters in order, with the texts of their defaults; None for no default.
     """
     written = dict(zip(parameters, node.args, strict=False))
     keywords = [*node.kwargs, *config]
@@ -70,7 +67,7 @@ def _respelled(
 
 
 def _with_operands(node: NodeRecord, target: str, first: str, kwargs: Sequence[tuple[str, str]]) -> NodeRecord:
-    """Keep the second operand positional, so that what is commutative is still seen to be."""
+    """Write the call with its second operand by position, because commutativity looks at positions."""
     args = [first, *(text for keyword, text in kwargs if keyword == "other")]
     rest = tuple((keyword, text) for keyword, text in kwargs if keyword != "other")
     return replace(node, op="call_function", target=target, args=tuple(args), kwargs=rest)

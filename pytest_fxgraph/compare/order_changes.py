@@ -1,14 +1,13 @@
-"""Which nodes moved past others that they must stay behind or before."""
+"""Nodes that moved past a node whose order with them counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from pytest_fxgraph.compare.alignment import Alignment
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.compare.graph_index import accesses
-from pytest_fxgraph.compare.isomorphism import same_storage_order
+from pytest_fxgraph.compare.graph_index import access_epochs
+from pytest_fxgraph.compare.isomorphism import Alignment, same_storage_order
 from pytest_fxgraph.compare.node_changes import about_node
 from pytest_fxgraph.compare.sequence_alignment import longest_increasing
 
@@ -25,9 +24,9 @@ def order_changes(alignment: Alignment) -> list[Change]:
 
 
 def effect_changes(alignment: Alignment, changed_paths: Set[str]) -> list[Change]:
-    """List paired nodes whose effects are not of the same kinds; where all are, storages that are shared otherwise.
+    """List paired nodes with effects of different kinds; if there are none, values that share storage otherwise.
 
-    A module or state that is known to differ, by `changed_paths`, explains the effects of the node that uses it.
+    A changed module or state, listed in `changed_paths`, explains the effects of the node that uses it.
     """
     changes = []
     is_explained = False
@@ -76,14 +75,12 @@ def _moved(alignment: Alignment, position: int, expected: str, obtained: str) ->
 
 
 def _storage_changes(alignment: Alignment) -> list[Change]:
-    """List nodes that see another number of the writes that both graphs have."""
-    expected = accesses(alignment.expected.effects, lambda position: alignment.obtained_of[position] >= 0)
-    obtained = accesses(alignment.obtained.effects, lambda partner: alignment.expected_of[partner] >= 0)
+    """List nodes that see another number of the writes in both graphs."""
+    expected = access_epochs(alignment.expected.effects, lambda position: alignment.obtained_of[position] >= 0)
+    obtained = access_epochs(alignment.obtained.effects, lambda partner: alignment.expected_of[partner] >= 0)
     changes = []
-    for position, touched in expected.items():
-        obtained_touched = obtained.get(alignment.obtained_of[position], ())
-        epochs = sorted((kind, epoch) for kind, _, epoch in touched)
-        obtained_epochs = sorted((kind, epoch) for kind, _, epoch in obtained_touched)
+    for position, epochs in expected.items():
+        obtained_epochs = obtained.get(alignment.obtained_of[position], ())
         if len(epochs) == len(obtained_epochs) and epochs != obtained_epochs:
             before, after = max(epoch for _, epoch in epochs), max(epoch for _, epoch in obtained_epochs)
             changes.append(_moved(alignment, position, _writes(before), _writes(after)))

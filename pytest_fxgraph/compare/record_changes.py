@@ -1,22 +1,31 @@
-"""What differs between the modules, the state and the notes of two documents."""
+"""Changes of the modules, the state and the notes of two documents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
 from pytest_fxgraph.compare.close_numbers import argument_distance, content_distance
 from pytest_fxgraph.compare.difference import Change
-from pytest_fxgraph.compare.graph_index import GraphIndex, shared_paths
-from pytest_fxgraph.document.model import ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.compare.graph_index import GraphIndex, content_of, shared_paths
+from pytest_fxgraph.document.capture_notes import NOUNS, is_capture_note
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 
-# Which nodes use the records of a section.
+# The op of the nodes that use the records of a section.
 _OPS = {"modules": "call_module", "state": "get_attr"}
+_STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+_SPACE = re.compile(rf"({_STRING})|\s+")
+_COMMENT = re.compile(rf'\A((?:{_STRING}|[^#"\x27])*)#.*\Z')
+# One break less is no improvement if another finding came: a break that moved, a function left to Python as a whole.
+_ENDS = ("break", "skipped", "fallback")
+_INSTEAD = {"break": _ENDS, "skipped": _ENDS, "recompile": ("recompile", "fallback"), "fallback": ("fallback",)}
 
 
 def add_modules(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> list[str]:
-    """Add modules that were added, removed or configured otherwise, and return the paths of all that are."""
+    """Add modules that were added, removed or configured otherwise, and return their paths."""
     if expected.document.modules == obtained.document.modules:
         return []
     sharing = shared_paths(expected.document.modules), shared_paths(obtained.document.modules)
@@ -29,7 +38,7 @@ def add_modules(expected: GraphIndex, obtained: GraphIndex, records: ChangedReco
 
 
 def add_state(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> list[str]:
-    """Add parameters, buffers and constants that came, went or changed, and return the paths of all that did."""
+    """Add parameters, buffers and constants that came, went or changed, and return their paths."""
     if expected.document.state == obtained.document.state:
         return []
     before, after = _state_records(expected.document.state), _state_records(obtained.document.state)
@@ -130,8 +139,7 @@ def _state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
             "requires_grad": str(record.requires_grad),
             "persistent": str(record.persistent),
             "same_as": sharing.get(path),
-            # Of several names of one tensor, the one that was met first has the content.
-            "content": by_path.get(record.same_as or "", record).content,
+            "content": content_of(record, by_path),
             "storage": by_path.get(record.same_as or "", record).storage,
         }
         for path, record in by_path.items()
@@ -141,10 +149,10 @@ def _state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
 def _known_to_both(
     expected: TextRecord | None, obtained: TextRecord | None
 ) -> tuple[TextRecord | None, TextRecord | None]:
-    """Leave out the content of a constant that one side does not know, and whether it is a buffer there.
+    """Leave out the content of a constant that one side does not know, and whether the constant is a buffer there.
 
-    torch.fx keeps plain tensors of a model as buffers, of which a document has no content; on the meta device there
-    is none.
+    torch.fx keeps plain tensors of a model as buffers, and a document has no content of buffers. A tensor on the meta
+    device has no content.
     """
     if expected is None or obtained is None:
         return expected, obtained
@@ -153,3 +161,52 @@ def _known_to_both(
     if is_known or any(record["kind"] not in ("buffer", "constant") for record in records):
         return expected, obtained
     return {**expected, "content": None}, {**obtained, "content": None, "kind": expected["kind"]}
+
+
+# Notes of a capture.
+
+
+def add_capture_notes(expected: GraphDocument, obtained: GraphDocument, records: ChangedRecords) -> list[Change]:
+    """Add the notes of both documents, if they differ; return the added and removed findings of a capture."""
+    plain = [[note for note in side.notes if not is_capture_note(note)] for side in (expected, obtained)]
+    records.add_notes(*plain)
+    told = [[note for note in side.notes if is_capture_note(note)] for side in (expected, obtained)]
+    gone, come = _without(told[0], told[1]), _without(told[1], told[0])
+    if not gone and not come:
+        return []
+    changes = [*_of_capture(come, "added"), *_of_capture(gone, "removed")]
+    came = {change.subject for change in changes if change.action == "added"}
+    changes = [
+        replace(change, remark="others came")
+        if change.action == "removed" and not came.isdisjoint(_INSTEAD.get(change.subject, ()))
+        else change
+        for change in changes
+    ]
+    order = [*NOUNS]
+    changes.sort(key=lambda change: order.index(change.subject))
+    records.expected["capture"], records.obtained["capture"] = gone, come
+    return changes
+
+
+def _without(notes: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the notes that the others lack, or have fewer times; spaces in source code do not count."""
+    left = Counter(map(_code, others))
+    found = []
+    for note in notes:
+        code = _code(note)
+        if left[code]:
+            left[code] -= 1
+        else:
+            found.append(note)
+    return found
+
+
+def _code(note: str) -> str:
+    """Return a note without the spaces outside of strings, and a break's note without the comment at its end."""
+    text = _SPACE.sub(lambda found: found[1] or "", note)
+    return _COMMENT.sub(r"\1", text) if note.startswith("break: ") else text
+
+
+def _of_capture(notes: Iterable[str], action: str) -> list[Change]:
+    parts = [note.partition(": ") for note in notes]
+    return [Change("signature", action, kind, text, operator=text) for kind, _, text in parts]

@@ -6,16 +6,16 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
-# More edits than this are not worth finding exactly: the graphs have little in common, and words stay bounded.
+# Above this number of edits, graphs have little in common and an exact answer is too expensive.
 MOST_EDITS = 300
 
 
 def common_subsequence(
     expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
 ) -> list[tuple[int, int]] | None:
-    """Pair equal items in order with as few left over as possible; None where more than `most_edits` are left.
+    """Pair equal items in order and leave as few items over as possible; return None for more than `most_edits` left.
 
-    The method is the greedy one by Myers (1986), after what both have in common at their ends is taken off.
+    The method is the greedy algorithm of Myers (1986), after the common beginning and end are taken off.
     """
     start = _common_prefix(expected, obtained)
     end = _common_suffix(expected, obtained, start)
@@ -31,9 +31,9 @@ def common_subsequence(
 def subsequence_between(
     cuts: Sequence[tuple[int, int]], expected: Sequence[int], obtained: Sequence[int], most_edits: int = MOST_EDITS
 ) -> list[tuple[int, int]]:
-    """Pair the items at the cuts, which are pairs in order, and what is between them, each piece by itself.
+    """Pair the items at the cuts (pairs in order), and the items of each piece between two cuts.
 
-    A piece with little in common is left to those who have other evidence.
+    A piece with more than `most_edits` edits stays unpaired; the caller has other evidence.
     """
     pairs: list[tuple[int, int]] = []
     start, obtained_start = 0, 0
@@ -85,7 +85,7 @@ def _greedy(expected: Sequence[int], obtained: Sequence[int], most_edits: int) -
 
 
 def _step(furthest: dict[int, int], diagonal: int, edits: int) -> int:
-    """Start on a diagonal: one item of the obtained is left over (down), or one of the expected (right)."""
+    """Start on a diagonal: an obtained item is left over (down), or an expected item (right)."""
     comes_down = diagonal == -edits or (diagonal != edits and furthest[diagonal - 1] < furthest[diagonal + 1])
     return furthest[diagonal + 1] if comes_down else furthest[diagonal - 1] + 1
 
@@ -110,7 +110,7 @@ def _walk_back(trail: list[dict[int, int]], place: int, obtained_place: int) -> 
 
 
 def anchors(expected: Sequence[int], obtained: Sequence[int]) -> list[tuple[int, int]]:
-    """Pair the items that occur once on both sides, as many of them as stand in the same order."""
+    """Pair items that occur once on both sides; of crossing pairs, keep as many as possible in one order."""
     places = {item: place for place, item in enumerate(obtained)}
     counts, obtained_counts = Counter(expected), Counter(obtained)
     pairs = [

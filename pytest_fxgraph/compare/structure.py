@@ -1,30 +1,28 @@
-"""Level `structure`: equal up to names, and up to an order that keeps dependencies and effects."""
+"""Level `structure`: equality up to names, and up to an order that keeps dependencies and effects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_fxgraph.compare.alignment import Alignment, align
-from pytest_fxgraph.compare.breaks import add_capture_notes
+from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.changed_records import MOST_RECORDS, ChangedRecords, FieldChanges, changed_fields
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
-from pytest_fxgraph.compare.isomorphism import find_isomorphism
+from pytest_fxgraph.compare.isomorphism import Alignment
 from pytest_fxgraph.compare.node_changes import NodeComparison
 from pytest_fxgraph.compare.order_changes import effect_changes, order_changes
-from pytest_fxgraph.compare.record_changes import add_modules, add_state, note_changes, record_changes
-from pytest_fxgraph.document.model import GraphDocument
-
-
-def structure_difference(expected: GraphDocument, obtained: GraphDocument) -> Difference:
-    """Compare two documents at level `structure`."""
-    difference, _ = structure_and_alignment(graph_index_of(expected), graph_index_of(obtained))
-    return difference
+from pytest_fxgraph.compare.record_changes import (
+    add_capture_notes,
+    add_modules,
+    add_state,
+    note_changes,
+    record_changes,
+)
 
 
 def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple[Difference, Alignment]:
-    """Compare two documents at level `structure`, and return which node was taken for which."""
+    """Compare two documents at level `structure`, and return the alignment of their nodes."""
     records = ChangedRecords()
     comparison = _Comparison(expected, obtained, records)
     difference = comparison.difference(changed_fields(records))
@@ -32,19 +30,15 @@ def structure_and_alignment(expected: GraphIndex, obtained: GraphIndex) -> tuple
 
 
 class _Comparison:
-    """Two aligned documents and the records of partner that differ; `difference` puts in words what deepdiff finds."""
+    """Two aligned documents and their differing records; `difference` puts deepdiff's findings in words."""
 
     def __init__(self, expected: GraphIndex, obtained: GraphIndex, records: ChangedRecords) -> None:
         self._expected, self._obtained, self._records = expected, obtained, records
         paths = add_modules(expected, obtained, records) + add_state(expected, obtained, records)
         self._paths = _with_owners(paths)
-        self._nodes: NodeComparison | None = None
-        partner = find_isomorphism(expected, obtained)
-        if partner is not None:
-            self.alignment = Alignment.of_isomorphism(expected, obtained, partner)
-        else:
-            self.alignment = align(expected, obtained)
-            self._nodes = NodeComparison(self.alignment, self._paths, records)
+        self.alignment = align(expected, obtained)
+        is_same = self.alignment.is_isomorphism
+        self._nodes = None if is_same else NodeComparison(self.alignment, self._paths, records)
         self._captured = add_capture_notes(expected.document, obtained.document, records)
         self._inner = [*self._inner_comparisons()]
 
@@ -58,7 +52,7 @@ class _Comparison:
             yield path, _Comparison(*graphs, self._records.add_graph(path))
 
     def difference(self, fields: FieldChanges) -> Difference:
-        """List what differs, nested graphs last; names in those are prefixed with the module's path."""
+        """List the changes, inner graphs last; a name in an inner graph begins with the module's path."""
         nodes, moved = self._node_changes(fields)
         modules, state = (
             record_changes(section, self._expected, self._obtained, self._records, fields)
@@ -88,18 +82,18 @@ class _Comparison:
         )
 
     def _node_changes(self, fields: FieldChanges) -> tuple[list[Change], list[Change]]:
-        """List what differs between the graphs, and what moved; both empty if they turn out to be the same."""
+        """List changed nodes, and moved nodes; both lists are empty for equal graphs."""
         if self._nodes is None:
             return [], []
         nodes, moved = self._nodes.changes(fields), order_changes(self.alignment)
         if not nodes and not moved:
-            # Effects follow from operators and wiring, so they are worth words only where nothing else is.
+            # Effects follow from operators and wiring, so they are reported only if nothing else differs.
             moved = effect_changes(self.alignment, self._paths)
         return nodes, moved
 
 
 def _with_owners(paths: Sequence[str]) -> set[str]:
-    """Give paths of modules and state, and of the modules that hold them."""
+    """Return paths of modules and state, and the paths of the modules around them."""
     found: set[str] = set()
     for path in paths:
         while path:
@@ -109,7 +103,7 @@ def _with_owners(paths: Sequence[str]) -> set[str]:
 
 
 def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) -> list[Change]:
-    """Leave out modules that came or went with a node that is listed as such."""
+    """Leave out added and removed modules if the list has the node that calls them."""
     called = {text.partition("(")[0] for change in nodes for text in (change.expected, change.obtained)}
     called |= {text.removeprefix("call_module ") for text in called}
     return [change for change in modules if change.action == "changed" or change.where not in called]

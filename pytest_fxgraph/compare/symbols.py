@@ -1,4 +1,4 @@
-"""Symbols of unknown sizes in the texts of a document: which of one graph is which of another."""
+"""Symbols of unknown sizes in the texts of two documents, and their counterparts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 from pytest_fxgraph.document.symbol_names import PART, WORD
 
 _SHAPE = re.compile(r"\[([^][]*)\]")
-# What Python's parser raises for a text that is no expression.
+# The errors of Python's parser for a text that is no expression.
 _NO_EXPRESSION = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def pair_symbols(
     texts: Sequence[tuple[str, str]], expected: Collection[str], obtained: Collection[str], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """Map obtained symbols to expected ones by where they stand first in pairs of texts that are alike but for symbols.
+    """Map obtained symbols to expected symbols by their first places in pairs of otherwise equal texts.
 
-    A symbol that stands alone comes before those in a sum or product, whose parts torch sorts by name. What is `known`
-    stays; no two symbols get one name, and a size that is found while the graph runs is no size of an input.
+    A symbol alone in a size counts before symbols in sums and products, because torch sorts sums by name. `known` pairs
+    stay. Two symbols never get one name, and a size known late never pairs with a size of an input.
     """
     names = dict(known)
     taken = set(names.values())
@@ -41,12 +41,12 @@ def pair_symbols(
 
 
 def same_sizes(expected: str, obtained: str) -> bool:
-    """Tell whether two values are equal up to the order in sums and products, which follows the names of symbols."""
+    """Return whether two values are equal up to the order in sums and products: it follows the names of symbols."""
     return expected == obtained or _SHAPE.sub(_sorted_shape, expected) == _SHAPE.sub(_sorted_shape, obtained)
 
 
 def without_sizes(value: str, symbols: Collection[str]) -> str:
-    """Return a value in which a size that holds a symbol is a `?`, whatever it is made of."""
+    """Return a value with a `?` in place of every size that contains a symbol."""
 
     def plain(found: re.Match[str]) -> str:
         sizes = _sizes(found[1])
@@ -60,7 +60,7 @@ def _sizes_in(value: str) -> list[str]:
 
 
 def _sizes(shape: str) -> list[str]:
-    """List the sizes of a shape, which may hold calls with several arguments."""
+    """List the sizes of a shape; a size may be a call with several arguments."""
     try:
         return [ast.unparse(size) for size in ast.parse(f"[{shape}]", mode="eval").body.elts]  # type: ignore[attr-defined]  # a list, as it is written
     except _NO_EXPRESSION:
@@ -73,7 +73,7 @@ def _symbols_in(text: str, symbols: Collection[str]) -> list[str]:
 
 
 def _kind(symbol: str) -> str:
-    # torch's letters for sizes of inputs, sizes known late, and floats; what is a symbol is known from elsewhere.
+    # torch's letters for sizes of inputs, for sizes known late, and for floats.
     return symbol.rstrip("0123456789")
 
 
@@ -89,7 +89,7 @@ def _sorted_text(tree: ast.expr) -> str:
         mark = "+" if isinstance(tree.op, ast.Add) else "*"
         return f"({mark.join(sorted(_operands(tree, type(tree.op))))})"
     if isinstance(tree, ast.Call):
-        # Of a maximum and a minimum the order is free; of other functions it counts.
+        # The order of arguments is free for a maximum and a minimum only.
         arguments = [_sorted_text(argument) for argument in tree.args]
         name = ast.unparse(tree.func)
         return f"{name}({', '.join(sorted(arguments) if name in ('Max', 'Min') else arguments)})"
@@ -99,7 +99,7 @@ def _sorted_text(tree: ast.expr) -> str:
 
 
 def _operands(tree: ast.expr, kind: type[ast.operator]) -> list[str]:
-    """List the operands of nested sums, or products."""
+    """List the operands of nested sums or products."""
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, kind):
         return _operands(tree.left, kind) + _operands(tree.right, kind)
     return [_sorted_text(tree)]

@@ -14,8 +14,7 @@ from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
 from pytest_fxgraph.captures.costs import with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module, to_readable_graph
-from pytest_fxgraph.captures.traced_graph import TracedGraph
-from pytest_fxgraph.captures.tracing import traced_again_with_sources
+from pytest_fxgraph.captures.tracing import TracedGraph, traced_again_with_sources
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code

@@ -11,7 +11,7 @@ from fxcore.transforms.analysis.values import example_arguments
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.costs import costs_on
 from pytest_fxgraph.captures.shapes import arguments_in_order
-from pytest_fxgraph.compare.ops import operator_counts
+from pytest_fxgraph.compare.levels import operator_counts
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.document.model import GraphDocument

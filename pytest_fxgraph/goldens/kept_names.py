@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fxcore.node_data.namespace import Namespace
-from pytest_fxgraph.compare.alignment import Alignment, align
+from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import graph_index_of
-from pytest_fxgraph.compare.isomorphism import find_isomorphism
+from pytest_fxgraph.compare.isomorphism import Alignment
 from pytest_fxgraph.document.generated_code import Graphs, under_names_of
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.document.node_names import rename_nodes
@@ -46,9 +46,7 @@ def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocu
 
 
 def _paired(expected: GraphDocument, obtained: GraphDocument) -> Alignment:
-    index, obtained_index = graph_index_of(expected), graph_index_of(obtained)
-    same = find_isomorphism(index, obtained_index)
-    return align(index, obtained_index) if same is None else Alignment.of_isomorphism(index, obtained_index, same)
+    return align(graph_index_of(expected), graph_index_of(obtained))
 
 
 def _names(alignment: Alignment) -> dict[str, str]:

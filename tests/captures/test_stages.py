@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_fxgraph.captures.stages import FxStages
+from pytest_fxgraph.captures.stages import FxStages, Stage, StageNode, strip_of
 from pytest_fxgraph.errors import ChoiceError, GateError
 
 X = torch.ones(2, 4)
@@ -87,3 +87,28 @@ def test_what_is_not_there_is_refused_with_what_is():
         stages.history("x")
     with pytest.raises(KeyError, match="there is no stage 'export'; there are symbolic"):
         stages["export"]
+
+
+def test_nodes_name_what_they_were_made_from_by_its_place():
+    fc, unused = (StageNode(name, "linear", (), "fc", "model.py:3") for name in ("fc", "unused"))
+    transposed, product = (StageNode(name, f"aten.{name}", (fc,), "fc", None) for name in ("t", "mm"))
+    clone = StageNode("clone", "aten.clone", (), None, None)
+    stages = [
+        Stage("export", None, (unused, fc), ()),
+        Stage("decompose", None, (transposed, product, clone), (unused,)),
+    ]
+
+    strip = strip_of(stages, "in words", "test_net.py::test_net")
+
+    first, second = strip.stages
+    assert [(node.name, node.change, node.made_from) for node in first.nodes] == [
+        ("unused", "traced", ()),
+        ("fc", "traced", ()),
+    ]
+    assert [(node.name, node.change, node.made_from) for node in second.nodes] == [
+        ("t", "rewritten", (1,)),
+        ("mm", "rewritten", (1,)),
+        ("clone", "added", ()),
+    ]
+    assert second.removed == (0,)
+    assert (strip.text, strip.nodeid) == ("in words", "test_net.py::test_net")
