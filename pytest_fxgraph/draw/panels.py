@@ -57,7 +57,7 @@ def errors_panel(tensors: Sequence[TensorError]) -> str:
 
 
 def _bins(histogram: ErrorHistogram) -> Iterator[tuple[str, int, int, float]]:
-    """Yield for each power of ten: label, errors within the tolerance, errors beyond it, width of the bar in percent."""
+    """Yield for each power of ten: label, errors within the tolerance, errors beyond it, width of the bar in %."""
     bins = [("no error", histogram.exact, 0)] if histogram.exact else []
     pairs = zip(histogram.within, histogram.beyond, strict=True)
     for power, (within, beyond) in enumerate(pairs, histogram.first):
