@@ -21,7 +21,6 @@ from fxcore.graph_module import GraphModule
 from fxcore.transforms.analysis.costs import graph_costs
 from fxcore.transforms.analysis.critical_path import critical_path
 from fxcore.transforms.analysis.memory import activation_memory
-from fxcore.transforms.analysis.pictures import profile_picture, roofline_picture
 from fxcore.transforms.analysis.profile import profile
 from fxcore.transforms.analysis.roofline import PEAKS, measure_peaks, peaks_named, roofline
 
@@ -47,8 +46,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kernels", action="store_true", help="tell the time of kernels, too, by torch.profiler")
     parser.add_argument("--most", type=int, default=20, help="nodes in a table (default: 20)")
     parser.add_argument("--trace", metavar="FILE", help="write a run for chrome://tracing and Perfetto")
-    parser.add_argument("--roofline", metavar="FILE.svg", help="draw the roofline")
-    parser.add_argument("--bars", metavar="FILE.svg", help="draw the slowest nodes")
     return parser
 
 
@@ -68,14 +65,8 @@ def _print(options: argparse.Namespace) -> None:
     print(f"\npeak activation memory\n{activation_memory(costs.values).table()}")
     if costs.uncounted:
         print(f"\noperators without a count of FLOPs: {', '.join(costs.uncounted)}")
-    title = options.factory.partition(":")[2]
-    for file, text in (
-        (options.trace, times.chrome_trace),
-        (options.roofline, lambda: roofline_picture(roof, title)),
-        (options.bars, lambda: profile_picture(times, title)),
-    ):
-        if file:
-            Path(file).write_text(text(), encoding="utf-8")
+    if options.trace:
+        Path(options.trace).write_text(times.chrome_trace(), encoding="utf-8")
 
 
 def _subject(name: str, shape: str | None) -> tuple[Any, tuple[Any, ...]]:

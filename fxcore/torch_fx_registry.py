@@ -17,7 +17,7 @@ import torch
 
 _own_side_effects: set[Callable[..., Any]] = {torch._assert}
 # torch has this list itself since a version after 2.6.
-_RANDOM = frozenset(
+RANDOM = frozenset(
     {
         *(torch.rand, torch.randn, torch.randint, torch.randperm, torch.rand_like, torch.randn_like),
         *(torch.randint_like, torch.normal, torch.poisson, torch.bernoulli, torch.multinomial),
@@ -139,4 +139,4 @@ def _exchange_flag(expected: object, replacement: object) -> None:
 def random_functions() -> frozenset[Any]:
     """Return the Python functions that draw from the global random state, as torch lists them."""
     known = getattr(sys.modules.get("torch._library.utils"), "_RANDOM_FUNCTIONS", None)
-    return _RANDOM if known is None else frozenset(known)
+    return RANDOM if known is None else frozenset(known)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from torch import nn
 
 from fxcore._symbolic_trace import symbolic_trace
@@ -28,6 +27,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Transformer
 from fxcore.node import Argument, Target
 from fxcore.tracer import Tracer
+from fxcore.transforms.identities import FUNCTIONAL_DROPOUTS
 
 __all__ = [
     "MklSubgraph",
@@ -46,15 +46,6 @@ __all__ = [
     "reset_modules",
     "use_mkl_length",
 ]
-
-_DROPOUTS = (
-    F.dropout,
-    F.dropout1d,
-    F.dropout2d,
-    F.dropout3d,
-    F.alpha_dropout,
-    F.feature_alpha_dropout,
-)
 
 
 def remove_dropout(model: nn.Module) -> nn.Module:
@@ -75,7 +66,7 @@ class _DropoutRemover(Transformer):
         return super().call_module(target, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        if target in _DROPOUTS and (args[2] if len(args) > 2 else kwargs.get("training")) is True:
+        if target in FUNCTIONAL_DROPOUTS and (args[2] if len(args) > 2 else kwargs.get("training")) is True:
             return args[0]
         return super().call_function(target, args, kwargs)
 

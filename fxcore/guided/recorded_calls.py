@@ -23,6 +23,7 @@ from fxcore.errors import TraceArgumentError
 from fxcore.guided.arguments import drawn, value_of
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.operators.table import names_mutation, operator_table
+from fxcore.torch_fx_registry import RANDOM
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
@@ -31,8 +32,6 @@ from fxcore.tracing.wrap import find_symbolic
 _LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes")
 _CLASSES = ("finfo", "iinfo")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
-_RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson", "rand_like",
-           "randn_like", "randint_like")  # fmt: skip
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _GENERATORS = {
     "random": "random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular",
@@ -64,10 +63,13 @@ def patch_calls(patcher: Patcher) -> None:
 
 @functools.cache
 def _functions() -> dict[str, Callable[..., Any]]:
+    def original(name: str) -> Any:
+        return REPLACEMENTS.original(vars(torch), name)
+
     names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
-    found = {name: _recorded(REPLACEMENTS.original(vars(torch), name)) for name in names}
-    found |= {name: _recorded_class(REPLACEMENTS.original(vars(torch), name)) for name in _CLASSES}
-    return found | {name: _recorded_random(REPLACEMENTS.original(vars(torch), name)) for name in _RANDOM}
+    found = {name: _recorded(original(name)) for name in names}
+    found |= {name: _recorded_class(original(name)) for name in _CLASSES}
+    return found | {each.__name__: _recorded_random(original(each.__name__)) for each in RANDOM}
 
 
 @functools.cache
@@ -92,29 +94,17 @@ def _recorded_class(kind: Any) -> Any:
     return Recorded(kind.__name__, (), {})
 
 
-def _recorded_random(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `function`, or records a call of it wherever a trace with an example runs."""
+def _recorded_random(function: Callable[..., Any], kind: str = "call_function") -> Callable[..., Any]:
+    """Return a function or method that draws with `function`, or records that while a trace with an example runs."""
+    target = function if kind == "call_function" else function.__name__
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.active_tracer()
-        if not getattr(tracer, "records_without_proxy", False) or _draws_the_same(tracer, args, kwargs):
+        tracer = module_hooks.tracer_of_all_calls()
+        is_proxy = kind == "call_method" and type(args[0]) is not torch.Tensor  # its own method records the call
+        if tracer is None or is_proxy or _draws_the_same(tracer, args, kwargs):
             return function(*args, **kwargs)
-        return tracer.create_proxy("call_function", function, args, kwargs)
-
-    return call
-
-
-def _recorded_draw_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that draws into a tensor, or records that, wherever a trace with an example runs."""
-
-    @functools.wraps(function)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.active_tracer()
-        is_traced = getattr(tracer, "records_without_proxy", False) and type(self) is torch.Tensor
-        if not is_traced or _draws_the_same(tracer, args, kwargs):
-            return function(self, *args, **kwargs)
-        return tracer.create_proxy("call_method", function.__name__, (self, *args), kwargs)
+        return tracer.create_proxy(kind, target, args, kwargs)
 
     return call
 
@@ -158,8 +148,8 @@ def _draws_of(holder: str) -> dict[str, Callable[..., Any]]:
 def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.active_tracer()
-        if not getattr(tracer, "records_without_proxy", False):
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is None:
             return function(*args, **kwargs)
         found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
         if isinstance(found, ExampleProxy) and not _is_number(found.example):
@@ -205,7 +195,7 @@ def _methods() -> dict[str, Callable[..., Any]]:
     drawing = [name for name, facts in operator_table().items() if "random" in facts and names_mutation(name)]
     for name in drawing:
         if hasattr(torch.Tensor, name):
-            found[name] = _recorded_draw_in_place(REPLACEMENTS.original(torch.Tensor, name))
+            found[name] = _recorded_random(REPLACEMENTS.original(torch.Tensor, name), "call_method")
     for name, target in _OPERATORS.items():
         found[name] = _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
     return found
@@ -271,7 +261,7 @@ class _ForwardContext:
 
 @functools.cache
 def _call_of_scripted_functions() -> dict[str, Callable[..., Any]]:
-    original = REPLACEMENTS.original(torch.jit.ScriptFunction, "__call__")
+    original = REPLACEMENTS.original(torch.jit.ScriptFunction, "__call__")  # torch makes a new one for each reader
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         found: Any = find_symbolic((args, kwargs))

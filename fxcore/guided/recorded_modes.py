@@ -28,16 +28,11 @@ def patch_modes(patcher: Patcher) -> None:
     patcher.replace(torch.no_grad, "__exit__", _recorded_end_of_no_grad)
 
 
-def _tracer_with_example() -> Any:
-    tracer = module_hooks.active_tracer()
-    return tracer if getattr(tracer, "records_without_proxy", False) else None
-
-
 @functools.cache
 def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def begin(self: Any) -> Any:
-        tracer = _tracer_with_example()
+        tracer = module_hooks.tracer_of_all_calls()
         if tracer is None or not (self._enabled or torch.is_autocast_enabled(self.device)):
             return original(self)
         options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
@@ -64,7 +59,7 @@ def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any
 def _noted_begin_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def begin(self: Any) -> Any:
-        tracer = _tracer_with_example()
+        tracer = module_hooks.tracer_of_all_calls()
         if tracer is not None and torch.is_grad_enabled():
             vars(self)[_MARK] = (tracer, next(iter(reversed(tracer.graph.nodes)), None))
         return original(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils import _pytree as pytree
 
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
@@ -80,11 +81,7 @@ def get_size_of_node(fx_module: GraphModule, node: Node) -> size_bytes:
 
 
 def _tensors_in(meta: Any) -> list[TensorMetadata]:
-    if is_tensor_metadata(meta):
-        return [meta]
-    if isinstance(meta, dict):
-        meta = tuple(meta.values())
-    return [tensor for item in meta for tensor in _tensors_in(item)] if isinstance(meta, (list, tuple)) else []
+    return [leaf for leaf in pytree.tree_leaves(meta, is_leaf=is_tensor_metadata) if is_tensor_metadata(leaf)]
 
 
 def _element_size(meta: TensorMetadata) -> int:

@@ -12,12 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fxcore.errors import GraphArgumentError, PassError
-from fxcore.passes.infra.pass_manager import (
-    Constraint,
-    Pass,
-    check_schedule,
-    this_before_that_pass_constraint,
-)
+from fxcore.passes.infra import pass_manager as infra
+from fxcore.passes.infra.pass_manager import Constraint, Pass, this_before_that_pass_constraint
 
 __all__ = [
     "PassManager",
@@ -87,29 +83,17 @@ def these_before_those_pass_constraint(these: Pass, those: Pass) -> Constraint:
     return may_run_in_order
 
 
-class PassManager:
-    """Runs passes one after the other, each on what the one before returned."""
+class PassManager(infra.PassManager):
+    """Runs passes one after the other, each on the result of the pass before."""
 
     def __init__(self, passes: list[Pass] | None = None, constraints: list[Constraint] | None = None) -> None:
-        """Take passes, and constraints: functions of two passes that say whether these may run in that order."""
-        self.passes = passes or []
-        self.constraints = constraints or []
-        self._validated = False
+        """Take passes, and constraints: functions that tell of two passes whether they may run in that order."""
+        super().__init__(passes, constraints)
 
     @classmethod
     def build_from_passlist(cls, passes: list[Pass]) -> PassManager:
         """Return a manager of `passes` without constraints."""
         return PassManager(passes)
-
-    def add_pass(self, _pass: Pass) -> None:
-        """Add a pass after the others."""
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint: Constraint) -> None:
-        """Add a constraint on the order of passes."""
-        self.constraints.append(constraint)
-        self._validated = False
 
     def remove_pass(self, _passes: list[str] | None) -> None:
         """Remove the passes with the given names."""
@@ -118,20 +102,17 @@ class PassManager:
             self._validated = False
 
     def replace_pass(self, _target: Pass, _replacement: Pass) -> None:
-        """Put a pass in the place of each that has the name of `_target`."""
+        """Put a pass in the place of each pass that has the name of `_target`."""
         name = _target.__name__
         self.passes = [_replacement if each.__name__ == name else each for each in self.passes]
         self._validated = False
 
     def validate(self) -> None:
         """Raise PassError (a RuntimeError) if the passes stand in an order that a constraint forbids."""
-        if not self._validated:
-            for constraint in self.constraints:
-                check_schedule(self.passes, constraint)
-            self._validated = True
+        self.validate_constraints()
 
     def __call__(self, source: Any) -> Any:
-        """Run the passes on `source`; return what the last one returned."""
+        """Run the passes on `source`, and return the result of the last pass."""
         self.validate()
         for each in self.passes:
             source = each(source)

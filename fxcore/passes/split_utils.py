@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import torch
 from torch import nn
 
 from fxcore.errors import GraphArgumentError, GraphError
@@ -18,7 +17,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
-from fxcore.passes.tools_common import CALLABLE_NODE_OPS
+from fxcore.passes.tools_common import CALLABLE_NODE_OPS, is_node_output_tensor
 from fxcore.passes.utils.common import HolderModule, lift_subgraph_as_module
 
 _logger = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ class _Mover:
 
     def move(self) -> None:
         nodes = self._subgraphs[self._index].nodes
-        waiting = deque([node for node in nodes if not _gives_tensor(node) and self._readers_elsewhere(node)])
+        waiting = deque([node for node in nodes if not is_node_output_tensor(node) and self._readers_elsewhere(node)])
         seen: set[Node] = set()
         while waiting:
             node = waiting.popleft()
@@ -70,7 +69,7 @@ class _Mover:
             waiting.extend(
                 value
                 for value in node.all_input_nodes
-                if self._owner.get(value) == self._index and _is_call(value) and not _gives_tensor(value)
+                if self._owner.get(value) == self._index and _is_call(value) and not is_node_output_tensor(value)
             )
 
     def _readers(self, node: Node) -> list[Node]:
@@ -103,11 +102,6 @@ class _Mover:
 
 def _is_call(node: Node) -> bool:
     return node.op in CALLABLE_NODE_OPS
-
-
-def _gives_tensor(node: Node) -> bool:
-    kind = node.meta.get("type")
-    return kind is not None and issubclass(kind, torch.Tensor)
 
 
 __all__ = [

@@ -58,9 +58,9 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.active_tracer()
+        tracer = module_hooks.tracer_of_all_calls()
         has_proxy = find_symbolic((args, kwargs)) is not None
-        if is_recorded_by_torch if has_proxy else not getattr(tracer, "records_without_proxy", False):
+        if is_recorded_by_torch if has_proxy else tracer is None:
             return function(*args, **kwargs)
         if has_proxy:
             args, kwargs = _as_torch_records(signature, args, kwargs)

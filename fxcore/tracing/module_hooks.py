@@ -129,6 +129,12 @@ def active_tracer() -> Any:
     return getattr(hooks[-1].on_call, "__self__", None) if hooks else None
 
 
+def tracer_of_all_calls() -> Any:
+    """Return the active tracer if it records calls without a proxy among their arguments, too; else None."""
+    tracer = active_tracer()
+    return tracer if getattr(tracer, "records_without_proxy", False) else None
+
+
 @contextmanager
 def suspended() -> Iterator[None]:
     """Let modules be called and read as usual in this thread."""

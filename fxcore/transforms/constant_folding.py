@@ -15,8 +15,7 @@ from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.node_data.purity import effects_of_node
 from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
-from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, free_name
 
 __all__ = ["FoldConstants"]
 
@@ -24,7 +23,7 @@ _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, type(None))
 
 
 @dataclass(frozen=True)
-class FoldConstants(PassBase):
+class FoldConstants(RewritingPass):
     """Replaces what is the same in every run by its value: tensors become buffers `folded_<name>`.
 
     Folded is what buffers, numbers and known functions without randomness decide; with `parameters` also what depends
@@ -37,9 +36,8 @@ class FoldConstants(PassBase):
     max_bytes: int | None = None
     skip: Callable[[Node], bool] | None = None
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module of the folded graph, or `graph_module` itself if nothing is constant."""
-        made = working_copy(graph_module)
+    def rewrite(self, made: GraphModule) -> bool:
+        """Fold the constants; return whether there was any."""
         constant = self._constants(made)
         computed = {node for node in constant if _computes(node, made)}
         wanted = [node for node in constant if node in computed and any(user not in constant for user in node.users)]
@@ -48,10 +46,9 @@ class FoldConstants(PassBase):
             values = _values(made, constant)
             for node in wanted:
                 modified |= self._replace(node, values[node], made)
-        if not modified:
-            return PassResult(graph_module, False)
-        made.graph.eliminate_dead_code()
-        return PassResult(rebuilt(made), True)
+        if modified:
+            made.graph.eliminate_dead_code()
+        return modified
 
     def _constants(self, gm: GraphModule) -> dict[Node, None]:
         """Return the nodes whose value is the same in every run, in order."""

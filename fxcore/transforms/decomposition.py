@@ -20,7 +20,7 @@ from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, rebuilt
 from fxcore.transforms.fusion.calls import has_hooks
 
 __all__ = ["Decompose", "DecomposeOperators", "torch_rules"]
@@ -114,7 +114,7 @@ def torch_rules(*operators: Any) -> dict[Any, Callable[..., Any]]:
 
 
 @dataclass(frozen=True)
-class DecomposeOperators(PassBase):
+class DecomposeOperators(RewritingPass):
     """Replaces operators of ATen by what their rules call, to a fixed point.
 
     `rules` are those of torch (`torch_rules`), which look at shapes and dtypes: so each node needs the metadata `val`,
@@ -124,13 +124,12 @@ class DecomposeOperators(PassBase):
     rules: Rules
     most_rounds: int = 20
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module, or `graph_module` itself if no rule applies.
+    def rewrite(self, made: GraphModule) -> bool:
+        """Apply the rules; return whether one applied.
 
         Raises PassError for a node without metadata, if a rule chooses by a symbolic size, and if rules still apply
         after `most_rounds`.
         """
-        made = working_copy(graph_module)
         modified = False
         for _ in range(self.most_rounds):
             nodes = [node for node in made.graph.nodes if isinstance(node.target, OpOverload)]
@@ -144,10 +143,9 @@ class DecomposeOperators(PassBase):
             raise PassError(
                 f"after {self.most_rounds} rounds rules still apply, for {names}: a rule gives what it is for"
             )
-        if not modified:
-            return PassResult(graph_module, False)
-        made.graph.eliminate_dead_code()
-        return PassResult(rebuilt(made), True)
+        if modified:
+            made.graph.eliminate_dead_code()
+        return modified
 
 
 def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule) -> bool:

@@ -19,7 +19,7 @@ from fxcore.node_data.attribute_paths import set_attribute
 from fxcore.node_data.purity import is_impure
 from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, free_name
 from fxcore.transforms.fusion.activations import activation_of
 
 __all__ = ["ExchangeActivations", "MoveTo"]
@@ -35,7 +35,7 @@ _MAKERS = {
 
 
 @dataclass(frozen=True)
-class ExchangeActivations(PassBase):
+class ExchangeActivations(RewritingPass):
     """Puts other activations in the place of those of some classes, whether modules, functions or methods.
 
     `table` maps the class of a module to what makes the new one, called without arguments: `{nn.ReLU: nn.GELU}`. One
@@ -44,10 +44,8 @@ class ExchangeActivations(PassBase):
 
     table: Mapping[type[nn.Module], Callable[[], nn.Module]]
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module, or `graph_module` itself if it has no such activation."""
-        made = working_copy(graph_module)
-        modified = False
+    def rewrite(self, made: GraphModule) -> bool:
+        """Exchange the activations; return whether there was any."""
         exchanged: dict[str, nn.Module] = {}
         found = self._found(made)
         staying = {str(node.target) for node in made.graph.find_nodes(op="call_module") if node not in found}
@@ -55,11 +53,10 @@ class ExchangeActivations(PassBase):
             own = node.op == "call_module" and str(node.target) not in staying
             path = str(node.target) if own else free_name(made, f"{node.name}_exchanged")
             if path not in exchanged:
-                exchanged[path] = make().train(graph_module.training)
+                exchanged[path] = make().train(made.training)
                 set_attribute(made, path, exchanged[path])
             node.op, node.target, node.args, node.kwargs = "call_module", path, (source,), {}
-            modified = True
-        return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+        return bool(found)
 
     def _found(self, gm: GraphModule) -> dict[Node, tuple[Callable[[], nn.Module], Node]]:
         """Return the calls to exchange, each with what makes the new activation, and with the value that it reads."""

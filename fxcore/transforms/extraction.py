@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from fxcore.errors import PassArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.guided.inputs import copied_example
 from fxcore.interpreter import Interpreter
 from fxcore.model_state import state_kept
 from fxcore.node import Node
@@ -66,7 +66,7 @@ def extract_between(
     recorder = _Recorder(gm, list(inputs), last, nodes[0])
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
     with torch.no_grad(), state_kept(gm, ()):
-        recorder.run(*pytree.tree_map(_copied, arguments))
+        recorder.run(*copied_example(arguments))
     expected = tuple([recorder.values[end] for end in last])
     return Extraction(
         part,
@@ -121,16 +121,8 @@ class _Recorder(Interpreter):
     def run_node(self, n: Node) -> Any:
         if n is self._begin:
             self._has_begun = True
-            self.values.update({each: _copies(self.env[each]) for each in self._inputs if each in self.env})
+            self.values.update({each: copied_example(self.env[each]) for each in self._inputs if each in self.env})
         value = super().run_node(n)
         if n in self._outputs or (self._has_begun and n in self._inputs):
-            self.values[n] = _copies(value)
+            self.values[n] = copied_example(value)
         return value
-
-
-def _copies(value: Any) -> Any:
-    return pytree.tree_map(_copied, value)
-
-
-def _copied(leaf: Any) -> Any:
-    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf

@@ -11,33 +11,35 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass
 from fxcore.transforms.fusion.calls import has_hooks
 
-__all__ = ["RemoveIdentities"]
+__all__ = ["FUNCTIONAL_DROPOUTS", "RemoveIdentities"]
+
+_WITH_TRAINING = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d)
+_WITHOUT_TRAINING = (F.alpha_dropout, F.feature_alpha_dropout)
+FUNCTIONAL_DROPOUTS = (*_WITH_TRAINING, *_WITHOUT_TRAINING)
 
 _DROPOUT_MODULES = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 # With the name and position of the argument that says whether they drop, and what holds without it.
 _DROPOUT_FUNCTIONS: dict[Any, tuple[str, int, bool]] = {
-    **dict.fromkeys((F.dropout, F.dropout1d, F.dropout2d, F.dropout3d), ("training", 2, True)),
-    **dict.fromkeys((F.alpha_dropout, F.feature_alpha_dropout), ("training", 2, False)),
+    **dict.fromkeys(_WITH_TRAINING, ("training", 2, True)),
+    **dict.fromkeys(_WITHOUT_TRAINING, ("training", 2, False)),
     **dict.fromkeys(
         (torch.dropout, torch.alpha_dropout, torch.feature_dropout, torch.ops.aten.dropout.default), ("train", 2, True)
     ),
 }
 
 
-class RemoveIdentities(PassBase):
+class RemoveIdentities(RewritingPass):
     """Removes `nn.Identity`, empty `nn.Sequential`, and dropout that is not in training or whose rate is 0.
 
     What is removed drops nothing later either, whatever `train()` is called on. Dropout that drops stays;
     `fxcore.experimental.optimization.remove_dropout` removes that.
     """
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module without them, or `graph_module` itself if there are none."""
-        made = working_copy(graph_module)
+    def rewrite(self, made: GraphModule) -> bool:
+        """Remove them; return whether there was any."""
         modified = False
         for node in list(made.graph.nodes):
             if _is_identity(node, made):
@@ -46,7 +48,7 @@ class RemoveIdentities(PassBase):
                 node.replace_all_uses_with(value)
                 made.graph.erase_node(node)
                 modified = True
-        return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+        return modified
 
 
 def _is_identity(node: Node, gm: GraphModule) -> bool:

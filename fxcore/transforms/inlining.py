@@ -16,8 +16,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute, has_attribute
-from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, free_name
 from fxcore.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm, validate_partition
 from fxcore.transforms.fusion.calls import has_hooks
 
@@ -70,7 +69,7 @@ def _replace_call(call: Node, results: Any, copies: dict[Node, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Inline(PassBase):
+class Inline(RewritingPass):
     """Puts what submodules do into the graph that calls them, down to the layers of torch.
 
     `paths` are globs of the submodules; others stay. One that is no graph module is traced first.
@@ -78,9 +77,8 @@ class Inline(PassBase):
 
     paths: tuple[str, ...] = ("*",)
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module. Raises TraceError and other FxErrors for submodules that cannot be traced."""
-        made = working_copy(graph_module)
+    def rewrite(self, made: GraphModule) -> bool:
+        """Inline calls until none is left. Raises TraceError and other FxErrors if a submodule cannot be traced."""
         modified = False
         while calls := [node for node in made.graph.find_nodes(op="call_module") if self._is_inlined(node, made)]:
             for call in calls:
@@ -93,10 +91,9 @@ class Inline(PassBase):
                         copied.target = free_name(made, copied.target)
                         made.register_buffer(copied.target, get_attribute(traced, str(node.target)))
             modified = True
-        if not modified:
-            return PassResult(graph_module, False)
-        made.graph.eliminate_dead_code()  # results that the calls gave and nobody read
-        return PassResult(rebuilt(made), True)
+        if modified:
+            made.graph.eliminate_dead_code()  # results that the calls gave and nobody read
+        return modified
 
     def _is_inlined(self, call: Node, gm: GraphModule) -> bool:
         module = get_attribute(gm, str(call.target))
@@ -111,7 +108,7 @@ class Inline(PassBase):
 
 
 @dataclass(frozen=True)
-class Outline(PassBase):
+class Outline(RewritingPass):
     """Makes submodules again of what was traced through: one for each call of the modules that `paths` name, as globs.
 
     The graph knows what a module did by the metadata `nn_module_stack`. A submodule is named after the path, with `_`
@@ -121,9 +118,8 @@ class Outline(PassBase):
 
     paths: tuple[str, ...]
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module, or `graph_module` itself if no node was made in such a module."""
-        made = working_copy(graph_module)
+    def rewrite(self, made: GraphModule) -> bool:
+        """Make the submodules; return whether a node was made in such a module."""
         groups: dict[str, list[Node]] = {}
         for node in made.graph.nodes:
             key = self._outermost(node)
@@ -142,7 +138,7 @@ class Outline(PassBase):
             insert_subgm(made, part, inputs, outputs, nodes[-1])
             erase_nodes(made, nodes)
             modified = True
-        return PassResult(rebuilt(made), True) if modified else PassResult(graph_module, False)
+        return modified
 
     def _outermost(self, node: Node) -> str | None:
         """Return the key of the outermost call of a module that is asked for, in which `node` was made."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -12,17 +11,16 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
+from fxcore.codegen.comments import innermost_frame
 from fxcore.errors import ValueRangeError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, free_name
 
 __all__ = ["Instrument", "Log", "RemoveInstruments", "Site", "Timing", "ValueGuard", "origin_of"]
-
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)[^\n]*(?:\n[ \t]+([^\n]*))?')
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,8 @@ def origin_of(node: Node) -> Site:
     """
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = str(node.target) if node.op == "call_module" else str(stack[-1][0]) if stack else ""
-    frames = _FRAME.findall(node.stack_trace or "")
-    source = ""
-    if frames:
-        file, line, text = frames[-1]
-        source = f"{file}:{line}" + (f": {text.strip()}" if text else "")
-    return Site(node.name, module, source)
+    frame = innermost_frame(node.stack_trace)
+    return Site(node.name, module, "" if frame is None else f"{frame.file}:{frame.lineno}: {frame.code}")
 
 
 class Watcher(nn.Module):
@@ -136,10 +130,7 @@ class Timing(Watcher):
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [tensor for item in items for tensor in _tensors(item)]
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _description(tensor: torch.Tensor) -> str:
@@ -159,7 +150,7 @@ def _is_watcher(node: Node, gm: GraphModule) -> bool:
 
 
 @dataclass(frozen=True)
-class Instrument(PassBase):
+class Instrument(RewritingPass):
     """Calls a watcher after the nodes that `where` answers True for; by default after all calls.
 
     `watcher` makes one for a Site: `ValueGuard`, `Log`, `Timing`, or a Watcher of ones own. What the graph computes
@@ -169,9 +160,8 @@ class Instrument(PassBase):
     watcher: Callable[[Site], Watcher]
     where: Callable[[Node], bool] = field(default=_is_computed)
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module."""
-        made = working_copy(graph_module)
+    def rewrite(self, made: GraphModule) -> bool:
+        """Add the watchers; return whether there was a node to watch."""
         nodes = [node for node in made.graph.nodes if node.op != "output" and not _is_watcher(node, made)]
         watched = [node for node in nodes if self.where(node)]
         inputs = made.graph.find_nodes(op="placeholder")
@@ -186,16 +176,15 @@ class Instrument(PassBase):
             if isinstance(watcher, Timing):
                 with made.graph.inserting_before(node if node.op != "placeholder" else inputs[-1].next):
                     made.graph.call_module(path)
-        return PassResult(rebuilt(made), True) if watched else PassResult(graph_module, False)
+        return bool(watched)
 
 
-class RemoveInstruments(PassBase):
+class RemoveInstruments(RewritingPass):
     """Takes out what `Instrument` put in."""
 
-    def call(self, graph_module: GraphModule) -> PassResult:
-        """Return a new module without watchers, or `graph_module` itself if it has none."""
-        made = working_copy(graph_module)
+    def rewrite(self, made: GraphModule) -> bool:
+        """Remove the watchers; return whether there was any."""
         watchers = [node for node in made.graph.nodes if _is_watcher(node, made)]
         for node in watchers:
             made.graph.erase_node(node)
-        return PassResult(rebuilt(made), True) if watchers else PassResult(graph_module, False)
+        return bool(watchers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import re
 
@@ -10,8 +11,9 @@ from torch import nn
 from fxcore.errors import PassArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.passes.infra.pass_base import PassBase, PassResult
 
-__all__ = ["check_graph_module", "free_name", "rebuilt", "working_copy"]
+__all__ = ["RewritingPass", "check_graph_module", "free_name", "rebuilt", "working_copy"]
 
 
 def check_graph_module(gm: object) -> None:
@@ -56,3 +58,16 @@ def free_name(root: nn.Module, wish: str) -> str:
         number += 1
         name = f"{stem}_{number}"
     return name
+
+
+class RewritingPass(PassBase):
+    """A pass that changes a working copy, and leaves the given module as it is. Subclasses write `rewrite`."""
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Return a new module, or `graph_module` itself if nothing changed."""
+        made = working_copy(graph_module)
+        return PassResult(rebuilt(made), True) if self.rewrite(made) else PassResult(graph_module, False)
+
+    @abc.abstractmethod
+    def rewrite(self, gm: GraphModule) -> bool:
+        """Change `gm`, and return whether anything changed."""

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from fxcore.node import Node
+from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 from fxcore.transforms.analysis.flop_formulas import FORMULAS, flops_of_call
 from fxcore.transforms.analysis.operator_names import is_in_place
 from fxcore.transforms.analysis.values import GraphValues, OperatorCall, Propagation, TensorSpec, propagate, tensors_in
 
-_CALLS = ("call_function", "call_method", "call_module")
 # Those that read no more of their first argument than they give.
 _GATHERS = frozenset({"embedding", "embeddingbag", "indexselect", "index", "gather", "getitem", "take", "takealongdim",
                       "slice", "select", "narrowcopy", "maskedselect"})  # fmt: skip
@@ -117,7 +117,7 @@ def costs_of_values(values: GraphValues) -> GraphCosts:
     counted: set[int] = set()  # parameters that a node before read
     found = []
     for node in values.graph.nodes:
-        if node.op in _CALLS:
+        if node.op in CALLABLE_NODE_OPS:
             found.append(_node_cost(node, values, counted))
     return GraphCosts(values, tuple(found))
 
@@ -211,14 +211,15 @@ def _nbytes(specs: Iterable[TensorSpec]) -> int:
 def _new_parameters(node: Node, values: GraphValues, counted: set[int]) -> int:
     """Return the elements of parameters that a node is the first to read."""
     found = 0
-    for tensor in _parameters_read(node, values):
+    for tensor in parameters_read(node, values):
         if id(tensor) not in counted:
             counted.add(id(tensor))
             found += tensor.numel()
     return found
 
 
-def _parameters_read(node: Node, values: GraphValues) -> Iterator[torch.Tensor]:
+def parameters_read(node: Node, values: GraphValues) -> Iterator[torch.Tensor]:
+    """Yield the parameters that a node reads: of the module that it calls, and among its arguments."""
     if node.op == "call_module":
         yield from values.modules[node.target].parameters()
     for reader in node.all_input_nodes:

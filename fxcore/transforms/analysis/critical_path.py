@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from fxcore.graph import Graph
 from fxcore.node import Node
-
-_CALLS = ("call_function", "call_method", "call_module")
+from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def critical_path(
     total = 0.0
     for node in graph.nodes:
         previous = max(node.all_input_nodes, key=best.__getitem__, default=None)
-        own = weigh(node) if node.op in _CALLS else 0.0
+        own = weigh(node) if node.op in CALLABLE_NODE_OPS else 0.0
         total += own
         best[node] = own + (best[previous] if previous is not None else 0.0)
         before[node] = previous
@@ -47,7 +46,7 @@ def critical_path(
     chain: list[Node] = []
     node_or_none = last
     while node_or_none is not None:
-        if node_or_none.op in _CALLS:
+        if node_or_none.op in CALLABLE_NODE_OPS:
             chain.append(node_or_none)
         node_or_none = before[node_or_none]
     return CriticalPath(tuple(reversed(chain)), best[last] if last is not None else 0.0, total)

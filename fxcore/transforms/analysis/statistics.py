@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import nn
-
-from fxcore.transforms.analysis.costs import Cost, GraphCosts, aligned, cost_table
+from fxcore.transforms.analysis.costs import Cost, GraphCosts, aligned, cost_table, parameters_read
 from fxcore.transforms.analysis.memory import activation_memory
 
 
@@ -34,8 +32,7 @@ def graph_statistics(costs: GraphCosts) -> GraphStatistics:
     by_operator: dict[str, Cost] = {}
     for each in costs.nodes:
         by_operator[each.operator] = by_operator.get(each.operator, Cost()) + each.cost
-    read = {id(each): each for path in _called(costs) for each in costs.values.modules[path].parameters()}
-    read.update((id(each), each) for each in _fetched(costs))
+    read = {id(each): each for node in costs.values.graph.nodes for each in parameters_read(node, costs.values)}
     parameters = Counter[str]()
     for parameter in read.values():
         parameters[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
@@ -48,20 +45,6 @@ def graph_statistics(costs: GraphCosts) -> GraphStatistics:
         costs.total,
         activation_memory(costs.values).peak,
     )
-
-
-def _called(costs: GraphCosts) -> list[str]:
-    return [str(each.node.target) for each in costs.nodes if each.node.op == "call_module"]
-
-
-def _fetched(costs: GraphCosts) -> list[nn.Parameter]:
-    found = []
-    for node in costs.values.graph.find_nodes(op="get_attr"):
-        owner, _, name = str(node.target).rpartition(".")
-        value = getattr(costs.values.modules.get(owner), name, None)
-        if isinstance(value, nn.Parameter):
-            found.append(value)
-    return found
 
 
 def statistics_difference(expected: GraphStatistics, obtained: GraphStatistics) -> str:

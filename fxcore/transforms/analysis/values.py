@@ -21,6 +21,7 @@ from fxcore.graph import Graph
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
+from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
 from fxcore.uninitialized import refuse_uninitialized
 
@@ -258,7 +259,7 @@ class _Recorder(Interpreter):
     def run_node(self, n: Node) -> Any:
         self.current = n
         called = self.values.modules.get(n.target) if n.op == "call_module" else None
-        if n.op in ("call_function", "call_method", "call_module") and not self._knows(formula_name(n, called)):
+        if n.op in CALLABLE_NODE_OPS and not self._knows(formula_name(n, called)):
             calls = self.values.inner_calls[n] = []
             with _CallRecorder(self.spec, calls):
                 result = super().run_node(n)

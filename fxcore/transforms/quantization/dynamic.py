@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,15 +12,12 @@ import torch.ao.nn.quantized.dynamic as nnqd
 from torch import nn
 from torch.ao.quantization import QConfig
 
-from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
-from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
-from fxcore.transforms.fusion.report import Left
-from fxcore.transforms.quantization.layers import Skip, reason_to_stay
+from fxcore.passes.infra.working_copy import working_copy
+from fxcore.transforms.quantization.layers import Skip
 from fxcore.transforms.quantization.observers import MakeObserver, weight_observer
-from fxcore.transforms.quantization.static import QuantizationReport, QuantizationResult
+from fxcore.transforms.quantization.static import QuantizationResult, refuse_without_engine, replaced_layers, result_of
 
 __all__ = ["QuantizeDynamic"]
 
@@ -44,30 +42,15 @@ class QuantizeDynamic(PassBase):
 
     def call(self, graph_module: GraphModule) -> QuantizationResult:
         """Return a new module. Raises PassError if this build of torch computes with no quantized layers."""
-        if torch.backends.quantized.engine in ("none", ""):
-            raise PassError(
-                "cannot quantize dynamically: this build of torch has no engine for quantized layers; "
-                "quantize the weights alone, with QuantizeWeights"
-            )
+        refuse_without_engine("quantize dynamically", "quantize the weights alone, with QuantizeWeights")
         made = working_copy(graph_module)
-        quantized: list[str] = []
-        left: list[Left] = []
-        for path in dict.fromkeys([str(node.target) for node in made.graph.find_nodes(op="call_module")]):
-            layer = get_attribute(made, path)
-            if type(layer) is not nn.Linear and type(layer) not in _RECURRENT:
-                continue
-            reason = reason_to_stay(path, made, self.skip)
-            reason = reason or _reason_against(layer)
-            if reason is not None:
-                left.append(Left(path, reason))
-                continue
-            make = _recurrent if type(layer) in _RECURRENT else _linear
-            set_attribute(made, path, make(layer, self.weight))
-            quantized.append(path)
-        report = QuantizationReport(tuple(quantized), tuple(left))
-        if not quantized:
-            return QuantizationResult(graph_module, False, report, graph_module)
-        return QuantizationResult(rebuilt(made), True, report, graph_module)
+        return result_of(
+            made, graph_module, replaced_layers(made, (nn.Linear, *_RECURRENT), self.skip, self._replacement)
+        )
+
+    def _replacement(self, layer: nn.Module) -> nn.Module | str:
+        make: Callable[[Any, MakeObserver], nn.Module] = _recurrent if type(layer) in _RECURRENT else _linear
+        return _reason_against(layer) or make(layer, self.weight)
 
 
 def _reason_against(layer: nn.Module) -> str | None:

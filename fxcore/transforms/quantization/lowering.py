@@ -8,17 +8,21 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 
-from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.passes.infra.working_copy import working_copy
 from fxcore.transforms.fusion.calls import TRANSPOSED
 from fxcore.transforms.fusion.report import Left
 from fxcore.transforms.quantization.layers import QUANTIZED, core_of
-from fxcore.transforms.quantization.static import QuantizationReport, QuantizationResult
+from fxcore.transforms.quantization.static import (
+    QuantizationReport,
+    QuantizationResult,
+    refuse_without_engine,
+    result_of,
+)
 
 __all__ = ["LowerQuantized"]
 
@@ -36,12 +40,7 @@ class LowerQuantized(PassBase):
 
     def call(self, graph_module: GraphModule) -> QuantizationResult:
         """Return a new module. Raises PassError if this build of torch computes with no quantized layers."""
-        if torch.backends.quantized.engine in ("none", ""):
-            raise PassError(
-                "cannot lower to quantized layers: this build of torch has no engine for them "
-                f"(torch.backends.quantized.supported_engines: {torch.backends.quantized.supported_engines}); "
-                "keep the reference form"
-            )
+        refuse_without_engine("lower to quantized layers", "keep the reference form")
         made = working_copy(graph_module)
         lowered: list[str] = []
         left: list[Left] = []
@@ -60,11 +59,8 @@ class LowerQuantized(PassBase):
                 lowered.append(str(node.target))
             else:
                 left.append(Left(str(node.target), reason))
-        report = QuantizationReport(tuple(lowered), tuple(left))
-        if not lowered:
-            return QuantizationResult(graph_module, False, report, graph_module)
         made.graph.eliminate_dead_code()
-        return QuantizationResult(rebuilt(made), True, report, graph_module)
+        return result_of(made, graph_module, QuantizationReport(tuple(lowered), tuple(left)))
 
 
 def _is_quantize(node: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from fxcore.passes.infra.working_copy import rebuilt, working_copy
 from fxcore.transforms.fusion.activations import FuseActivations
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
 from fxcore.transforms.fusion.report import Left
-from fxcore.transforms.quantization.layers import Skip, layers_to_quantize, reference_of
+from fxcore.transforms.quantization.layers import Skip, layers_to_quantize, reason_to_stay, reference_of
 from fxcore.transforms.quantization.observers import MakeObserver, activation_observer, weight_observer
 
 __all__ = ["QuantizationReport", "QuantizationResult", "QuantizeStatic"]
@@ -51,6 +51,43 @@ class QuantizationResult(PassResult):
         made = super().__new__(cls, graph_module, modified)
         made.report, made.float_module = report, float_module
         return made
+
+
+def result_of(made: GraphModule, original: GraphModule, report: QuantizationReport) -> QuantizationResult:
+    """Return the result of a pass that changed the working copy `made`; the original if nothing was quantized."""
+    is_modified = bool(report.quantized)
+    return QuantizationResult(rebuilt(made) if is_modified else original, is_modified, report, original)
+
+
+def replaced_layers(
+    gm: GraphModule, kinds: Collection[type[nn.Module]], skip: Skip, replacement: Callable[[Any], nn.Module | str]
+) -> QuantizationReport:
+    """Put `replacement(layer)` in the place of each layer of these classes that the graph calls, and report it.
+
+    `replacement` returns the reason, as a text, if a layer stays.
+    """
+    quantized: list[str] = []
+    left: list[Left] = []
+    for path in dict.fromkeys([str(node.target) for node in gm.graph.find_nodes(op="call_module")]):
+        layer = get_attribute(gm, path)
+        if type(layer) not in kinds:
+            continue
+        made = reason_to_stay(path, gm, skip) or replacement(layer)
+        if isinstance(made, str):
+            left.append(Left(path, made))
+        else:
+            set_attribute(gm, path, made)
+            quantized.append(path)
+    return QuantizationReport(tuple(quantized), tuple(left))
+
+
+def refuse_without_engine(action: str, remedy: str) -> None:
+    """Raise PassError if this build of torch computes with no quantized layers."""
+    if torch.backends.quantized.engine in ("none", ""):
+        raise PassError(
+            f"cannot {action}: this build of torch has no engine for quantized layers "
+            f"(torch.backends.quantized.supported_engines: {torch.backends.quantized.supported_engines}); {remedy}"
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,12 +14,10 @@ from torch import nn
 
 from fxcore.errors import PassArgumentError
 from fxcore.graph_module import GraphModule
-from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
-from fxcore.transforms.fusion.report import Left
-from fxcore.transforms.quantization.layers import Skip, reason_to_stay
-from fxcore.transforms.quantization.static import QuantizationReport, QuantizationResult
+from fxcore.passes.infra.working_copy import working_copy
+from fxcore.transforms.quantization.layers import Skip
+from fxcore.transforms.quantization.static import QuantizationResult, replaced_layers, result_of
 
 __all__ = ["QuantizeWeights", "WeightOnlyLayer"]
 
@@ -46,25 +45,12 @@ class QuantizeWeights(PassBase):
             )
         group_size = self.group_size if self.group_size is not None or self.bits == 8 else 32
         made = working_copy(graph_module)
-        layers: dict[nn.Module, nn.Module] = {}
-        quantized: list[str] = []
-        left: list[Left] = []
-        for path in dict.fromkeys([str(node.target) for node in made.graph.find_nodes(op="call_module")]):
-            layer = get_attribute(made, path)
-            if type(layer) not in _LAYERS:
-                continue
-            reason = reason_to_stay(path, made, self.skip)
-            if reason is not None:
-                left.append(Left(path, reason))
-                continue
-            if layer not in layers:
-                layers[layer] = WeightOnlyLayer(layer, self.bits, group_size)
-            set_attribute(made, path, layers[layer])
-            quantized.append(path)
-        report = QuantizationReport(tuple(quantized), tuple(left))
-        if not quantized:
-            return QuantizationResult(graph_module, False, report, graph_module)
-        return QuantizationResult(rebuilt(made), True, report, graph_module)
+
+        @functools.cache  # a layer that is there twice stays one layer
+        def replacement(layer: nn.Module) -> nn.Module:
+            return WeightOnlyLayer(layer, self.bits, group_size)
+
+        return result_of(made, graph_module, replaced_layers(made, _LAYERS, self.skip, replacement))
 
 
 class WeightOnlyLayer(nn.Module):
