@@ -1,4 +1,4 @@
-"""What libraries take from torch.fx's private file of this name: the tracer, and the parts of a `trace` of their own.
+"""Names that libraries take from torch.fx's private file of this name: the tracer, and the parts of their own `trace`.
 
 Nothing here is promised. Some libraries, torch_geometric among them, write `Tracer.trace` anew out of these parts.
 """
@@ -91,13 +91,13 @@ def symbolic_trace(
 
     With `example_inputs`, a tuple of positional arguments or one tensor, and `example_kwargs`, every proxy carries the
     value that it has for them. Sizes stay symbolic until Python needs a number; then the graph is specialised, and
-    `graph.guards` says to what. `enforce_guards` lets the graph module check them before each run, `verify` compares
-    eager and graph on the example and on fresh inputs of other sizes. `leaf_modules` are classes and paths of modules
-    that become one node each, or "auto" for those that cannot be traced. `assume` names places, "file.py:line", at
-    which a branch that depends on the contents of tensors is taken as in the example.
+    `graph.guards` lists each specialisation. `enforce_guards` lets the graph module check the guards before each run,
+    `verify` compares eager and graph on the example and on fresh inputs of other sizes. `leaf_modules` are classes and
+    paths of modules that become one node each, or "auto" for modules that cannot be traced. `assume` names places,
+    "file.py:line", where a branch depends on the contents of tensors and the trace takes the example's branch.
 
-    Raises TraceError and other FxErrors for what cannot be traced, ExampleError (a TypeError) for an example that does
-    not fit, LeafError (a ValueError) for a path without a module, VerificationError if eager and graph differ.
+    Raises TraceError and other FxErrors if tracing fails, ExampleError (a TypeError) for an example that does not fit,
+    LeafError (a ValueError) for a path without a module, VerificationError if eager and graph differ.
     """
     with gc_paused():
         tracer = LeafTracer(leaf_modules) if leaf_modules else Tracer()
@@ -139,22 +139,22 @@ class _TracingFlag:
         return repr(bool(self))
 
 
-# Libraries read it, and put False here while they run what is not to be traced.
+# Libraries read the flag, and set it to False around code that must not be traced.
 _is_fx_tracing_flag: Any = _TracingFlag()
 
 
 def is_fx_tracing() -> bool:
-    """Tell whether this thread is tracing."""
+    """Return whether this thread is tracing."""
     return bool(_is_fx_tracing_flag)
 
 
 def is_fx_symbolic_tracing() -> bool:
-    """Tell whether this thread is tracing, and not compiling."""
+    """Return whether this thread is tracing, and not compiling."""
     return is_fx_tracing() and not torch.compiler.is_compiling()
 
 
 class _Patcher(Patcher):
-    """A `Patcher` that also puts given functions in place, each on top of what is there."""
+    """A `Patcher` that also puts given functions in place, each on top of the one before."""
 
     def __init__(self) -> None:
         super().__init__()

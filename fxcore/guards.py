@@ -1,4 +1,4 @@
-"""Guards: what a graph takes for granted about its inputs, since the traced Python asked for a plain value."""
+"""Guards: conditions on the inputs of a graph, made where the traced Python asked for a plain value."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_TOLD = 5
 class Guard:
     """One condition: a node of the graph must have the value that it had in the example.
 
-    `expression` says it in Python: inputs by name, results of layers by what was called. Module path, function, file,
-    line and source text say where the traced program asked.
+    `expression` is the condition in Python: inputs by name, results of layers by the called layer. Module path,
+    function, file, line and source text say where the traced program asked.
     """
 
     expression: str
-    node: str  # name of the node whose value was asked for
+    node: str  # name of the node that Python asked about
     value: Any = field(compare=False)
     module_path: str = ""
     function: str = ""
@@ -49,7 +49,7 @@ class Guards(Sequence[Guard]):
     def __init__(self, guards: Sequence[Guard] = (), graph: Graph | None = None, notes: Sequence[str] = ()) -> None:
         """`graph` takes the same inputs as the guarded one, and returns the value that each guard is about.
 
-        `notes` say what the model does and the graph does not, whatever the inputs are.
+        `notes` describe effects of the model that the graph leaves out for all inputs.
         """
         self._guards = tuple(guards)
         self.graph = graph
@@ -80,7 +80,7 @@ class Guards(Sequence[Guard]):
         return [*lines, *[f"note: {note}" for note in self.notes]]
 
     def broken_by(self, values: Sequence[Any]) -> Iterator[tuple[Guard, Any]]:
-        """Yield each guard that does not hold, with the value that was found, given what `graph` returns."""
+        """Yield each guard that does not hold, with the found value, for the values that `graph` returns."""
         for guard, found in zip(self._guards, values, strict=True):
             if not _is_same(guard.value, found):
                 yield guard, found
@@ -94,7 +94,7 @@ def refuse_broken(guards: Guards, values: Sequence[Any], name: str) -> None:
     told = []
     for guard, found in broken[:_MOST_TOLD]:
         place = f"; asked at {guard.place}" if guard.place else ""
-        # The expression of a condition that was False in the example is the opposite of what was asked.
+        # The guard of a condition that was False in the example states the opposite, so its value reads False.
         shown = "False" if guard.value is False and found is True else _shown(found)
         told.append(f"  {guard.expression}: it is {shown}{place}")
     more = f"\n  and {len(broken) - _MOST_TOLD} more" if len(broken) > _MOST_TOLD else ""
@@ -118,7 +118,7 @@ def _shown(value: Any) -> str:
 def _is_same(expected: Any, obtained: Any) -> bool:
     try:
         return bool(expected == obtained) or (expected != expected and obtained != obtained)
-    except Exception:  # values of other kinds, whose comparison fails
+    except Exception:  # values of other kinds cannot be compared
         return False
 
 
@@ -142,7 +142,7 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
 
 
 def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
-    """Return how the value of a node is computed, as Python; of a node that is not inlined, what it calls.
+    """Return the computation of a node's value as Python. A node that is not inlined is shown as its call.
 
     No names of nodes stand in it: these change where a node is added before.
     """

@@ -32,13 +32,13 @@ from fxcore.node_data.distributed_types import is_reduction, reduction_source
 from fxcore.proxy import TracerBase
 from fxcore.serialization.pickling import is_importable
 
-# What a graph module keeps about its own graph and code, which the other's constructor makes anew. Unflattened modules
-# have a graph, and a graph module of it, in their dict.
+# A graph module keeps these facts about its own graph and code, and the other constructor makes them anew. Unflattened
+# modules have a graph, and a graph module of it, in their dict.
 _OF_THE_GRAPH = frozenset(
     {"_graph", "_code", "_lineno_map", "_prologue_start", "_tracer_cls", "_tracer_extras", "graph", "graph_module"}
 )
 _REGISTRIES = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "meta"})
-# Where a graph module notes what it was on the other side, and cannot be on this one: its class, its tracer.
+# A graph module notes here the facts that exist on the other side alone: its class, its tracer.
 _NOTES = "_across_interop"
 # Metadata that holds nodes deeper inside than this stays as it is.
 _DEEPEST_META = 6
@@ -49,10 +49,10 @@ MapLeaves = Callable[[Any, Callable[[Any], Any]], Any]
 def from_torch(obj: Any, *, nested: bool = False) -> Any:
     """Return the fxcore.Graph or GraphModule that is the same as a graph or graph module of torch.fx.
 
-    A torch.export.ExportedProgram becomes the graph module that takes what its model took, with the model's state, and
-    so does what torch.export.unflatten makes of one. Graph modules inside (branches, loop bodies, modules of an
-    unflattened one) stay those of torch.fx and are shared; with `nested` they are changed, too, so that passes of
-    fxcore can enter them. Raises InteropError (a TypeError) for anything else.
+    A torch.export.ExportedProgram becomes a graph module with the inputs and the state of its model, and so does the
+    result of torch.export.unflatten. Graph modules inside (branches, loop bodies, modules of an unflattened one) stay
+    modules of torch.fx and are shared; with `nested` they are converted too, so that passes of fxcore can enter them.
+    Raises InteropError (a TypeError) for anything else.
     """
     if isinstance(obj, torch.fx.Graph):
         return _graph_from_torch(obj)
@@ -87,10 +87,10 @@ def to_torch(obj: Any, *, nested: bool = False) -> Any:
 def on_torch_graphs(
     transform: Callable[[GraphModule], Any], *, nested: bool = False
 ) -> Callable[[torch.fx.GraphModule], torch.fx.GraphModule]:
-    """Return what does to a graph module of torch.fx what `transform` does to one of fxcore.
+    """Return a function that applies `transform`, which is written for fxcore, to graph modules of torch.fx.
 
-    `transform` returns a graph module, or a PassResult, of which the module is taken. The module that is given stays
-    as it is if `transform` leaves its own as it is. With `nested`, graph modules inside are fxcore's, too.
+    `transform` returns a graph module, or a PassResult that holds one. The module that is given stays as it is if
+    `transform` leaves its own as it is. With `nested`, graph modules inside are fxcore's, too.
     """
 
     @functools.wraps(transform, updated=())
@@ -106,7 +106,8 @@ def on_torch_graphs(
 
 
 def _unlifted(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    # Checks of the inputs would be one more node that the model does not have; older releases made none.
+    # With checks of the inputs the graph would have one more node than the model; older releases of torch made no
+    # checks.
     options = {"check_guards": False} if "check_guards" in inspect.signature(program.module).parameters else {}
     made: Any = program.module(**options)
     if not isinstance(made, torch.fx.GraphModule):
@@ -139,7 +140,7 @@ def _notes_of(source: nn.Module) -> dict[str, Any]:
 
 
 def _note_tracer(made: Any, source: nn.Module, kind: type) -> None:
-    """Note on the module, as its constructor would, by what its graph was traced, unless that is of the other side.
+    """Record the tracer class on the module, as the constructor does. Skip a class that belongs to the other library.
 
     torch.fx and torch.package trace again with it when they load a module.
     """
@@ -149,7 +150,7 @@ def _note_tracer(made: Any, source: nn.Module, kind: type) -> None:
 
 
 def _unflattened_from_torch(source: UnflattenedModule) -> GraphModule:
-    """Return the graph module that takes what an unflattened module takes; its modules stay as they are."""
+    """Return a graph module with the inputs of an unflattened module; the unflattened module's own modules stay."""
     made = GraphModule({}, Graph(), type(source).__name__)
     _share_state(source, made, UnflattenedModule)
     graph = _graph_from_torch(source.graph)
@@ -168,7 +169,7 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
     """Give the new module every attribute of the old one: the same objects, in registries of its own."""
 
     def rebound(value: Any) -> Any:
-        # A method that was put on the instance, such as the `train` of an exported module, is to work on this one.
+        # A method that was put on the instance, such as the `train` of an exported module, must work on the new module.
         is_own = isinstance(value, MethodType) and value.__self__ is source
         return MethodType(value.__func__, made) if is_own else value
 
@@ -191,7 +192,7 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
 
 
 def _with_nested(root: nn.Module, kind: type[nn.Module], convert: Callable[[Any], nn.Module]) -> nn.Module:
-    """Convert a graph module and those in it; modules on the way to them are copied, all others are shared."""
+    """Convert a graph module and the graph modules in it. Copy modules on the way to them, and share all others."""
     converted: dict[int, nn.Module] = {}
 
     def of(module: nn.Module) -> nn.Module:
@@ -241,7 +242,7 @@ def _graph_to_torch(graph: Graph) -> torch.fx.Graph:
 
 
 def _share_attributes(source: Any, made: Any) -> None:
-    """Give the new graph what somebody put on the old one, and the guards, which torch.fx has not."""
+    """Give the new graph the attributes that users set on the old graph, and the guards, which torch.fx lacks."""
     known = (vars(type(source)()).keys() | vars(made).keys()) - {"guards"}
     vars(made).update({name: value for name, value in vars(source).items() if name not in known})
 
@@ -266,19 +267,19 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
             # A name that was given by hand and that the graph itself would not have chosen.
             made._graph_namespace._rename_object(duplicate, node.name)
             duplicate.name = node.name
-        # Further attributes, such as Dynamo's `_dynamo_source`; torch 2.6 keeps a node's own ones there too.
+        # Further attributes, such as Dynamo's `_dynamo_source`. torch 2.6 keeps a node's own attributes there too.
         known = vars(source._root).keys() | vars(duplicate).keys()
         vars(duplicate).update({name: value for name, value in vars(node).items() if name not in known})
         copies[node] = duplicate
     for node, duplicate in copies.items():
         duplicate.meta = {key: _meta_of(value, copies, node_type) for key, value in node.meta.items()}
-        if len(node.users) > 1:  # in the order in which they began to read it, which editing may have changed
+        if len(node.users) > 1:  # keep the order of the readers, which editing may have changed
             duplicate.users.clear()
             duplicate.users.update({copies[user]: None for user in node.users})
 
 
 def _meta_of(value: Any, copies: dict[Any, Any], node_type: type, depth: int = 0) -> Any:
-    """Return metadata that speaks of the new nodes; what holds no node stays the same object."""
+    """Return metadata that refers to the new nodes. Values without nodes stay the same objects."""
 
     def inside(parts: Iterable[Any]) -> list[Any]:
         return [_meta_of(part, copies, node_type, depth + 1) for part in parts]
@@ -334,11 +335,11 @@ class _Delegate:
         return _call(self.original.generate_output, output_args, **options)
 
     def process_inputs(self, *args: Any) -> Any:
-        """Turn what the function takes into what the placeholders take."""
+        """Turn the arguments of the function into the values of the placeholders."""
         return self.original.process_inputs(*args)
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Turn what the output node holds into what the function returns."""
+        """Turn the values of the output node into the result of the function."""
         return self.original.process_outputs(outputs)
 
     def additional_globals(self) -> Any:
@@ -347,7 +348,7 @@ class _Delegate:
 
 
 class CodeGenOfTorch(_Delegate, CodeGen):
-    """Writes what a code generator of torch.fx writes."""
+    """Writes the same code as a code generator of torch.fx."""
 
     def __init__(self, original: torch.fx.graph.CodeGen) -> None:
         super().__init__()
@@ -355,9 +356,9 @@ class CodeGenOfTorch(_Delegate, CodeGen):
 
 
 class _Reductions:
-    """Within torch.fx, a code generator that writes `ReduceOp.SUM` and its like as what they are.
+    """Within torch.fx, a code generator that writes `ReduceOp.SUM` and its like as Python.
 
-    torch.fx itself writes `<RedOpType.SUM: 0>`, which is no Python.
+    torch.fx itself writes `<RedOpType.SUM: 0>`, a syntax error.
     """
 
     def _gen_python_code(self, nodes: Any, *args: Any, **options: Any) -> Any:
@@ -381,15 +382,15 @@ def _reductions_of(nodes: Iterable[Any]) -> list[Any]:
 
 
 class PlainCodeGenWithReductions(_Reductions, torch.fx.graph.CodeGen):
-    """Writes a graph with such arguments for torch.fx."""
+    """Writes a graph with these arguments for torch.fx."""
 
 
 class PyTreeCodeGenWithReductions(_Reductions, torch.fx.graph._PyTreeCodeGen):
-    """Writes a graph with such arguments, and with nested inputs and outputs, for torch.fx."""
+    """Writes a graph with these arguments, and with nested inputs and outputs, for torch.fx."""
 
 
 class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
-    """Writes, within torch.fx, what a code generator of fxcore writes."""
+    """Writes, within torch.fx, the same code as a code generator of fxcore."""
 
     def __init__(self, original: CodeGen) -> None:
         super().__init__()
@@ -397,7 +398,7 @@ class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
 
 
 def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call a method with those options that it takes; they joined the interface with later releases of torch."""
+    """Call a method with the options that it takes. Later releases of torch added options."""
     known = inspect.signature(method).parameters.values()
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
         names = {parameter.name for parameter in known}

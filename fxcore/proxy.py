@@ -1,4 +1,4 @@
-"""Proxies: they stand for values that are not known yet, and record what is done with them."""
+"""Proxies: they stand for values that are not known yet, and record the operations on them."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_fn(x: object) -> None:
-    """Raise AssertionError if `x` is false; what a traced `assert` becomes."""
+    """Raise AssertionError if `x` is false. A traced `assert` calls this function."""
     if not x:
         raise GraphArgumentError("Assertion failed")
 
 
 class RecordingProxy(SymbolicValue):
-    """What every kind of proxy does: functions of torch, methods and operators on it become new nodes.
+    """The base of every proxy: functions of torch, methods and operators on it become new nodes.
 
     It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
     fixed number of names works.
@@ -98,7 +98,7 @@ class RecordingProxy(SymbolicValue):
         for name, value in self.__dict__.items():
             try:
                 copied.__dict__[name] = copy.deepcopy(value, memo)
-            except Exception:  # a tracer may hold anything; what cannot be copied is shared
+            except Exception:  # a tracer may hold anything; a value that cannot be copied is shared
                 copied.__dict__[name] = copy.copy(value)
         return copied
 
@@ -163,10 +163,10 @@ class Proxy(RecordingProxy):
 
 @functools.lru_cache(maxsize=4096)
 def _kind_of(function: Any) -> tuple[bool, str]:
-    """Tell whether a function is a method of Tensor, and after what a node that calls it is named."""
+    """Return whether a function is a method of Tensor, and the name for a node that calls it."""
     name = function.__name__
     is_magic = name.startswith("__") and name.endswith("__")
-    # With a torch before 2.13 it may be what a method is replaced by while a trace runs.
+    # With a torch before 2.13, a trace replaces some methods, and `function` may be the replacement.
     original = getattr(function, "replaced_by_trace", function)
     return is_tensor_method_or_property(original), snake_case(name[2:-2] if is_magic else name)
 
@@ -182,7 +182,7 @@ def tracer_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R
         elif type(value) not in CONSTANT_TYPES:
             break
     else:
-        # Nearly always: proxies and constants, none of them nested.
+        # Nearly always: proxies and constants without nesting.
         if found is not None and CONSTANT_TYPES.issuperset(map(type, kwargs.values())):
             return found
     return _tracer_of_nested(function, args, kwargs)
@@ -224,7 +224,7 @@ def _refuse_callables(function: HigherOrderOperator, args: Any, kwargs: Any) -> 
 
 
 class TraceFunctionError(TraceError, RuntimeError):
-    """A higher-order operator was called with a function whose body tracing cannot see."""
+    """A higher-order operator was called with a function. Tracing cannot see the function's body."""
 
 
 class Attribute(Proxy):
@@ -249,7 +249,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """A proxy for a parameter, whose shape is known while tracing."""
+    """A proxy for a parameter. Its shape is known while tracing."""
 
     def __init__(self, tracer: Recorder, node: Node, name: str, param: torch.nn.Parameter) -> None:
         super().__init__(node, tracer)

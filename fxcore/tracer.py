@@ -1,4 +1,4 @@
-"""Symbolic tracing: runs a module's Python on proxies and records what is done with them."""
+"""Symbolic tracing: runs a module's Python on proxies, and records every operation on them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = ["Tracer"]
 # Traces with an example: takes the tracer, the arguments of `trace`, and the example's.
 TRACE_WITH_EXAMPLE: Seam[..., Graph] = Seam()
 
-# Methods of a tracer whose work `create_proxy` does at once if it may.
+# `create_proxy` does the work of these methods at once where they are not overridden.
 _RECORDING_METHODS = ("create_arg", "create_node", "proxy")
 
 # Containers that a Tracer treats as TracerBase does.
@@ -63,13 +63,13 @@ _ORDINARY_CONTAINERS = frozenset({list, dict, slice})
 
 
 class Tracer(TracerBase):
-    """Records what a module, or a function, does with its inputs.
+    """Records the operations of a module, or of a function, on its inputs.
 
-    Override `is_leaf_module` to say which modules are recorded as one call, `call_module`, `create_arg`,
-    `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change how anything is recorded.
+    Override `is_leaf_module` to choose the modules that are recorded as one call. Override `call_module`, `create_arg`,
+    `create_node`, `create_proxy`, `proxy`, `iter`, `to_bool` and `keys` to change the recording.
     """
 
-    # The insertion point of the graph at which calls are recorded fast; see `allow_fast_recording`.
+    # The insertion point of the graph while calls are recorded fast; see `allow_fast_recording`.
     _fast_insert: Callable[[Node], None] | None = None
 
     def __init__(
@@ -101,19 +101,19 @@ class Tracer(TracerBase):
 
     @functools.cached_property
     def _attribute_paths(self) -> AttributePaths:
-        # Made by trace(), and here for those who set `root` and `graph` and record without it.
+        # trace() makes the paths. A library that sets `root` and `graph` itself gets them here.
         return AttributePaths(self.root)
 
-    # What users override.
+    # Methods that users override.
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Tell whether a module becomes one node. By default those of torch.nn do, except nn.Sequential."""
+        """Return whether a module becomes one node. By default the modules of torch.nn do, except nn.Sequential."""
         return m.__module__.startswith(("torch.nn", "torch.ao.nn")) and not isinstance(m, nn.Sequential)
 
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Record a call of a module if it is a leaf, else return what `forward(*args, **kwargs)` returns."""
+        """Record a call of a module if it is a leaf, else return the result of `forward(*args, **kwargs)`."""
         path = self.path_of_module(m)
         count = self.num_calls.get(path, 0)
         self.num_calls[path] = count + 1
@@ -141,7 +141,7 @@ class Tracer(TracerBase):
         return path
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """Return what reading a module's attribute gives: a proxy for a parameter, else the value itself.
+        """Return the value of a module's attribute that is read: a proxy for a parameter, else the value itself.
 
         With `proxy_buffer_attributes`, for a buffer too.
         """
@@ -187,8 +187,8 @@ class Tracer(TracerBase):
             or proxy_factory_fn is not None
         ):
             return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
-        # What create_arg, create_node and proxy do one after the other, at once: without it, tracing takes 1.1 (mostly
-        # modules) to 1.4 times as long (mostly functions), a Transformer 1.2 to 1.7 times.
+        # Does the work of create_arg, create_node and proxy at once. Without that, tracing takes 1.1 (mostly modules)
+        # to 1.4 times as long (mostly functions), a Transformer 1.2 to 1.7 times.
         inputs: dict[Any, None] = {}
         node_args = []
         for value in args:
@@ -232,7 +232,7 @@ class Tracer(TracerBase):
         self._fast_insert = graph._insert if is_plain else None
 
     def create_arg(self, a: Any) -> Argument:
-        """Return what stands for `a` in the arguments of a node.
+        """Return the argument of a node that stands for `a`.
 
         As `TracerBase.create_arg`, and: parameters, buffers, submodules and constant tensors become `get_attr`
         nodes; a tensor that no module has is kept on the root as `_tensor_constant0`, `1` and so on.
@@ -321,8 +321,8 @@ class Tracer(TracerBase):
     ) -> Graph:
         """Record `root`, a module or a function, and return the graph.
 
-        `concrete_args` fixes inputs by name to values, which may be nested and hold `PH` where an input stays one.
-        `self.root` is the module that paths in the graph refer to.
+        `concrete_args` fixes inputs by name to values. The values may be nested, and hold `PH` where an input stays an
+        input. `self.root` is the module that paths in the graph refer to.
 
         With `example_inputs`, a tuple of positional arguments, and `example_kwargs`, every proxy carries the value that
         the example gives it. The values answer Python's questions, and each answer becomes a guard in `graph.guards`.
@@ -419,7 +419,7 @@ class Tracer(TracerBase):
         self._next_number = {}
         self._returning_code = None
         self._parameter_proxies = {}
-        self._seen_kinds: set[type] = set()  # classes of modules whose forward's globals have been looked through
+        self._seen_kinds: set[type] = set()  # classes of modules; the globals of their forward are patched already
         self.allow_fast_recording(True)
         return function, module
 
@@ -450,10 +450,10 @@ class Tracer(TracerBase):
             }
             self.graph.erase_node(node)
 
-    # What is intercepted while a trace runs.
+    # Interception while a trace runs.
 
     def _on_module_call(self, module: nn.Module, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Hand a call of a module, which `run` makes, to `call_module`."""
+        """Hand a call of a module to `call_module`; `run` makes the call."""
         kind = type(module)
         if kind not in self._seen_kinds or "forward" in module.__dict__:
             self._seen_kinds.add(kind)
@@ -477,7 +477,7 @@ class Tracer(TracerBase):
 
 
 def _module_path(traceback: TracebackType | None) -> str:
-    """Return the path of the module whose forward raised an error; it has left the scope by now."""
+    """Return the path of the module that raised an error. The tracer has left the module by now."""
     path = ""
     while traceback is not None:
         if traceback.tb_frame.f_code is Tracer.call_module.__code__:
@@ -487,13 +487,13 @@ def _module_path(traceback: TracebackType | None) -> str:
 
 
 def _calls_itself(module: nn.Module) -> bool:
-    """Tell whether calling a module goes another way than from `__call__` to `_call_impl` of nn.Module."""
+    """Return whether calling a module goes another way than from `__call__` to `_call_impl` of nn.Module."""
     return module._compiled_call_impl is not None or type(module)._call_impl is not nn.Module._call_impl
 
 
 @RETRACE.provide
 def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:
-    """Return a graph module with the attributes in `body` whose graph is that of `forward`.
+    """Return a graph module with the attributes in `body` and the graph of `forward`.
 
     `body` may name the class of tracer to use (`_tracer_cls`), arguments for it (`_tracer_extras`), the class name of
     the result (`_graphmodule_cls_name`) and stack traces of nodes (`_graphmodule_graph_node_meta_stack_trace`).
@@ -503,7 +503,7 @@ def retrace(forward: Callable[..., Any], body: dict[str, Any]) -> nn.Module:
     tracer_class = body.get("_tracer_cls") or Tracer
     # Tracing takes forward from the class.
     root = type("CodeOnlyModule", (CodeOnlyModule,), {"forward": forward})(body)
-    # The code calls what was a leaf when it was first traced.
+    # Leaves of the first trace must stay leaves, because the code calls them.
     keeps_modules = type("KeepModules", (tracer_class,), {"is_leaf_module": lambda self, module, path: True})
     graph = keeps_modules().trace(root, **(body.get("_tracer_extras") or {}))
     graph._tracer_cls = tracer_class

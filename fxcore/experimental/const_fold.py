@@ -1,4 +1,4 @@
-"""Computing once what only depends on parameters and buffers."""
+"""Constant folding: values that depend on parameters and buffers alone are computed once."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FoldedGraphModule(GraphModule):
 
 
 def get_unique_attr_name_in_module(mod_traced: nn.Module, name: str) -> str:
-    """Return `name` as a legal identifier, with a number if the module has such an attribute."""
+    """Return `name` as a legal identifier, with a number if the module has an attribute of that name."""
     name = re.sub("[^0-9a-zA-Z_]+", "_", name)
     if name[0].isdigit():
         name = f"_{name}"
@@ -88,10 +88,9 @@ def split_const_subgraphs(
 ) -> FoldedGraphModule:
     """Return `module` with everything computed once that depends on its parameters and buffers alone.
 
-    Nodes that do more than compute a value stay, and so do those for which `skip_folding_node_fn` answers True, and
-    calls of graph modules that hold one. Nodes for which `is_impure_node` answers True stay even if nobody reads them.
-    `device_for_folded_attrs` is where results that are no tensors are kept. The results are computed at the first
-    call, or by `run_folding`.
+    Nodes with effects stay, nodes that `skip_folding_node_fn` accepts stay, and calls of graph modules that hold such a
+    node stay. Nodes that `is_impure_node` accepts stay even without readers. `device_for_folded_attrs` is where results
+    that are no tensors are kept. The results are computed at the first call, or by `run_folding`.
     """
     traced = module if isinstance(module, GraphModule) else symbolic_trace(module)
     constant = _constant_nodes(traced, skip_folding_node_fn)
@@ -135,7 +134,7 @@ def _constant_nodes(gm: GraphModule, is_skipped: Callable[[Node], bool] | None) 
 
 
 def _reads_a_value(node: Node, gm: GraphModule) -> bool:
-    """Tell whether a `get_attr` reads what a parameter could stand for: something that is there and is no module."""
+    """Return whether a `get_attr` reads a value that a parameter could replace: it exists, and it is no module."""
     try:
         value = get_attribute(gm, str(node.target))
     except AttributeError:
@@ -144,7 +143,7 @@ def _reads_a_value(node: Node, gm: GraphModule) -> bool:
 
 
 def _is_open(node: Node, gm: GraphModule, is_skipped: Callable[[Node], bool] | None) -> bool:
-    """Tell whether the value of `node` may differ from call to call: by a symbolic size, or inside a graph module."""
+    """Return whether the value of `node` may differ from call to call: by a symbolic size, or inside a graph module."""
     if getattr(node.kwargs.get("fill_value"), "free_symbols", None) is not None:
         return True
     return node.op == "call_module" and any(
@@ -154,7 +153,7 @@ def _is_open(node: Node, gm: GraphModule, is_skipped: Callable[[Node], bool] | N
 
 
 def _nodes_inside(gm: GraphModule, path: str) -> Iterator[Node]:
-    """Yield the nodes of the graph module at `path`, and of those that it calls, but inputs and outputs."""
+    """Yield the nodes of the graph module at `path` and of its graph modules, without inputs and outputs."""
     called = gm.get_submodule(path)
     if not isinstance(called, GraphModule):
         return
@@ -176,7 +175,7 @@ def _call_of(gm: GraphModule, path: str) -> Node:
 
 
 def _without_inputs(split: GraphModule) -> GraphModule:
-    """Return the constant part with attributes of `split` read in place of its inputs, which were such."""
+    """Return the constant part with reads of the attributes of `split` in place of its inputs."""
     constant = GraphModule(split, getattr(split, _CONSTANT).graph)
     inputs = constant.graph.find_nodes(op="placeholder")
     for placeholder, source in zip(inputs, _call_of(split, _CONSTANT).args, strict=True):
@@ -197,8 +196,8 @@ def _inline_module(
 ) -> dict[Node, Any]:
     """Put the nodes of the graph module at `inline_mod_name` in place of its call in the graph of `gm`.
 
-    With `run_dce`, what nobody reads then goes, unless `is_impure_node` answers True for it. Returns what stands for
-    each of its nodes. Raises GraphArgumentError (an AssertionError) if it is no graph module.
+    With `run_dce`, nodes without readers then go, unless `is_impure_node` accepts them. Returns the replacement of each
+    of its nodes. Raises GraphArgumentError (an AssertionError) if it is no graph module.
     """
     inlined = gm.get_submodule(inline_mod_name)
     if not isinstance(inlined, GraphModule):

@@ -15,11 +15,11 @@ from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
 
-_LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)  # those of torch.fx
+_LAYERS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)  # the layers that torch.fx fuses
 
 
 def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[str, nn.Module]) -> bool:
-    """Tell whether `node` calls a module of the second class on what a call of one of the first class gives."""
+    """Return whether `node` calls a module of the second class on the result of a module of the first class."""
     if not node.args:
         return False
     return all(
@@ -41,12 +41,12 @@ def replace_node_module(node: Node, modules: dict[str, nn.Module], new_module: n
 
 
 def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> nn.Module:
-    """Return a graph module in which convolution and linear layers do the batch normalisation that follows them.
+    """Return a graph module with batch normalisation folded into the convolution and linear layers before it.
 
     `model` must be in eval mode. It is traced unless it is a graph module and `no_trace` is set; then `inplace` also
-    replaces the layers in `model` itself. `fxcore.transforms.fusion` fuses more kinds of layers, and says what it did.
-    A layer whose result or whose weights have other readers stays as it is; one that is called several times is
-    fused if the same normalisation follows each call.
+    replaces the layers in `model` itself. `fxcore.transforms.fusion` fuses more kinds of layers, and reports them. A
+    layer with other readers of its result or its weights stays as it is; one that is called several times is fused if
+    the same normalisation follows each call.
     """
     traced = model if no_trace and isinstance(model, GraphModule) else symbolic_trace(model)
     result = FuseBatchNorm(_LAYERS, functions=False).call(traced)

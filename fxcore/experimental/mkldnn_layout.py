@@ -26,7 +26,7 @@ class UnionFind:
     """Sets of the numbers below `n`; each is named by one of its members."""
 
     def __init__(self, n: int) -> None:
-        """Make room for `n` numbers, none of which is in a set yet."""
+        """Make room for `n` numbers that are in no set yet."""
         self.parent: list[int | None] = [None] * n
         self.size: list[int] = [0] * n
 
@@ -36,7 +36,7 @@ class UnionFind:
         self.size[v] = 1
 
     def find(self, v: int) -> int:
-        """Return the name of the set of `v`. Raises GraphArgumentError (an AssertionError) if it is in none."""
+        """Return the name of the set of `v`. Raises GraphArgumentError (an AssertionError) if `v` is in no set."""
         path = []
         while (parent := self.parent[v]) != v:
             if parent is None:
@@ -62,7 +62,7 @@ class UnionFind:
 def extract_subgraph(orig_module: nn.Module, nodes: list[Node], inputs: list[Node], outputs: list[Node]) -> GraphModule:
     """Return a module that runs copies of `nodes`: it takes the values of `inputs` and returns a list of `outputs`.
 
-    `nodes` are in order; what they refer to is taken from `orig_module`, shared.
+    `nodes` are in order. The module shares the attributes of `orig_module` that they refer to.
     """
     graph = Graph()
     copies: dict[Node, Node] = {value: graph.placeholder(value.name) for value in inputs}
@@ -100,7 +100,7 @@ mkldnn_map: dict[type[nn.Module], Callable[[Any, torch.dtype], nn.Module]] = {
 
 
 class MklSubgraph:
-    """Nodes that run in that layout together, the conversions into it and those out of it."""
+    """Nodes that run in that layout together, and the conversions into it and out of it."""
 
     def __init__(self, fx_graph: Graph) -> None:
         """Start empty."""
@@ -152,7 +152,7 @@ def gen_mkl_autotuner(
 
 
 def modules_to_mkldnn(nodes: list[Node], modules: dict[str, nn.Module]) -> dict[nn.Module, nn.Module]:
-    """Replace the modules that `nodes` call by ones that keep their weights in that layout, where there are such.
+    """Replace the modules that `nodes` call by modules that keep their weights in that layout, where torch has one.
 
     Returns a dict from new modules to copies of the old ones, for `reset_modules`.
     """
@@ -261,7 +261,7 @@ def _subgraphs(graph: Graph) -> list[MklSubgraph]:
             sets.make_set(index)
             colour[node] = index
             continue
-        # What a conversion out of the layout gives is dense, and carries the colour no further.
+        # The result of a conversion out of the layout is dense, and carries the colour no further.
         colours = sorted(
             sets.find(colour[value])
             for value in node.all_input_nodes

@@ -21,7 +21,7 @@ from fxcore.proxy import Proxy
 
 
 class AnnotateTypesWithSchema(Transformer):
-    """Copies a graph and notes types on nodes that have none: calls of torch.nn and its functions, and attributes."""
+    """Copies a graph, and notes types on untyped nodes: calls of torch.nn and its functions, and attributes."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class AnnotateTypesWithSchema(Transformer):
         annotate_modules: bool = True,
         annotate_get_attrs: bool = True,
     ) -> None:
-        """Say which kinds of nodes get types."""
+        """Choose the kinds of nodes that get types."""
         super().__init__(module)
         self.annotate_functionals = annotate_functionals
         self.annotate_modules = annotate_modules
@@ -88,11 +88,11 @@ class NormalizeArgs(Transformer):
     """Copies a graph with the arguments of functions and torch modules by keyword, defaults filled in.
 
     Calls that match no signature stay as they are. Where several overloads of a function fit, the types in
-    `node.meta["type"]`, which ShapeProp notes, choose.
+    `node.meta["type"]`, noted by ShapeProp, choose.
     """
 
     def __init__(self, module: GraphModule, normalize_to_only_use_kwargs: bool = True) -> None:
-        """Prepare to normalize `module`; without `normalize_to_only_use_kwargs`, positional arguments stay such."""
+        """Prepare to normalize `module`; `normalize_to_only_use_kwargs` turns positional arguments into keywords."""
         super().__init__(module)
         self.node_map: dict[Proxy, Node] = {}
         self.normalize_to_only_use_kwargs = normalize_to_only_use_kwargs
@@ -164,7 +164,7 @@ class NormalizeOperators(AnnotateTypesWithSchema):
         """
         if not callable(target):
             raise GraphArgumentError(f"Expected callable target, got {type(target)}: {target!r} cannot be called")
-        # Unlike torch.fx, which drops `alpha=2` and `rounding_mode="floor"` on the way.
+        # torch.fx drops `alpha=2` and `rounding_mode="floor"` on the way.
         if target in self.binary_magic_method_remap and len(args) == 2 and not kwargs:
             return super().call_function(self.binary_magic_method_remap[target], args, {})
         return super().call_function(target, args, kwargs)

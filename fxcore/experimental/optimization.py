@@ -51,8 +51,8 @@ __all__ = [
 def remove_dropout(model: nn.Module) -> nn.Module:
     """Return a graph module of `model` without `nn.Dropout`, and without functional dropout that would drop.
 
-    Unlike torch.fx, which leaves functional dropout: `F.dropout(x, training=self.training)` in a model that is
-    traced in training mode drops for good, whatever `eval()` is called on later (pytorch#68190).
+    torch.fx leaves functional dropout: `F.dropout(x, training=self.training)` in a model that is traced in training
+    mode drops for good, whatever `eval()` is called on later (pytorch#68190).
     """
     return _DropoutRemover(symbolic_trace(model)).transform()
 
@@ -74,12 +74,12 @@ class _DropoutRemover(Transformer):
 def optimize_for_inference(
     model: nn.Module, pass_config: dict[str, Any] | None = None, tracer: type[Tracer] = Tracer
 ) -> nn.Module:
-    """Return a graph module of `model`, which is in eval mode, made faster for inference on the CPU.
+    """Return a faster graph module of `model`, which is in eval mode, for inference on the CPU.
 
-    What is done, unless `pass_config` says otherwise: `{"conv_bn_fuse": True, "remove_dropout": True,
-    "mkldnn_layout_optimize": {"heuristic": use_mkl_length}}`. The heuristic tells of a MklSubgraph whether to run it
-    in oneDNN's memory layout; False leaves that out. Values must not be changed in place. Raises PassError
-    (a RuntimeError) for a config of another form.
+    The steps, unless `pass_config` changes them: `{"conv_bn_fuse": True, "remove_dropout": True,
+    "mkldnn_layout_optimize": {"heuristic": use_mkl_length}}`. The heuristic tells of a MklSubgraph whether to run it in
+    oneDNN's memory layout; False leaves that out. Values must not be changed in place. Raises PassError (a
+    RuntimeError) for a config of another form.
     """
     config = {
         "conv_bn_fuse": True,

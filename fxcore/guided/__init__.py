@@ -1,1 +1,1 @@
-"""Proxies that carry the value which an example gives them, and the trace that makes them."""
+"""Tracing with an example: proxies carry the example's values, and each answer to Python becomes a guard."""

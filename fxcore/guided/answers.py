@@ -39,7 +39,7 @@ class Answers:
         self._tracer = tracer
         self._assume = dict(assume or {})
         self._answers: list[_Answer] = []
-        self.scalars: set[Node] = set()  # nodes whose value is no tensor, or a tensor of a single number
+        self.scalars: set[Node] = set()  # nodes with a value that is no tensor, or a tensor of a single number
         self.notes: tuple[str, ...] = ()  # effects of the model that the graph leaves out
 
     def __len__(self) -> int:

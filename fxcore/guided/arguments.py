@@ -15,7 +15,7 @@ from fxcore.tracing.recorder import CONSTANT_TYPES, SymbolicValue
 
 
 def restored_object(name: str, state: dict[str, Any]) -> Any:
-    """Return an object of the class at `module:Class`, with these attributes; what a returned object becomes."""
+    """Return an object of the class at `module:Class` with these attributes. A returned object becomes this call."""
     module, _, path = name.partition(":")
     kind: Any = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     made: Any = kind.__new__(kind)
@@ -24,13 +24,13 @@ def restored_object(name: str, state: dict[str, Any]) -> Any:
 
 
 def drawn(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Return what `random.uniform` or another function of that kind, by its full name, draws from its generator."""
+    """Draw with `random.uniform` or another function of that kind, given by its full name, and return the result."""
     module, _, function = name.rpartition(".")
     return getattr(importlib.import_module(module), function)(*args, **kwargs)
 
 
 def holds_proxies(value: Any) -> bool:
-    """Tell whether a proxy is somewhere in an object: in its items, its attributes, or in those of what it holds."""
+    """Return whether a proxy is somewhere in an object: in its items, its attributes, or in theirs."""
     unvisited, seen = [value], set()
     while unvisited:
         each = unvisited.pop()
@@ -49,7 +49,7 @@ def holds_proxies(value: Any) -> bool:
 
 
 def value_of(argument: Any, in_other_size: bool = False) -> Any:
-    """Return an argument with the example's values in the place of proxies, or with those of other sizes."""
+    """Return an argument with the example's values in the place of proxies, or with the values of other sizes."""
     kind = type(argument)
     if kind in CONSTANT_TYPES:
         return argument

@@ -1,7 +1,7 @@
-"""What `forward` assigns to attributes of the model: a tensor of the model is written by the graph, the rest is told.
+"""Assignments of `forward` to attributes: the graph writes tensors of the model, and notes describe the rest.
 
 A graph computes from its inputs, and the attributes of the model are put back after a trace. Where a second call of the
-model would see what the first one assigned, the graph must do the same or say that it does not.
+model would see the first call's assignment, the graph must do the same or say that it does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class AssignedAttributes:
         ]
 
     def record(self, tracer: Any) -> tuple[str, ...]:
-        """Let the graph write tensors that were assigned in place of others; return notes of what it leaves out."""
+        """Let the graph write tensors that replaced other tensors; return notes about all other assignments."""
         notes = []
         for path, value, before in self._changes(tracer):
             if not _is_recorded(tracer, path, value, before):
@@ -55,7 +55,7 @@ _MISSING = object()
 def _attributes_of(module: torch.nn.Module) -> dict[str, Any]:
     attributes = {name: value for name, value in vars(module).items() if name not in _TABLES}
     for table in _TABLES:
-        attributes.update(dict.items(vars(module).get(table) or {}))  # not by what intercepts reading them
+        attributes.update(dict.items(vars(module).get(table) or {}))  # past the interception of reads
     return attributes
 
 

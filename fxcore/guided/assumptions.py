@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 def assume(condition: _T) -> _T | bool:
-    """Return `condition`; in a trace with an example, its truth there, which becomes a guard of the graph.
+    """Return `condition`. A trace with an example returns its truth in the example, and makes it a guard of the graph.
 
     Write it around a condition that depends on the contents of tensors, `if fxcore.assume(x.min() >= 0): ...`, where
     the graph need not hold for inputs that decide otherwise. `GraphModule.check_guards` refuses these.

@@ -1,4 +1,4 @@
-"""What the contents of input tensors decide about, as opposed to their shapes, and to what the model keeps."""
+"""Values that follow from the contents of input tensors, as opposed to their shapes and to the model's state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fxcore.node_data.targets import is_from_torch
 from fxcore.operators.syntax import INPLACE_OPERATORS
 from fxcore.operators.table import facts_of_name
 
-# Give plain values that follow from shape and type. What else gives plain values is taken to read contents.
+# Give plain values that follow from shape and type. Every other operation with a plain value is taken to read contents.
 _OF_SHAPE = frozenset(
     {"size", "numel", "nelement", "stride", "storage_offset", "len", "sym_size", "sym_numel", "list", "getitem"}
 )
@@ -28,7 +28,7 @@ _OF_TYPE = frozenset(
         *("dense_dim", "sparse_dim", "broadcast_shapes", "callable", "hasattr"),
     }
 )
-# Give tensors whose contents follow from the shape of others alone.
+# Give tensors with contents that follow from the shape of other tensors alone.
 _FRESH = frozenset(
     {
         *("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty", "new_full"),
@@ -40,10 +40,10 @@ _CHANGING_METHODS = frozenset({"update", "pop", "popitem", "append", "extend", "
 
 
 class Origin(NamedTuple):
-    """What the contents of input tensors decide about a value.
+    """How far the contents of input tensors decide about a value.
 
-    `is_data`: about the value itself. `has_contents`: about what a tensor holds. `other`: the value in other sizes, if
-    they decide about a size of a tensor, or in a shape.
+    `is_data`: they decide about the value itself. `has_contents`: they decide about a tensor's contents. `other`: the
+    value in other sizes, if they decide about a size of a tensor, or in a shape.
     """
 
     is_data: bool
@@ -59,9 +59,10 @@ def origin_of(
     value: Any,
     other_result: Callable[[str], Any],
 ) -> Origin:
-    """Return what the contents of input tensors decide about the value of a call.
+    """Return how far the contents of input tensors decide about the value of a call.
 
-    `other_result` gives, for the name of what is called, its result in other sizes, if contents decide about any.
+    `other_result` takes the name of the called operation, and returns its result in other sizes. The result is None if
+    contents decide about no size.
     """
     if target is drawn:
         return Origin(True, True, other_number(value))
@@ -74,7 +75,7 @@ def origin_of(
         return Origin(False, has_contents, None if value is None else other_result(name))
     if name in _OF_TYPE:
         return Origin(of_data, of_data, other_number(value) if of_data else None)
-    if isinstance(value, (list, tuple)) and not of_data:  # of numbers, such as a shape
+    if isinstance(value, (list, tuple)) and not of_data:  # a shape, or other numbers
         other = other_result(name)
         is_data = name not in _OF_SHAPE and type(value) is not torch.Size and contents and other is None
         return Origin(is_data, is_data, other)
@@ -88,7 +89,7 @@ def origin_of(
 
 
 def is_free_of_effects(node: Node) -> bool:
-    """Tell whether a node that computes a number or a text changes nothing, so that it may go if nobody reads it."""
+    """Return whether a node that computes a number or a text changes nothing, so that it may go if nobody reads it."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     if node.op == "get_attr":
         return True

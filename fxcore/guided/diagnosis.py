@@ -39,7 +39,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found.
+    """The result of `diagnose`.
 
     `obstacles` stop a trace with this example, the most frequent first. `guards` are the places that an example gets
     past, and that stop a trace without one.
@@ -73,8 +73,8 @@ def diagnose(
 ) -> Diagnosis:
     """Trace a model with an example, go on wherever it stops, and return all places where it did.
 
-    At a branch that depends on the contents of tensors it goes on as the example does; a module whose forward fails is
-    recorded as one call. Raises what the model itself raises on the example.
+    At a branch that depends on the contents of tensors the trace takes the example's branch. A module that fails in its
+    forward is recorded as one call. Raises the model's own errors on the example.
     """
     tracer = _DiagnosingTracer()
     positional = () if example_inputs is None else example_inputs

@@ -45,7 +45,7 @@ _OF_ONE_TRACE = ("answers", "written_tensors", "_example", "_other_sizes", "_ass
 
 
 class ExampleTracer(Tracer):
-    """A tracer whose proxies carry the values that an example gives them.
+    """A tracer with proxies that carry the values of an example.
 
     A trace with an example puts this class between the user's class of tracer and Tracer; see `trace_with_example`.
     """
@@ -179,7 +179,7 @@ class ExampleTracer(Tracer):
 
     def _create_unusual_arg(self, a: Any) -> Argument:
         """Return an argument for an object of any class: where Tracer refuses it, a node makes an object like it."""
-        if type(a) is type(torch.FloatTensor):  # the old name of a dtype on a device, which functions take as text, too
+        if type(a) is type(torch.FloatTensor):  # the old name of a dtype on a device; functions take it as text, too
             return f"{a.__module__}.{a.__name__}"
         if isinstance(a, (SymbolicValue, nn.Module, type)):
             return super()._create_unusual_arg(a)

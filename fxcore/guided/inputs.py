@@ -20,7 +20,7 @@ class ExampleInputs:
     """The arguments that an example gives to a function, and the values of its parameters."""
 
     def __init__(self, function: FunctionType, owner: Any, args: Any, kwargs: Mapping[str, Any] | None) -> None:
-        """Bind example inputs to parameters; `owner`, if it is not None, is what the function takes as `self`.
+        """Bind example inputs to parameters. `owner`, if it is not None, is the function's `self`.
 
         Raises ExampleError (a TypeError) if they do not fit.
         """
@@ -42,7 +42,7 @@ class ExampleInputs:
         self.left_at_default = {_target_of(each) for each in self._parameters if each.name not in given}
 
     def arguments_for_root(self, tracer: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Add a placeholder for each parameter; return how the function is to be called, which is as in the example."""
+        """Add a placeholder for each parameter; return the arguments for a call in the form of the example."""
         proxies = {each.name: self._placeholder(tracer, each) for each in self._parameters}
         kinds = [each.kind for each in self._parameters]
         if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -75,7 +75,7 @@ def _target_of(parameter: inspect.Parameter) -> str:
 
 
 def copied_example(value: Any) -> Any:
-    """Return a copy of an example, whose tensors may be changed in place."""
+    """Return a copy of an example. Callers may change the tensors of the copy in place."""
     memo: dict[int, Any] = {}
     try:
         for leaf in pytree.tree_leaves(value):

@@ -17,17 +17,17 @@ from fxcore.tracing import placeholders
 from fxcore.tracing.call_site import is_library_file, shown_line
 from fxcore.tracing.wrap import wrapped_function
 
-# Classes of modules, paths of modules, or "auto" for those that cannot be traced.
+# Classes of modules, paths of modules, or "auto" for modules that cannot be traced.
 LeafModules = type | str | Iterable[type | str] | Literal["auto"]
 
 _MOST_PATHS = 8
 
 
 class LeafTracer(Tracer):
-    """Records modules of some classes, and at some paths, as one call; with "auto", those that cannot be traced.
+    """Records modules of some classes, and at some paths, as one call; with "auto", modules that cannot be traced.
 
-    A module that cannot be traced becomes one node with the reason in `meta["leaf_reason"]`: the innermost one whose
-    forward raises an error and whose inputs can be arguments of a node.
+    A module that cannot be traced becomes one node with the reason in `meta["leaf_reason"]`. The innermost module
+    becomes the node that raises an error in its forward and has inputs that can be arguments of a node.
     """
 
     def __init__(self, leaf_modules: LeafModules = (), **options: Any) -> None:
@@ -42,7 +42,7 @@ class LeafTracer(Tracer):
             raise LeafError(f"leaf_modules: expected classes and paths of modules, or 'auto', got {unknown[0]!r}")
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Tell whether a module becomes one node."""
+        """Return whether a module becomes one node."""
         if isinstance(m, self._leaf_classes) or module_qualified_name in self._leaf_paths:
             return True
         return super().is_leaf_module(m, module_qualified_name)
@@ -68,7 +68,7 @@ class LeafTracer(Tracer):
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Record a call of a module, as one node if what it does cannot be recorded."""
+        """Record a call of a module, as one node if its operations cannot be recorded."""
         if not self.is_automatic:
             return super().call_module(m, forward, args, kwargs)
         progress = self._progress()
@@ -105,7 +105,7 @@ class _WholeTracer(Tracer):
             self.holder.forward.__globals__["__target"] = wrapped_function(root)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Tell whether a module becomes one node: the model does."""
+        """Return whether a module becomes one node: the model does."""
         return m is self._model or super().is_leaf_module(m, module_qualified_name)
 
 
@@ -133,7 +133,7 @@ def place_of(error: BaseException) -> tuple[str, int, str]:
 
 
 def _check_paths(root: Any, paths: list[str]) -> None:
-    """Raise LeafError for a path at which the model has no module, with the nearest ones."""
+    """Raise LeafError, with the nearest paths, for a path without a module."""
     known = (
         [path for path, _ in root.named_modules(remove_duplicate=False) if path] if isinstance(root, nn.Module) else []
     )

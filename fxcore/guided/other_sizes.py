@@ -1,8 +1,8 @@
-"""Which sizes follow from the contents of tensors: those that differ when a call is run a second time on other sizes.
+"""Sizes that follow from the contents of tensors, found by running a call a second time on other sizes.
 
-What contents decide about a size (`x[mask]`, `nonzero`), the result also has a value of other sizes: fake tensors that
-are as large as they might be with other contents. Calls on it are run on these, too, so that it is known of each
-dimension of each result, and of each size that Python asks for, whether contents decide about it.
+If a size depends on tensor contents (`x[mask]`, `nonzero`), the result also carries a second value with another size:
+fake tensors as large as they might be with other contents. Later calls are run on the second values too. Thus each
+dimension of a result, and each size that Python asks for, is known to depend on contents or not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fxcore.guided.arguments import value_of
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node_data.targets import is_from_torch
 
-# Give tensors whose shape follows from the contents of the first argument.
+# Give tensors with a shape that follows from the contents of the first argument.
 _SHAPED_BY_CONTENTS = frozenset(
     {"nonzero", "unique", "unique_consecutive", "argwhere", "bincount", "_unique2", "unique_dim"}
 )
@@ -28,7 +28,7 @@ _MORE = 7  # how much larger: a number that is seldom a size by itself
 
 
 def leaves_of(value: Any) -> list[Any]:
-    """Return what an argument holds, and the ends of slices in it."""
+    """Return the leaves of an argument, and the ends of slices in it."""
     leaves: list[Any] = []
     for leaf in pytree.tree_leaves(value):
         leaves += [leaf.start, leaf.stop, leaf.step] if type(leaf) is slice else [leaf]
@@ -58,9 +58,9 @@ class OtherSizes:
     def result_of(
         self, call: Callable[..., Any] | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
     ) -> Any:
-        """Return the result of a call in another size, or None if the contents of inputs decide about no size of it.
+        """Return the result of a call in another size; None if no size of it follows from the contents of inputs.
 
-        `call` runs it, or is None if that must not be done again; `value` is the result on the example.
+        `call` runs the call, or is None if it must not run again; `value` is the result on the example.
         """
         proxies = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, ExampleProxy)]
         deciding = _deciding_about_shape(name, args, kwargs)
@@ -86,7 +86,7 @@ class OtherSizes:
     def _shaped_by_contents(
         self, call: Callable[..., Any] | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
     ) -> Any:
-        """Return the result of such a call as it might be with other contents."""
+        """Return the result of a call with a shape that follows from contents, as it might be with other contents."""
         if name in ("getitem", "__getitem__"):
             key = args[1] if type(args[1]) is tuple else (args[1],)
             counts = [int(value_of(each).count_nonzero()) if _is_mask(each) else 0 for each in key]
@@ -101,16 +101,16 @@ class OtherSizes:
         return self._resized(value, lambda index, tensor: is_any or index == 0)
 
     def _by_known_sizes(self, value: Any, inputs: list[ExampleTensor], *, is_new: bool) -> Any:
-        """Return a result with those sizes changed that no input has but where contents decided about it already."""
+        """Return a result with changed sizes: all sizes but the inputs' sizes that do not depend on contents."""
         sizes = frozenset(size for each in inputs for size in _sizes_that_differ(each))
         known = frozenset(size for each in inputs for size in each.example.shape) - sizes
         found = self._resized(value, lambda index, tensor: tensor.shape[index] not in known)
         if is_new and not _is_of_other_size(value, found):
-            return self._resized(value, lambda index, tensor: True)  # nothing tells which
+            return self._resized(value, lambda index, tensor: True)  # the size that changes is unknown
         return found if _is_of_other_size(value, found) else None
 
     def _resized(self, value: Any, is_chosen: Callable[[int, torch.Tensor], bool]) -> Any:
-        """Return fake tensors like those of a result, with the chosen dimensions larger."""
+        """Return fake tensors in the form of a result, with the chosen dimensions larger."""
 
         def resized(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
@@ -123,7 +123,7 @@ class OtherSizes:
 
 
 def can_be_repeated(kind: str, target: Any, root: Any, args: tuple[Any, ...]) -> bool:
-    """Tell whether a call may be run a second time: it is of torch or Python, so that it changes nothing else."""
+    """Return whether a call may be run a second time: it is of torch or Python, so that it changes nothing else."""
     if kind == "call_module":
         return type(root.get_submodule(target)).__module__.startswith("torch.")
     if kind == "call_method":
@@ -133,14 +133,14 @@ def can_be_repeated(kind: str, target: Any, root: Any, args: tuple[Any, ...]) ->
 
 
 def other_number(number: Any) -> Any:
-    """Return a number that stands for one which contents decide about, or None for what is no whole number."""
+    """Return a second value for a number that depends on contents; None for anything but a whole number."""
     if type(number) is not int:
         return None
     return number // 2 if number > 1 else number + 1
 
 
 def _deciding_about_shape(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ExampleTensor]:
-    """Return the tensors whose contents decide about the shape of a call's result."""
+    """Return the tensors with contents that decide about the shape of a call's result."""
     found: list[Any] = []
     if name in _SHAPED_BY_CONTENTS or (name == "where" and len(args) + len(kwargs) == 1):
         found = leaves_of((args, kwargs))[:1]
@@ -154,7 +154,7 @@ def _deciding_about_shape(name: str, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _indices(key: Any, count: int) -> list[Any]:
-    """Return what stands for one part of an index: for a mask of `count`, an index into each of its dimensions."""
+    """Return the second value of one part of an index: for a mask of `count`, an index into each of its dimensions."""
     if not _is_mask(key):
         return [value_of(key, True)]
     mask = value_of(key)

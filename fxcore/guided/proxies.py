@@ -1,4 +1,4 @@
-"""Proxies that know the value which the example gives them.
+"""Proxies that know their value in the example.
 
 For a tensor it is a tensor to Python and to torch, without data of its own; for anything else it says that it is of the
 value's class. Methods and operators on it are recorded, as on any proxy. Where Python itself needs a value (`int`,
@@ -38,10 +38,10 @@ class ExampleProxy(RecordingProxy):
     tracer: Any
     example: Any
     is_data: bool  # whether the contents of input tensors decide about the value
-    has_contents: bool  # whether they decide about what the tensor, or those in the container, hold
+    has_contents: bool  # whether they decide about the contents of the tensor, or of tensors in the container
     other: Any  # the value as it might be with other contents, if they decide about sizes; else None
     _node: Node | None
-    _source: tuple[ExampleProxy, str] | None  # whose attribute it is
+    _source: tuple[ExampleProxy, str] | None  # the owner and the name of an attribute
 
     @property
     def is_of_input(self) -> bool:
@@ -89,7 +89,7 @@ class ExampleProxy(RecordingProxy):
         return bool(self.tracer.answers.answer(self, bool, "was asked for its truth"))
 
     def _is_refused_otherwise(self, frame: FrameType) -> bool:
-        """Tell whether `frame` raises an error for the other truth alone; the graph asserts this one."""
+        """Return whether `frame` raises an error for the other truth alone; the graph asserts this one."""
         raising = call_site.raising_truth(frame, self.node.target)
         if raising is None or bool(self.example) is raising:
             return False
@@ -160,7 +160,7 @@ def _class_of_proxies(of_torch: type | None) -> type:
 class ExampleTensor(ExampleProxy, torch.Tensor):
     """A proxy for a tensor. It has the example's shape and dtype, and no data: C code that wants these fails."""
 
-    @property  # type: ignore[misc]  # so that libraries which leave out checks of data for torch.fx do so here
+    @property  # type: ignore[misc]  # libraries that leave out checks of data for torch.fx leave them out here too
     def __class__(self) -> type:
         """A class of proxies, of fxcore and, if it is there, of torch.fx; the type itself is a class of tensors."""
         return _class_of_proxies(torch_fx_registry.proxy_class())
@@ -171,7 +171,7 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
     ) -> Any:
         found = next((each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, cls)), None)
         if function is torch.ops.aten.detach.default and found is not None:
-            return found.detach()  # what torch.autograd.Variable does
+            return found.detach()  # torch.autograd.Variable ends here
         name, place = ("a tensor", "") if found is None else (repr(found.node.name), found.tracer._place())
         raise TraceError(
             f"{function} wants the data of {name}, which is not there while tracing{place}\n"
@@ -209,7 +209,7 @@ class ExampleValue(ExampleProxy):
         return type(self.example)
 
     def __eq__(self, other: object) -> Any:
-        # In a cache of the model's or of a library's, such as functools.lru_cache, it stays after the trace.
+        # A cache of the model or of a library, such as functools.lru_cache, keeps the proxy after the trace.
         if self._is_left_over or (type(other) is ExampleValue and other._is_left_over):
             return self is other
         return self.tracer.create_proxy("call_function", operator.eq, (self, other), {})
@@ -258,12 +258,12 @@ def proxy_of(
     has_contents: bool,
     other: Any = None,
 ) -> ExampleProxy:
-    """Return a proxy for the value of a node, and what the contents of input tensors decide about it."""
+    """Return a proxy for the value of a node. The flags say how far the contents of input tensors decide about it."""
     proxy: ExampleProxy
     if isinstance(value, torch.Tensor):
         proxy = _without_data(value)
         if isinstance(value, torch.nn.Parameter):
-            proxy.__dict__["_is_param"] = True  # what isinstance(proxy, nn.Parameter) asks
+            proxy.__dict__["_is_param"] = True  # isinstance(proxy, nn.Parameter) asks this
     else:
         proxy = object.__new__(ExampleValue)
     proxy.__dict__.update(
@@ -279,9 +279,9 @@ def proxy_of(
 
 
 def attribute_of(owner: ExampleProxy, name: str) -> Any:
-    """Return what reading an attribute of a proxy gives: a proxy, whose node is made when it is needed.
+    """Return the value of an attribute of a proxy: a proxy, with a node that is made when it is needed.
 
-    Methods record calls; None, classes and other functions are returned as they are, and so are strings, with a guard.
+    Methods record calls. None, classes and other functions are returned as they are, and strings too, with a guard.
     """
     if name in _MEMORY_OF_ARRAYS:
         raise AttributeError(f"a proxy has no {name}")  # so that numpy asks for `__array__`
@@ -314,7 +314,7 @@ def _without_data(value: torch.Tensor) -> ExampleTensor:
         return make(  # type: ignore[no-any-return]
             ExampleTensor, value.shape, dtype=value.dtype, device=value.device, requires_grad=value.requires_grad
         )
-    except (RuntimeError, TypeError):  # nested and sparse tensors, and dtypes of which there is no such tensor
+    except (RuntimeError, TypeError):  # torch has no such tensor for nested and sparse values and for some dtypes
         return make(ExampleTensor, ())  # type: ignore[no-any-return]
 
 
@@ -344,7 +344,7 @@ def _recorded_inplace(target: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _define_members_of_tensor() -> None:
-    """Let every public member of torch.Tensor be recorded, past the parser of torch, which refuses some proxies."""
+    """Let every public member of torch.Tensor be recorded. The parser of torch would refuse some proxies."""
     for name in dir(torch.Tensor):
         member = inspect.getattr_static(torch.Tensor, name)
         if name.startswith("_") or isinstance(member, (staticmethod, classmethod)) or name in vars(ExampleTensor):

@@ -110,7 +110,7 @@ def _recorded_random(function: Callable[..., Any], kind: str = "call_function") 
 
 
 def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
-    """Tell whether a call draws from a generator that the traced code made, and seeded: the same in each run."""
+    """Return whether a call draws from a generator that the traced code made, and seeded: the same in each run."""
     generator = kwargs.get("generator")
     if type(generator) is not torch.Generator or find_symbolic((args, kwargs)) is not None:
         return False
@@ -119,7 +119,7 @@ def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
 
 @functools.cache
 def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for what torch's checks do: of contents, the graph makes the check in each run."""
+    """Return a replacement for torch's checks. The graph repeats a check of contents in each run."""
 
     def check(error_type: Any, condition: Any, message: Any) -> None:
         if isinstance(condition, ExampleProxy) and condition.is_of_input:
@@ -160,13 +160,13 @@ def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any
 
 
 def _is_number(value: Any) -> bool:
-    """Tell whether a value is a number, or an array: of others, such as layers, a graph cannot do what a proxy does."""
+    """Return whether a value is a number or an array. A graph cannot call methods of other values, such as layers."""
     return isinstance(value, (int, float)) or type(value).__module__ == "numpy"
 
 
 @functools.cache
 def _recorded_transform(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for what vmap, or grad, does with its function: a call of a function that does it all."""
+    """Return a replacement for the inside of vmap, or grad: it records one call that does everything."""
     is_vmap = original.__name__ == "vmap_impl"
 
     def call(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -203,7 +203,7 @@ def _methods() -> dict[str, Callable[..., Any]]:
 
 @functools.cache
 def _with_values(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for `Module._apply`, which moves real parameters: a proxy must not take their place."""
+    """Return a replacement for `Module._apply`: real parameters move, and no proxy takes their place."""
 
     def _apply(self: Any, function: Callable[[Any], Any], *args: Any, **kwargs: Any) -> Any:
         def on_values(tensor: Any) -> Any:
@@ -219,7 +219,8 @@ def _with_values(original: Callable[..., Any]) -> Callable[..., Any]:
 def _recorded_apply(original: Any) -> Any:
     """Return a class method that records a call of `Function.apply`, so that the graph keeps its backward.
 
-    Where an argument cannot be one of a node, as a function cannot, what its forward does is recorded instead.
+    If an argument cannot be an argument of a node, such as a function, the operations of its forward are recorded
+    instead.
     """
 
     # The class method itself, in Python or, from torch 2.14 on, in C, to be bound to the class of the user's.
@@ -249,7 +250,7 @@ def _recorded_forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 class _ForwardContext:
-    """What a forward of an autograd function gets as `ctx`, where nothing is kept for a backward."""
+    """The `ctx` of an autograd function's forward where nothing is kept for a backward."""
 
     needs_input_grad: tuple[bool, ...] = (False,) * 64
 

@@ -1,7 +1,7 @@
-"""`with torch.autocast(...)` and `with torch.no_grad()`: what they change is changed by nodes of the graph.
+"""`with torch.autocast(...)` and `with torch.no_grad()`: nodes of the graph switch these modes.
 
-Without that, the graph computes in another precision than the model, or has gradients where the model has none. Where
-the mode makes no difference to what is computed inside it, no node is made.
+Without the nodes, the graph computes in another precision than the model, or has gradients where the model stops them.
+A mode that makes no difference to the operations inside it becomes no node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin a
 
 
 def patch_modes(patcher: Patcher) -> None:
-    """Let these modes be recorded by the trace of `patcher`, which has an example."""
+    """Let the trace of `patcher`, which has an example, record these modes."""
     patcher.replace(torch.autocast, "__enter__", _recorded_begin_of_autocast)
     patcher.replace(torch.autocast, "__exit__", _recorded_end_of_autocast)
     patcher.replace(torch.no_grad, "__enter__", _noted_begin_of_no_grad)

@@ -1,4 +1,4 @@
-"""Does a graph that was traced with an example do what its model does, there and on inputs of other sizes?"""
+"""Verification of a traced graph: it is compared with its model on the example and on inputs of other sizes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fxcore.model_state import seed_generators, state_kept
 _TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 _ORDINARY_TOLERANCE = 1e-4
 
-# How many dimensions are changed alone, of those that have the same size.
+# The largest number of dimensions of one size that are changed alone.
 _MOST_ALONE = 4
 
 
 @dataclass(frozen=True)
 class FreeSizes:
-    """Which sizes of inputs a graph left free: those of which another one was run and agreed.
+    """The sizes of inputs that a graph leaves free: another size was run, and eager and graph agreed.
 
-    `dimensions` maps the path of each tensor among the inputs to the dimensions that were changed, together with those
-    of the same size where eager takes them only so.
+    `dimensions` maps the path of each tensor among the inputs to the dimensions that were changed, together with the
+    dimensions of the same size where eager takes them only so.
     """
 
     dimensions: dict[str, tuple[int, ...]]
@@ -49,8 +49,8 @@ def verify_trace(
 ) -> FreeSizes:
     """Run eager and graph on the example, on fresh values of its sizes, and on other sizes where the guards allow them.
 
-    Returns which sizes are free, and keeps it in `graph_module.meta["free_sizes"]`. Model and generators are left as
-    they were. Raises VerificationError (an AssertionError) if outputs differ.
+    Returns the free sizes, and keeps them in `graph_module.meta["free_sizes"]`. Model and generators are left as they
+    were. Raises VerificationError (an AssertionError) if outputs differ.
     """
     args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
     example: _Inputs = (args, dict(example_kwargs or {}))
@@ -58,7 +58,7 @@ def verify_trace(
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
     if getattr(graph_module.graph.guards, "notes", ()):
-        comparison.calls = 2  # what the model keeps, and the graph does not, shows in the second
+        comparison.calls = 2  # the second call shows the state that the model keeps and the graph leaves out
         comparison.run(example, "the second of two calls")
         comparison.calls = 1
     dimensions: dict[str, set[int]] = {}
@@ -93,9 +93,9 @@ class _Comparison:
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
     def run(self, inputs: _Inputs, what: str, *, must_run: bool = False) -> object:
-        """Return that both agree, the guard that refuses the inputs, or None if eager does not take them.
+        """Return that both agree, the guard that refuses the inputs, or None if eager refuses them.
 
-        Raises VerificationError if they differ, or if the graph alone fails; with `must_run`, what eager raises.
+        Raises VerificationError if results differ, or if the graph alone fails. With `must_run`, raises eager's error.
         """
         args, kwargs = copied_example(inputs)
         try:
@@ -172,7 +172,7 @@ def _path_text(path: Any) -> str:
 
 
 def _resized(inputs: _Inputs, sizes: Mapping[_Place, int]) -> _Inputs:
-    """Return inputs of other sizes, whose tensors hold values of the example in another order."""
+    """Return inputs of other sizes. Their tensors hold the example's values in another order."""
     generator = torch.Generator().manual_seed(0)
 
     def changed(path: Any, leaf: Any) -> Any:

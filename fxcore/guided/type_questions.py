@@ -20,7 +20,7 @@ def patch_type(patcher: Patcher, names: dict[str, Any]) -> None:
 
 
 class _Type:
-    """Does what `type` does, and knows proxies."""
+    """Works as `type` does, and knows proxies."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], ExampleProxy) and module_hooks.active_tracer() is not None:

@@ -1,8 +1,8 @@
 """Tensors that the traced code made itself, or keeps as plain attributes, and then writes values of the graph into.
 
 `t = torch.zeros(3); t[0] = x.sum(); return t * 2` has a proxy in one call alone: `t` is a tensor, and all that follows
-would compute with what it held while tracing. From the first such call on, a proxy stands for the tensor, and for all
-that shares its memory, wherever torch is called with it.
+would compute with the tensor's contents while tracing. From the first such call on, a proxy stands for the tensor, and
+for all that shares its memory, wherever torch is called with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WrittenTensors:
     def arguments(
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call that is to be recorded, with proxies for what it, or one before it, writes."""
+        """Return the arguments of a call to record, with proxies for tensors that recorded calls write."""
         for tensor in _written(kind, target, args, kwargs):
             with self._paused():
                 self._replace(tensor)
@@ -75,7 +75,7 @@ class WrittenTensors:
         return self._parts[id(value)][1]
 
     def is_written_by(self, tensor: torch.Tensor, example: torch.Tensor) -> bool:
-        """Tell whether an example's value is that of the proxy which stands for a tensor."""
+        """Return whether an example's value belongs to the proxy that stands for a tensor."""
         return id(tensor) in self._parts and self._parts[id(tensor)][1].example is example
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class WrittenTensors:
             )
         whole = tensor if tensor._base is None else tensor._base
         node = self._tracer.create_arg(whole)
-        # What a model keeps is written in each run. What the code made is made anew.
+        # The model's tensors are written in each run. A tensor that the code made is made anew.
         proxy = self._proxy_of(node, whole.detach().clone())
         if node.meta.get("is_lifted"):
             proxy = self._tracer.create_proxy("call_method", "clone", (proxy,), {})
@@ -155,7 +155,7 @@ def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
 def _memory_of(tensor: torch.Tensor) -> int:
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have none to ask
+    except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have no storage
         return 0
 
 

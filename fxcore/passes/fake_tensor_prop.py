@@ -20,10 +20,10 @@ _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
 
 
 class FakeTensorProp(Interpreter):
-    """Runs a graph on fake tensors and notes what every node gave in `node.meta["val"]`."""
+    """Runs a graph on fake tensors, and notes each node's value in `node.meta["val"]`."""
 
     def __init__(self, module: nn.Module, mode: FakeTensorMode | None = None) -> None:
-        """Prepare to run `module` under `mode`, or under a new one, which takes the module's real parameters too."""
+        """Prepare to run `module` under `mode`, or under a new mode that takes the module's real parameters too."""
         super().__init__(module)
         # torch.fx's own default refuses real parameters, that is, every module with any.
         self._mode = FakeTensorMode(allow_non_fake_inputs=True) if mode is None else mode
@@ -31,7 +31,7 @@ class FakeTensorProp(Interpreter):
         self._mode.reset_nt_tensor_id_counter()
 
     def run_node(self, n: Node) -> Any:
-        """Run one node and note what it gave."""
+        """Run one node and note its value."""
         result = super().run_node(n)
         noted = map_aggregate(result, self._snapshot)
         if noted is not None:
@@ -39,7 +39,7 @@ class FakeTensorProp(Interpreter):
         return result
 
     def _snapshot(self, leaf: Any) -> Any:
-        """Return what to note for `leaf`: detached, so that later nodes that mutate it do not change the note."""
+        """Return the note for `leaf`. It is detached, so that later nodes that mutate `leaf` do not change the note."""
         if isinstance(leaf, FakeTensor):
             return leaf.detach()
         if isinstance(leaf, torch.Tensor):
@@ -47,12 +47,12 @@ class FakeTensorProp(Interpreter):
         return leaf if isinstance(leaf, _NUMBERS) else None
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on fakes of `args`, note what every node gives, and return the graph's result."""
+        """Run the graph on fakes of `args`, note the value of every node, and return the graph's result."""
         fakes = [self._mode.from_tensor(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
         return self.propagate_dont_convert_inputs(*fakes)
 
     def propagate_dont_convert_inputs(self, *args: Any) -> Any:
-        """Run the graph on `args`, whose tensors are fake tensors of the mode already, and stay on their devices.
+        """Run the graph on `args`. Their tensors are fake tensors of the mode already, and stay on their devices.
 
         Raises InterpreterError (a RuntimeError) if a lazy module has no shapes yet.
         """

@@ -25,7 +25,7 @@ _FILL_OF_OP = {
     "output": "PowderBlue",
 }
 
-# The others get one of these, by the name of what they call.
+# All other nodes get one of these colours, by the name of the called function or method.
 _FILLS = (
     "CadetBlue1",
     "Coral",
@@ -47,7 +47,7 @@ _FILLS = (
 
 
 def fill_colour(node: Node) -> str:
-    """Return Graphviz's name of the colour for what `node` does; functions and methods of one name share theirs."""
+    """Return Graphviz's name of the colour for a node. Functions and methods of one name share a colour."""
     fill = _FILL_OF_OP.get(node.op)
     if fill is not None:
         return fill
@@ -86,7 +86,7 @@ class FxGraphDrawer:
     ) -> None:
         """Draw `graph_module` as `name`.
 
-        - `ignore_getattr`, `ignore_parameters_and_buffers`: leave those out.
+        - `ignore_getattr`, `ignore_parameters_and_buffers`: leave these nodes out.
         - `skip_node_names_in_args`: of the arguments, show constants only; the edges show the rest.
         - `parse_stack_trace`: show the line of source that a node comes from.
         - `dot_graph_shape`: Graphviz's shape of nodes, `record` by default.
@@ -107,7 +107,7 @@ class FxGraphDrawer:
                     title = f"{name}_{node.target}"
                     self._dot_graphs[title] = self._to_dot(module, title, *options)
 
-    # What has been drawn: objects of pydot.
+    # The drawings: objects of pydot.
 
     def get_dot_graph(self, submod_name: str | None = None) -> Any:
         """Return the drawing of the graph, or of the graph module inside at the path `submod_name`."""
@@ -237,7 +237,7 @@ class FxGraphDrawer:
                     node.kwargs,
                     normalize_to_only_use_kwargs=True,
                 )
-            except Exception:  # which overload is not clear, or no function at all
+            except Exception:  # several overloads fit, or it is no function
                 normalized = None
             if normalized is not None:
                 return normalized

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class size_bytes(NamedTuple):  # noqa: N801 - torch.fx's public name
-    """Bytes of what a node returns, and of that with the parameters that it calls."""
+    """Bytes of a node's value, and of that value with the parameters of the called module."""
 
     output_size: int
     total_size: int
@@ -55,7 +55,7 @@ def get_size_of_all_nodes(fx_module: GraphModule, args: list[torch.Tensor] | Non
 
 
 def get_tensor_meta(node: Node) -> Any:
-    """Return what ShapeProp noted for `node`. Raises GraphError (a RuntimeError) if it noted nothing."""
+    """Return ShapeProp's note on `node`. Raises GraphError (a RuntimeError) without a note."""
     tensor_meta = node.meta.get("tensor_meta")
     if not tensor_meta:
         raise GraphError(
@@ -66,7 +66,7 @@ def get_tensor_meta(node: Node) -> Any:
 
 
 def get_size_of_node(fx_module: GraphModule, node: Node) -> size_bytes:
-    """Return the bytes of what `node` returns, all tensors in it together, and of that with its module's parameters.
+    """Return the bytes of all tensors in a node's value, and of that value with the called module's parameters.
 
     Parameters are counted in the dtype of the output.
     """

@@ -1,4 +1,4 @@
-"""Watching a pass: which nodes it makes and erases, and where new nodes come from."""
+"""Observation of a pass: the nodes that it makes and erases, and the sources of new nodes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _T = TypeVar("_T")
 
 
 class GraphTransformObserver:
-    """Watches what a block does to the graph of a module.
+    """Watches the changes of a block to the graph of a module.
 
-    New nodes get `meta["from_node"]`: by which pass, of which node. With `log_url`, a folder, the graph before and
-    after is drawn there (as `.dot`, which needs pydot), with what was erased and made in yellow.
+    New nodes get `meta["from_node"]`: the pass and the source node. With `log_url`, a folder, the graph before and
+    after is drawn there (as `.dot`, which needs pydot), with erased and new nodes in yellow.
 
         with GraphTransformObserver(gm, "my_pass", log_url="drawings"):
             my_pass(gm)
@@ -64,12 +64,12 @@ class GraphTransformObserver:
         return GraphTransformObserver._pass_count
 
     def apply_gm_pass(self, pass_fn: Callable[[GraphModule], _T]) -> _T | None:
-        """Run `pass_fn` on the module and watch it; None without running it if Inductor's settings disable it."""
+        """Run `pass_fn` on the module and watch it. Return None if Inductor's settings disable the pass."""
         with self:
             return None if self._is_disabled() else pass_fn(self.gm)
 
     def apply_graph_pass(self, pass_fn: Callable[[Graph], _T]) -> _T | None:
-        """Run `pass_fn` on the module's graph and watch it; None without running it if settings disable it."""
+        """Run `pass_fn` on the module's graph and watch it. Return None if Inductor's settings disable the pass."""
         with self:
             return None if self._is_disabled() else pass_fn(self.gm.graph)
 
@@ -121,7 +121,7 @@ class GraphTransformObserver:
     # the observer and with it the module again.
 
     def get_node_creation_hook(self) -> Callable[[Node], None]:
-        """Return what is called with every new node."""
+        """Return the hook for new nodes."""
 
         def on_node_creation(node: Node) -> None:
             self.created_nodes.add(node.name)
@@ -132,7 +132,7 @@ class GraphTransformObserver:
         return on_node_creation
 
     def get_node_erase_hook(self) -> Callable[[Node], None]:
-        """Return what is called with every erased node."""
+        """Return the hook for erased nodes."""
 
         def on_node_erase(node: Node) -> None:
             self.erased_nodes.add(node.name)
@@ -141,7 +141,7 @@ class GraphTransformObserver:
         return on_node_erase
 
     def get_node_replace_hook(self) -> Callable[[Node, str, Node], None]:
-        """Return what is called when `user` reads the node named `new` instead of `old`."""
+        """Return the hook for a `user` that reads the node named `new` instead of `old`."""
 
         def on_node_replace(old: Node, new: str, user: Node) -> None:
             replacement = self.name_to_node.get(new)
@@ -163,12 +163,12 @@ class GraphTransformObserver:
         return source.pass_name == self.passname and source.action == [NodeSourceAction.CREATE]
 
     def get_deepcopy_hook(self) -> Callable[[GraphModule], None]:
-        """Return what is called with every deepcopy of the module."""
+        """Return the hook for deep copies of the module."""
         return self.copied_gms.append
 
 
 def _inductor_setting(path: str) -> Any:
-    """Return a setting of torch's Inductor if it has been loaded; None otherwise."""
+    """Return a setting of torch's Inductor, or None if Inductor is not loaded."""
     found: Any = sys.modules.get("torch._inductor.config")
     for name in path.split("."):
         found = getattr(found, name, None)

@@ -13,7 +13,7 @@ from fxcore.node import Node
 
 
 def is_state_switch(node: Node) -> bool:
-    """Tell whether `node` enters or leaves autocast, or sets grad mode."""
+    """Return whether `node` enters or leaves autocast, or sets grad mode."""
     return node.op == "call_function" and node.target in (
         _enter_autocast,
         _exit_autocast,
@@ -23,7 +23,7 @@ def is_state_switch(node: Node) -> bool:
 
 @dataclass
 class StateRegions:
-    """For each switch, the sorted numbers of the partitions with nodes for which it holds."""
+    """The sorted numbers of the partitions with nodes that each switch holds for."""
 
     grad: dict[Node, list[int]] = field(default_factory=dict)
     autocast: dict[Node, list[int]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which nodes can a backend run?"""
+"""Tables of the nodes that a backend can run."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class OperatorSupportBase(abc.ABC):
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Mapping[str, nn.Module], node: Node) -> bool:
-        """Tell whether the backend can run `node`; `submodules` is `dict(model.named_modules())`."""
+        """Return whether the backend can run `node`; `submodules` is `dict(model.named_modules())`."""
 
 
 class OperatorSupport(OperatorSupportBase):
     """Says it by a table from target names to dtypes.
 
     Keys are as `get_node_target` gives them: `torch.relu`, `torch.nn.modules.linear.Linear`, `size`. A value of None
-    supports every dtype; else it is a pair: a dtype list for each positional argument (None: any), and one for
+    supports every dtype. Another value is a pair: a dtype list for each positional argument (None: any), and one for
     keyword arguments by name. Arguments that are no values of the graph are not looked at, nor are unlisted ones.
     """
 
     _support_dict: SupportDict
 
     def __init__(self, support_dict: SupportDict | None = None) -> None:
-        """Support what the table lists."""
+        """Support the targets in the table."""
         self._support_dict = support_dict or {}
 
     def is_node_supported(self, submodules: Mapping[str, nn.Module], node: Node) -> bool:
-        """Tell whether the table lists what `node` calls, with the dtypes that it reads; what calls nothing is fine."""
+        """Return whether the table lists the target of `node` and the dtypes that it reads. Other nodes are fine."""
         if node.op not in CALLABLE_NODE_OPS:
             return True
         target = get_node_target(submodules, node)
@@ -75,12 +75,12 @@ def create_op_support(is_node_supported: IsNodeSupported) -> OperatorSupportBase
 
 
 def chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
-    """Support what all of `op_support` support."""
+    """Support the nodes that all of `op_support` support."""
     return create_op_support(lambda modules, node: all(each.is_node_supported(modules, node) for each in op_support))
 
 
 def any_chain(*op_support: OperatorSupportBase) -> OperatorSupportBase:
-    """Support what any of `op_support` supports."""
+    """Support the nodes that any of `op_support` supports."""
     return create_op_support(lambda modules, node: any(each.is_node_supported(modules, node) for each in op_support))
 
 
@@ -96,7 +96,7 @@ class OpSupports:
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> OperatorSupportBase:
-        """Refuse nodes whose name is in `disallow_set`."""
+        """Refuse nodes with a name in `disallow_set`."""
         return create_op_support(lambda modules, node: node.name not in disallow_set)
 
 

@@ -1,4 +1,4 @@
-"""Which node goes into which partition, what flows between partitions, and in which order they run."""
+"""The plan of a split: the partition of each node, the values between partitions, and the order of partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxcore.passes.mode_regions import StateRegions, check_partitions_rise, find
 
 
 class Partition:
-    """Nodes that go into one submodule, what flows in and out of it, and the graph that it becomes.
+    """Nodes that go into one submodule, with the submodule's inputs, outputs and graph.
 
     `inputs`, `outputs`, `dependencies` and `dependents` are ordered sets of names: dicts without values.
     """
@@ -31,7 +31,7 @@ class Partition:
         self.dependents: dict[str, None] = {}
         self.graph = Graph()
         self.environment: dict[Node, Node] = {}  # node of the whole graph -> its copy, or its input, here
-        self.targets: dict[str, Any] = {}  # what the graph here refers to
+        self.targets: dict[str, Any] = {}  # the attributes that the graph here refers to
 
     def __repr__(self) -> str:
         return (
@@ -48,7 +48,7 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def symbol_defined_by(node: Node) -> Any | None:
-    """Return the symbol that the value of `node` is, not a formula over symbols; None if it is none."""
+    """Return the symbol that the value of `node` is. Return None for other values, such as a formula over symbols."""
     value = node.meta.get("example_value")
     if not isinstance(value, (torch.SymInt, torch.SymFloat)):
         return None
@@ -76,7 +76,7 @@ def _numbers_in(value: Any) -> Iterator[Any]:
 
 
 class PartitionPlan:
-    """The partitions of a graph, in the order in which the graph first reaches them."""
+    """The partitions of a graph, in the order of their first nodes in the graph."""
 
     def __init__(self, graph: Graph, split_callback: Callable[[Node], Any], affix: str | None) -> None:
         """Ask `split_callback` once for every call in `graph` and follow the values between partitions.
@@ -89,7 +89,7 @@ class PartitionPlan:
         self.by_name: dict[str, Node] = {node.name: node for node in graph.nodes}
         self._affix = affix
         self._partition_of: dict[Node, Partition] = {}
-        self._defining: dict[Any, Node] = {}  # symbol -> the node whose value it is
+        self._defining: dict[Any, Node] = {}  # symbol -> the node that has it as its value
         self.calls = [node for node in graph.nodes if node.op not in ("placeholder", "get_attr", "output")]
         numbers = {node: split_callback(node) for node in self.calls}
         for node in self.calls:
@@ -105,7 +105,7 @@ class PartitionPlan:
         return str(number) if self._affix is None else f"{self._affix}_{number}"
 
     def partition_of(self, node: Node) -> Partition | None:
-        """Return the partition that `node` is in; None for inputs, attributes and the output."""
+        """Return the partition of `node`, or None for inputs, attributes and the output."""
         return self._partition_of.get(node)
 
     def _assign(self, node: Node, name: str) -> None:
@@ -122,7 +122,7 @@ class PartitionPlan:
             if symbol is not None:
                 self._defining.setdefault(symbol, node)
         for node in self.graph.nodes:
-            # Switches of global state are repeated in every partition; what they return does not cross.
+            # Every partition repeats the switches of global state. The value of a switch crosses no border.
             if node.op not in ("placeholder", "get_attr") and not is_state_switch(node):
                 reader = self.partition_of(node)
                 for value in node.all_input_nodes:

@@ -39,7 +39,7 @@ def inplace_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def log_hook(fn: Callable[..., Any], level: int = logging.INFO) -> Callable[..., Any]:
-    """Make a function that does what `fn` does and logs what it returns."""
+    """Return a function that calls `fn` and logs its result."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -75,7 +75,7 @@ def loop_pass(base_pass: Pass, n_iter: int | None = None, predicate: Callable[[A
 
 
 def these_before_those_pass_constraint(these: Pass, those: Pass) -> Constraint:
-    """Make a constraint that forbids `those` before `these`, whatever wraps the passes (`loop_pass`, `log_hook`)."""
+    """Make a constraint that forbids `those` before `these`, also if `loop_pass` or `log_hook` wraps a pass."""
 
     def may_run_in_order(first: Pass, second: Pass) -> bool:
         return inspect.unwrap(first) is not those or inspect.unwrap(second) is not these

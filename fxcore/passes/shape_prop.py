@@ -39,7 +39,7 @@ class TensorMetadata(NamedTuple):
 
 
 def is_tensor_metadata(value: Any) -> bool:
-    """Tell whether `value` is metadata of a tensor: ours, or that of torch.fx in a graph that came from there."""
+    """Return whether `value` is metadata of a tensor: ours, or that of torch.fx in a graph that came from there."""
     return isinstance(value, tuple) and type(value).__name__ == TensorMetadata.__name__
 
 
@@ -88,7 +88,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph node by node and notes on each node what it gave.
+    """Runs a graph node by node, and notes shape and dtype of each node's value.
 
     After `propagate`, `node.meta["type"]` is the class of the value, and `node.meta["tensor_meta"]`, for values that
     are or hold tensors, has the value's structure with a TensorMetadata for every tensor.
@@ -97,7 +97,7 @@ class ShapeProp(Interpreter):
     def __init__(self, gm: GraphModule, fake_mode: FakeTensorMode | None = None) -> None:
         """Prepare to run `gm`; under `fake_mode`, or the one that is active, on fake tensors without data.
 
-        On those, raises InterpreterError (a RuntimeError) if a lazy module has no shapes yet.
+        With fake tensors, raises InterpreterError (a RuntimeError) if a lazy module has no shapes yet.
         """
         super().__init__(gm)
         self.fake_mode: FakeTensorMode | None = detect_fake_mode() if fake_mode is None else fake_mode
@@ -106,13 +106,13 @@ class ShapeProp(Interpreter):
         self.fake_module: nn.Module | None = _fake_copy(gm, self.fake_mode) if self.fake_mode is not None else None
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on example inputs, note what every node gives, and return the graph's result."""
+        """Run the graph on example inputs, note every node's value, and return the graph's result."""
         if self.fake_mode is not None:
             args = tuple([_as_fake(value, self.fake_mode) for value in args])
         return super().run(*args)
 
     def run_node(self, n: Node) -> Any:
-        """Run one node and note what it gave. Raises InterpreterError (a RuntimeError) naming node and source line."""
+        """Run one node and note its value. Raises InterpreterError (a RuntimeError) that names node and line."""
         try:
             if self.fake_mode is None:
                 result = super().run_node(n)

@@ -22,7 +22,7 @@ class SubmoduleBuilder:
     def __init__(
         self, plan: PartitionPlan, root: nn.Module, *, keep_node_names: bool | None, keep_input_names: bool
     ) -> None:
-        """Say where attributes and submodules are found, and which names stay."""
+        """Take the module that holds attributes and submodules, and the names to keep."""
         self._plan = plan
         self._root = root
         self._keep_node_names = keep_node_names
@@ -63,7 +63,7 @@ class SubmoduleBuilder:
         return copied
 
     def _add_inputs(self, partition: Partition) -> None:
-        """Add a placeholder for every value from outside; modules, which are no values, are read by `get_attr`."""
+        """Add a placeholder for every value from outside. Modules are no values; a `get_attr` node reads them."""
         sources = [self._plan.by_name[name] for name in partition.inputs]
         values = [source for source in sources if not self._is_module(source)]
         for number, source in enumerate(values):
@@ -91,7 +91,7 @@ class SubmoduleBuilder:
         module = get_attribute(self._root, path)
         target = wish = path.replace(".", "_")
         number = 0
-        # Unlike torch.fx, which lets `a.b` and `a_b` become one.
+        # torch.fx would let `a.b` and `a_b` become one module.
         while partition.targets.get(target, module) is not module:
             number += 1
             target = f"{wish}_{number}"
@@ -127,11 +127,10 @@ def split_module(
     partition_affix: str | None = None,
     tuple_return: bool = False,
 ) -> GraphModule:
-    """Return a graph module that computes what `m` does by calls of submodules, one for each partition.
+    """Return a graph module that does the computation of `m` by calls of submodules, one for each partition.
 
-    `split_callback` says for every call in the graph which partition it goes to. Parameters are read in the outer
-    graph and handed in. Where autocast or grad mode is switched, partitions must rise along the graph, and each gets
-    its own switches.
+    `split_callback` returns the partition of a call in the graph. Parameters are read in the outer graph and handed in.
+    Where autocast or grad mode is switched, partitions must rise along the graph, and each gets its own switches.
 
     - `root_m` is not used; it is there because torch.fx has it.
     - `qualname_map` is filled with: path of a submodule in the result -> its path in `m`.
@@ -179,7 +178,7 @@ class _Outer:
         self._attributes: dict[str, Any] = {}
 
     def value_of(self, node: Node) -> Node:
-        """Return what stands for `node` of the original graph; inputs and attributes are added when first asked for."""
+        """Return the outer graph's node for `node`. Inputs and attributes are added on the first request."""
         value = self._values.get(node)
         if value is None:
             value = self._values[node] = (

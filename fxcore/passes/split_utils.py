@@ -33,7 +33,7 @@ class Subgraph(Protocol):
 def move_non_tensor_nodes_on_boundary(subgraphs: Sequence[Subgraph]) -> None:
     """Move nodes that give no tensor from accelerator subgraphs to the one that reads them, and all between.
 
-    Needs what ShapeProp notes: `node.meta["type"]`. A node that several other subgraphs read stays.
+    Needs ShapeProp's notes: `node.meta["type"]`. A node that several other subgraphs read stays.
     """
     owner = {node: index for index, subgraph in enumerate(subgraphs) for node in subgraph.nodes}
     for index, subgraph in enumerate(subgraphs):
@@ -79,7 +79,7 @@ class _Mover:
         return {self._owner[user] for user in self._readers(node)} - {self._index}
 
     def _that_move_with(self, node: Node, destination: int) -> list[Node] | None:
-        """Return what must move to `destination` with `node`; None if a third subgraph is in between."""
+        """Return the nodes that must move to `destination` with `node`; None if a third subgraph is in between."""
         moving: dict[Node, None] = {}
         waiting = [node]
         while waiting:
@@ -114,7 +114,7 @@ __all__ = [
 
 
 def getattr_recursive(obj: Any, name: str) -> Any:
-    """Return what a dotted path names below `obj`; None if a part is missing."""
+    """Return the attribute at a dotted path below `obj`; None if a part is missing."""
     for part in name.split("."):
         obj = obj._modules.get(part) if isinstance(obj, nn.ModuleList) else getattr(obj, part, None)
         if obj is None:
@@ -123,7 +123,7 @@ def getattr_recursive(obj: Any, name: str) -> Any:
 
 
 def setattr_recursive(obj: Any, attr: str, value: object) -> None:
-    """Set what a dotted path names below `obj`; the parts before the last must be there."""
+    """Set the attribute at a dotted path below `obj`. The parts before the last must exist."""
     *parents, name = attr.split(".")
     for parent in parents:
         obj = getattr(obj, parent)
@@ -155,7 +155,7 @@ def split_by_tags(
     """Return a graph module that calls a submodule for each of `tags`, in their order.
 
     Every call in the graph of `gm` has an attribute `tag` that says where it goes: `node.tag = "left"`. Inputs and
-    outputs need none, and attributes are read where they are used. A node may read values of its own and of earlier
+    outputs need no tag, and attributes are read where they are used. A node may read values of its own and of earlier
     tags.
 
     - `return_fqn_mapping`: return a pair of the module and a dict from paths in `gm` to paths in it.
@@ -222,7 +222,7 @@ class _Splitting:
         self._copies[node] = copied
 
     def _within(self, component: Component, value: Node) -> Node:
-        """Return what stands for `value` in the graph of `component`."""
+        """Return the node for `value` in the graph of `component`."""
         if value.op == "get_attr":
             if value not in component.getattr_maps:
                 read = component.graph.get_attr(str(value.target), type_expr=value.type)
@@ -240,7 +240,7 @@ class _Splitting:
         return component.input_placeholders[component.orig_inputs.index(value)]
 
     def need_in_main(self, output: Node) -> None:
-        """Note which values the main graph needs, now that all readers are known."""
+        """Note the values that the main graph needs, now that all readers are known."""
         for value in output.all_input_nodes:
             if value.op == "get_attr":
                 self._in_main[value] = self._main.get_attr(value.name, type_expr=value.type)

@@ -1,4 +1,4 @@
-"""What a node calls, as one text: the key of tables of supported operators."""
+"""The target of a node as one text: the key of tables of supported operators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALLABLE_NODE_OPS = frozenset({"call_module", "call_function", "call_method"})
 
 
 def get_node_target(submodules: Mapping[str, nn.Module], node: Node) -> str:
-    """Return the name of what `node` calls: a function's full name, a module's class, a method's name.
+    """Return the name of a node's target: a function's full name, a module's class, a method's name.
 
     Raises GraphArgumentError (an AssertionError) if it calls nothing.
     """
@@ -61,6 +61,6 @@ def _is_of_accelerator(target: Any) -> bool:
 
 
 def is_node_output_tensor(node: Node) -> bool:
-    """Tell whether `ShapeProp`, which must have run, saw that the value of `node` is a tensor."""
+    """Return whether `ShapeProp`, which must have run, saw a tensor as the value of `node`."""
     kind = node.meta.get("type")
     return kind is not None and issubclass(kind, torch.Tensor)

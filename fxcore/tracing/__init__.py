@@ -1,1 +1,1 @@
-"""What a tracer is made of: patched functions and modules, placeholders, call sites, the user's `wrap`."""
+"""The parts of a tracer: patched functions and modules, placeholders, call sites, the user's `wrap`."""

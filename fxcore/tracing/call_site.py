@@ -1,4 +1,4 @@
-"""Where the traced code is: the user's frame and line, the stack, and what its bytecode does with a value."""
+"""The place of the traced code: the user's frame and line, the stack, and the use of a value in the bytecode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 
 
 def is_library_file(file_name: str) -> bool:
-    """Tell whether a file is fxcore's or torch's own."""
+    """Return whether a file is fxcore's or torch's own."""
     return file_name.startswith(_LIBRARIES)
 
 
@@ -38,7 +38,7 @@ def frames_from_here() -> Iterator[FrameType]:
 
 
 def user_frame() -> FrameType | None:
-    """Return the innermost frame that is neither fxcore's nor torch's; None if there is none."""
+    """Return the innermost frame outside of fxcore and torch, or None."""
     for frame in frames_from_here():
         if not is_library_file(frame.f_code.co_filename):
             return frame
@@ -53,14 +53,14 @@ class RunningCall(NamedTuple):
 
 
 def running_call(frame: FrameType | None) -> RunningCall | None:
-    """Return the call, made in `frame` or outside of it, that led into fxcore; None if there is none."""
+    """Return the call in `frame`, or in a frame outside of it, that led into fxcore; None without a caller."""
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES[0]):
         frame = frame.f_back
     return None if frame is None else RunningCall(frame, frame.f_lasti)
 
 
 def user_stacklevel() -> int:
-    """Return the `stacklevel` with which a warning of the calling function points to the user's line."""
+    """Return the `stacklevel` that makes a warning of the calling function point to the user's line."""
     for level, frame in enumerate(frames_from_here(), start=1):
         if not is_library_file(frame.f_code.co_filename):
             return level
@@ -68,7 +68,7 @@ def user_stacklevel() -> int:
 
 
 def user_line() -> str:
-    """Return `file:line: source text` of the user's line that is running; empty if there is none."""
+    """Return `file:line: source text` of the user's line that is running, or an empty text."""
     frame = user_frame()
     if frame is None:
         return ""
@@ -82,9 +82,9 @@ def shown_line(file_name: str, line: int, names: dict[str, Any] | None = None) -
 
 
 def returning_line(code: CodeType) -> str:
-    """Return `file:line: source text` of the statement with which a function returned something that is no constant.
+    """Return `file:line: source text` of the statement that returned a value other than a constant.
 
-    If there are several such statements, all of their lines; if there is none, the first line of the function.
+    If there are several such statements, return all of their lines; without one, the first line of the function.
     """
     lines = _return_statements(code) or return_lines(code) or (code.co_firstlineno,)
     if len(lines) == 1:
@@ -93,7 +93,7 @@ def returning_line(code: CodeType) -> str:
 
 
 def _return_statements(code: CodeType) -> tuple[int, ...]:
-    """Return the lines of the `return` statements of a function in its source, none if there is no source."""
+    """Return the lines of the `return` statements in the source of a function; empty without source."""
     try:
         function = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
     except (OSError, SyntaxError, IndexError):
@@ -113,9 +113,9 @@ def _return_statements(code: CodeType) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def return_lines(code: CodeType) -> tuple[int, ...]:
-    """Return the lines at which a function may return something else than a constant, in order.
+    """Return the lines where a function may return another value than a constant, in order.
 
-    Read from its bytecode: what returns from inside `with` or `try` may have the line of that statement.
+    The lines come from the bytecode: a return from inside `with` or `try` may have the line of that statement.
     """
     instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
     found: set[int] = set()
@@ -128,7 +128,7 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
 
 
 def unpacked_length(frame: FrameType) -> int | None:
-    """Return n if `frame` is unpacking a value into n names (`a, b = value`); None if it is doing anything else."""
+    """Return n if `frame` is unpacking a value into n names (`a, b = value`), else None."""
     return _unpacked_length(frame.f_code, frame.f_lasti)
 
 
@@ -141,7 +141,7 @@ def _unpacked_length(code: CodeType, offset: int) -> int | None:
 
 
 def compares_identity(frame: FrameType) -> bool:
-    """Tell whether what `frame` is reading is an operand of `is` or `is not`, as in `x.dtype is torch.float32`."""
+    """Return whether `frame` is reading an operand of `is` or `is not`, as in `x.dtype is torch.float32`."""
     return _compares_identity(frame.f_code, frame.f_lasti)
 
 
@@ -160,12 +160,12 @@ def _compares_identity(code: CodeType, offset: int) -> bool:
 
 
 def is_assertion(frame: FrameType, asked: Any) -> bool:
-    """Tell whether `frame` asks for the truth of what the function `asked` gave because of an `assert` statement."""
+    """Return whether an `assert` statement in `frame` asks for the truth of the result of the function `asked`."""
     return _is_assertion(frame.f_code, frame.f_lasti, asked is operator.eq)
 
 
 def raising_truth(frame: FrameType, asked: Any) -> bool | None:
-    """Return the truth at which `frame` only raises an error, as in `if bad: raise`; None if it does more."""
+    """Return the truth that makes `frame` only raise an error, as in `if bad: raise`; None if `frame` does more."""
     return _raising_truth(frame.f_code, frame.f_lasti, asked is operator.eq)
 
 
@@ -202,7 +202,7 @@ def _is_assertion(code: CodeType, offset: int, is_equality: bool) -> bool:
 
 
 def _asks_result(instruction: dis.Instruction, is_equality: bool) -> bool:
-    """Tell whether a comparison asks for the truth of its own result, as in Python 3.13 and later before a jump."""
+    """Return whether a comparison asks for the truth of its own result, as in Python 3.13 and later before a jump."""
     if instruction.opname != "COMPARE_OP" or not instruction.argrepr.startswith("bool("):
         return False
     # A list that is compared asks whether its items are equal, whatever the comparison.

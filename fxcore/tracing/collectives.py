@@ -1,8 +1,8 @@
 """Collectives of torch.distributed, recorded where torch itself does not record them while a trace runs.
 
-Some versions of torch record a call with a proxy, for some functions. What has no proxy among its arguments, a barrier
-or the reduction of a tensor that the traced code made, runs while tracing and is missing in the graph: with an example
-it is recorded.
+Some versions of torch record a call with a proxy, for some functions. A call without a proxy among its arguments, such
+as a barrier or the reduction of a tensor that the traced code made, runs while tracing and is missing in the graph. A
+trace with an example records it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FUNCTIONAL = "torch.distributed._functional_collectives"
 def patch_waiting(patcher: Patcher) -> None:
     """Let results of functional collectives be waited for by a node, with a torch that waits when they are first read.
 
-    Later versions wrap such a result by an operator, which is recorded.
+    Later versions of torch wrap the result by an operator, and the trace records the operator.
     """
     functional = sys.modules.get(_FUNCTIONAL)
     if functional is not None and not hasattr(functional, "_wrap_tensor_autograd"):
@@ -36,9 +36,10 @@ def patch_waiting(patcher: Patcher) -> None:
 
 
 def patch_collectives(patcher: Patcher) -> None:
-    """Let collectives be recorded by the trace of `patcher`, those without a proxy if it has an example."""
+    """Let the trace of `patcher` record collectives. Only a trace with an example records calls without a proxy."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        # Not where they are defined: there they find themselves under these names, and say so to what records them.
+        # Patch torch.distributed, not the defining module: there the functions find themselves by name when they
+        # record.
         patcher.replace_all(vars(torch.distributed), _recorded_collectives())
 
 
@@ -73,7 +74,7 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 def _as_torch_records(
     signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments as versions of torch that record the call do: those that have a default by name, all of them."""
+    """Return the arguments in the form that torch records: every parameter with a default is given by name."""
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     required = [name for name, each in signature.parameters.items() if each.default is each.empty]
@@ -82,7 +83,7 @@ def _as_torch_records(
 
 
 def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:
-    """Tell whether a call with a proxy is recorded by this function of torch, or by one that it calls."""
+    """Return whether a call with a proxy is recorded by this function of torch, or by one that it calls."""
     members = vars(torch.distributed.distributed_c10d)
     names = _names_in(function)
     known = [members[name] for name in names if name in members]

@@ -1,4 +1,4 @@
-"""Imports that traced code makes: a module must not keep what a trace has put in the place of torch's functions."""
+"""Imports by traced code: a module must not keep the trace's replacements of torch's functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Finder:
     """Stands before all other finders while a trace runs."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return what the first other finder finds, to be run with the originals in place."""
+        """Return the result of the first other finder; the module will run with the originals in place."""
         for finder in sys.meta_path:
             find = None if isinstance(finder, _Finder) else getattr(finder, "find_spec", None)
             spec = None if find is None else find(name, path, target)

@@ -22,15 +22,15 @@ _NAME_OF_CONSTANT: tuple[tuple[Any, str], ...] = (
     (pytree.TreeSpec, "_tree_spec_constant"),
 )
 
-# What most attributes of a module are; no constant is of these types exactly.
+# The types of most attributes of a module. No constant is of exactly one of these types.
 _NEVER_CONSTANT = frozenset({dict, bool, int, float, str, type(None), list, tuple, set, OrderedDict, FunctionType})
 
 
 def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], dict[Any, str]]:
     """Return the path of every module below `root`, itself included, and of every constant that one has.
 
-    A constant is a tensor or another such object that is a plain attribute. A module that is there several times has
-    its first path, a constant its last one.
+    A constant is a tensor, or another object of ATTRIBUTE_TYPES, that is a plain attribute. A module that is there
+    several times has its first path, a constant its last one.
     """
     paths: dict[nn.Module, str] = {}
     constants: dict[Any, str] = {}
@@ -54,14 +54,14 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
 
 
 def is_kept_as_attribute(value: Any) -> bool:
-    """Tell whether a constant has no source form, so that a graph reads it from its module."""
+    """Return whether a constant has no source form, so that a graph reads it from its module."""
     if isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)):
         return True
     return is_opaque_symbolic_type(type(value)) or is_process_group(value)
 
 
 def constant_prefix(value: Any) -> str:
-    """Return how the attribute is named that keeps a constant which no module has."""
+    """Return the prefix for the attribute that keeps a constant without a module."""
     return next((prefix for kinds, prefix in _NAME_OF_CONSTANT if isinstance(value, kinds)), "_opaque_obj")
 
 
@@ -76,7 +76,7 @@ class AttributePaths:
         self._has_new_buffers = True
 
     def parameter(self, value: nn.Parameter) -> str | None:
-        """Return the first path of a parameter, also of one that was installed during the trace; None without one."""
+        """Return the first path of a parameter, also if the trace installed the parameter, or None."""
         if value not in self._parameters:
             self._parameters = {parameter: path for path, parameter in self._root.named_parameters()}
         return self._parameters.get(value)
@@ -86,7 +86,7 @@ class AttributePaths:
         self._has_new_buffers = self._has_new_buffers or value not in self._buffers
 
     def buffer(self, value: torch.Tensor) -> str | None:
-        """Return the first path of a tensor that is a buffer now; None without one."""
+        """Return the first path of a tensor that is a buffer now, or None."""
         place = self._buffers.get(value)
         if self._has_new_buffers or (place is not None and not place.holds(value)):
             self._buffers = _buffers_of(self._root)

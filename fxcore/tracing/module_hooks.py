@@ -20,19 +20,19 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _noting_change(method: _F) -> _F:
-    """Return a method of dict that changes it as one of `InterceptedDict`, which then knows that it was changed."""
+    """Return a method of dict that also notes on an `InterceptedDict` that it was changed."""
 
     def change(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.is_changed = True
         return method(self, *args, **kwargs)
 
-    return change  # type: ignore[return-value]  # takes and returns what the method does
+    return change  # type: ignore[return-value]  # same signature as the method
 
 
 class InterceptedDict(dict[str, Any]):
     """Takes the place of a module's `_parameters` or `_buffers` while the module is traced.
 
-    A subclass says, in `__getitem__`, what readers get.
+    A subclass defines `__getitem__`, and with it the values that readers get.
     """
 
     __slots__ = ("is_changed", "original", "users")
@@ -54,9 +54,9 @@ class InterceptedDict(dict[str, Any]):
         return dict, (dict(self),)  # a copy that is made meanwhile is of the ordinary kind
 
     def updated_original(self) -> dict[str, Any]:
-        """Return the original dict, with what the traced code changed in this one, but for proxies.
+        """Return the original dict with the changes that the traced code made in this one, except proxies.
 
-        `self.total += x` leaves a proxy here, which would stay in the user's module after the trace.
+        `self.total += x` leaves a proxy in this dict. The proxy must not stay in the user's module after the trace.
         """
         if self.is_changed:
             before = dict(self.original)
@@ -72,7 +72,7 @@ class InterceptedDict(dict[str, Any]):
 
 @contextmanager
 def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict]) -> Iterator[None]:
-    """Let `kind`, a class of dicts, say what readers of the parameters and buffers of `modules` get.
+    """Let `kind`, a class of dicts, choose the values that readers of the parameters and buffers of `modules` get.
 
     Other threads read through the same dicts, and must get the value itself. Traces in several threads share the
     dicts, so all of them must use the same `kind`.
@@ -83,7 +83,7 @@ def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict])
             state = module.__dict__
             for key in _KEYS:
                 held = state.get(key)
-                # Those of a ScriptModule are views of something else, and no dict; a trace does not read them.
+                # The tables of a ScriptModule are views and no dicts, and a trace does not read them.
                 if held and isinstance(held, dict):
                     if isinstance(held, InterceptedDict):
                         intercepted = held
@@ -103,11 +103,11 @@ def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict])
 
 
 class _Hooks(NamedTuple):
-    """What a trace does in place of a call of a module and of the reading of its state."""
+    """The functions of a trace that handle a call of a module and a read of a module's state."""
 
     on_call: Callable[..., Any]
     on_read: Callable[[str, Any], Any]
-    method: str  # of nn.Module, at which calls are intercepted: a trace in another thread may do so at another one
+    method: str  # the method of nn.Module that is intercepted; a trace in another thread may intercept another one
 
 
 class _Stack(threading.local):
@@ -119,18 +119,18 @@ _stack = _Stack()
 
 
 def is_active() -> bool:
-    """Tell whether a trace intercepts modules in this thread."""
+    """Return whether a trace intercepts modules in this thread."""
     return bool(_stack.hooks)
 
 
 def active_tracer() -> Any:
-    """Return the tracer whose trace intercepts modules in this thread; None without one, or while it is suspended."""
+    """Return the tracer that intercepts modules in this thread; None without a tracer, or while it is suspended."""
     hooks = _stack.hooks
     return getattr(hooks[-1].on_call, "__self__", None) if hooks else None
 
 
 def tracer_of_all_calls() -> Any:
-    """Return the active tracer if it records calls without a proxy among their arguments, too; else None."""
+    """Return the active tracer if it records calls without a proxy among their arguments too, else None."""
     tracer = active_tracer()
     return tracer if getattr(tracer, "records_without_proxy", False) else None
 
@@ -159,9 +159,9 @@ def intercepted_modules(
 
     A call gives `on_call(module, run, args, kwargs)`, where `run(module, *args, **kwargs)` makes the call itself;
     reading gives `on_read(name, value)`. With `every_attribute`, reading submodules and modules that are not listed
-    counts too. Without `every_call`, calls of modules that torch.compile compiled in place, or whose class calls itself
-    in a way of its own, are not intercepted. Either option costs time for every class of modules that there is, since
-    a special method has to be replaced.
+    counts too. Without `every_call`, the trace misses calls of modules that torch.compile compiled in place, or whose
+    class calls itself in a way of its own. Either option costs time for every class of modules that there is, since a
+    special method has to be replaced.
     """
     method = "__call__" if every_call else "_call_impl"
     patcher.replace(nn.Module, method, functools.partial(_intercepting_call, method))

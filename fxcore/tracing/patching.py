@@ -14,7 +14,7 @@ _MISSING = object()
 
 @dataclass
 class _Holder:
-    """What was replaced in one class, or in the globals of one module."""
+    """The replaced names of one class, or of one module's globals."""
 
     holder: Any
     originals: dict[str, Any] = field(default_factory=dict)  # _MISSING if the holder did not have the name itself
@@ -70,12 +70,12 @@ class _Holder:
                 self.restore(name, self.originals.pop(name))
 
     def current(self, name: str) -> Any:
-        """Return what the holder itself has at a name now."""
+        """Return the value at a name of the holder itself, without base classes."""
         names = self.holder if isinstance(self.holder, dict) else vars(self.holder)
         return names.get(name, _MISSING)
 
     def restore(self, name: str, original: Any) -> None:
-        """Put a value back at a name; take the name away if there was none."""
+        """Put a value back at a name; remove the name if the holder did not have it."""
         if original is _MISSING:
             if isinstance(self.holder, dict):
                 self.holder.pop(name, None)
@@ -90,7 +90,7 @@ class _Holder:
 class SharedReplacements:
     """Replacements in this process, each made once however many want it and undone when the last has left.
 
-    All who replace a name must do so by what does the same for each of them: the first one's stays.
+    The first replacement of a name stays in place. Every later caller must pass an equivalent replacement.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class SharedReplacements:
         self._holders: dict[int, _Holder] = {}
 
     def acquire(self, holder: Any, replacements: Mapping[str, Any]) -> None:
-        """Put values at names of a class or of a dict of globals, or join those who did."""
+        """Put values at names of a class or of a dict of globals, or join the callers who did so before."""
         with self._lock:
             known = self._holders.get(id(holder))
             if known is None:
@@ -114,7 +114,7 @@ class SharedReplacements:
                 del self._holders[id(holder)]
 
     def original(self, holder: Any, name: str) -> Any:
-        """Return what a class, or a dict of globals and the builtins behind it, holds but for replacements."""
+        """Return the original value at a name of a class, or of a dict of globals and the builtins behind it."""
         with self._lock:
             known = self._holders.get(id(holder))
             if known is not None and known.originals.get(name, _MISSING) is not _MISSING:
@@ -124,7 +124,7 @@ class SharedReplacements:
         return getattr(holder, name)
 
     def originals_of(self, names: dict[str, Any]) -> dict[str, Any]:
-        """Return what a dict of globals holds but for replacements; the dict itself if there are none."""
+        """Return a dict of globals with the original values; the dict itself if nothing in it is replaced."""
         with self._lock:
             known = self._holders.get(id(names))
             if known is None:

@@ -20,15 +20,15 @@ from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.tracing.call_site import user_stacklevel
 from fxcore.tracing.recorder import CONSTANT_TYPES, Recorder, SymbolicValue
 
-# The file of functions that are written here, to call what is no function.
+# The file name of functions that are generated here, to call objects that are no functions.
 _ADAPTER = "<fxcore adapter>"
 
 
 def function_of(root: Any, method_name: str = "forward") -> tuple[FunctionType, bool]:
     """Return the function to run for a module or callable, and whether it takes the module as its first argument.
 
-    Functions, modules (also those with a `forward` of their own on the instance), bound methods, partials and
-    objects with `__call__` are understood. Raises GraphArgumentError (an AssertionError) for anything else.
+    Accept functions, modules (also with a `forward` of their own on the instance), bound methods, partials and objects
+    with `__call__`. Raises GraphArgumentError (an AssertionError) for anything else.
     """
     if isinstance(root, nn.Module):
         return _forward_of(root, method_name)
@@ -42,7 +42,7 @@ def function_of(root: Any, method_name: str = "forward") -> tuple[FunctionType, 
 
 
 def user_code_of(root: Any, function: FunctionType) -> CodeType:
-    """Return the code of what the user wrote: of `function`, or of what it stands for or decorates."""
+    """Return the code that the user wrote: the code of `function`, or of the object that it calls or decorates."""
     target: Any = function
     if function.__code__.co_filename == _ADAPTER:
         target = root
@@ -55,7 +55,7 @@ def user_code_of(root: Any, function: FunctionType) -> CodeType:
 
 
 def name_of(root: Any) -> str:
-    """Return what the module made from a root is called."""
+    """Return the name for a module that is made from a root."""
     if isinstance(root, nn.Module):
         return type(root).__name__
     return str(getattr(root, "__name__", None) or type(root).__name__)
@@ -90,7 +90,7 @@ def _forward_of(module: nn.Module, name: str) -> tuple[FunctionType, bool]:
 def function_calling(root: Any) -> FunctionType:
     """Return a function with the parameters of a module's forward, or of a callable, that calls it."""
     function = _as_function(root.forward if isinstance(root, nn.Module) else root)
-    function.__globals__["__target"] = root  # not the forward, but what a call of the module does
+    function.__globals__["__target"] = root  # a call of the module does more than its forward
     return function
 
 
@@ -126,7 +126,7 @@ def _as_function(target: Any) -> FunctionType:
     return function
 
 
-# What pytree has nothing to flatten in.
+# pytree does not flatten these.
 _LEAVES = (SymbolicValue, torch.nn.Module)
 STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -142,7 +142,7 @@ PH = PHBase()
 
 
 class PHWithMeta(PHBase):
-    """A marker whose attributes are passed on to the placeholder's node."""
+    """A marker that passes its attributes on to the placeholder's node."""
 
     def __init__(self, ph_key: str | None = None) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class PHWithMeta(PHBase):
 
 
 def _assert_is_none(value: Any, msg: str) -> None:
-    """Raise AssertionError if `value` is not None; what specialising an input to None becomes."""
+    """Raise AssertionError if `value` is not None. The graph calls this for an input that is specialised to None."""
     # A proxy comes when a graph with this call is traced again, by fxcore or by torch.fx.
     if hasattr(getattr(value, "tracer", None), "create_proxy"):
         value.tracer.create_proxy("call_function", _assert_is_none, (value, msg), {})
@@ -174,7 +174,7 @@ class _Parameters:
 
 
 def _parameters_of(function: Callable[..., Any]) -> _Parameters:
-    # A decorator's wrapper has none of the parameters that we care about.
+    # A decorator's wrapper has other parameters than the function.
     function = inspect.unwrap(function)
     code = function.__code__
     names = iter(code.co_varnames)
@@ -195,14 +195,14 @@ class RootArguments:
     """Makes the placeholders for one root function, and a function that takes the proxies for them."""
 
     def __init__(self, tracer: Recorder, function: FunctionType, root: torch.nn.Module | None) -> None:
-        """`root` is what the function takes as `self`; None for a function that takes no such thing."""
+        """`root` is the `self` argument of the function, or None for a function without `self`."""
         self._tracer = tracer
         self._function = function
         self._root = root
         self._parameters = _parameters_of(function)
 
     def create(self, concrete_args: dict[str, Any] | tuple[Any, ...] | None) -> tuple[Callable[..., Any], list[Any]]:
-        """Add the placeholders; return the function to call and what to call it with.
+        """Add the placeholders; return the function to call and its arguments.
 
         Raises GraphError (a RuntimeError) for a method that takes `self` as part of `*args`.
         """
@@ -266,7 +266,7 @@ class RootArguments:
         return (defaults[name],) if name in defaults else ()
 
     def _specialised(self, name: str, concrete: Any) -> Any:
-        """Return what the function gets for an argument with a concrete value: the value, proxies where it has PH."""
+        """Return the argument for a parameter with a concrete value: the value, with proxies in the places of PH."""
         leaves, spec = pytree.tree_flatten(concrete)
         values = []
         for number, leaf in enumerate(leaves, start=1):
@@ -280,7 +280,7 @@ class RootArguments:
         return pytree.tree_unflatten(values, spec)
 
     def _assert_unchanged(self, name: str, value: Any, proxy: Any) -> None:
-        """Let the graph check that the input still is what the trace was specialised to."""
+        """Let the graph check that the input is still the value that the trace was specialised to."""
         if value is None:
             message = f"{name} has been specialized to have value None but got another value"
             _assert_is_none(proxy, message)
@@ -316,7 +316,7 @@ def _pass_on_attributes(marker: Any, proxy: Any) -> None:
 def with_plain_parameters(function: FunctionType, count: int) -> FunctionType:
     """Return `function` with its first `count` variables as positional parameters.
 
-    Its `*args` and `**kwargs` then are ordinary variables, which a proxy can be passed for; Python would unpack it.
+    Its `*args` and `**kwargs` become ordinary variables, so that they can be proxies. Python would unpack a proxy.
     """
     code = function.__code__.replace(
         co_argcount=count,

@@ -1,9 +1,9 @@
-"""Functions and methods of torch whose argument parser refuses a proxy in place of a number, a size or a type.
+"""Functions and methods of torch with an argument parser that refuses a proxy for a number, a size or a type.
 
-Up to some version after 2.6 that parser asks only tensors whether they want to handle the call, so that
-`torch.zeros(3, dtype=x.dtype)`, `torch.narrow(x, 0, 0, n)` and `tensor.view(n, -1)` cannot be recorded. With such a
-torch, every function and method that takes something else than tensors, as their schemas say, is replaced while a
-trace runs by one that calls it and, if it refuses, records the call. With later versions nothing is replaced.
+Up to some version after 2.6 that parser asks only tensors whether they want to handle the call, so that `torch.zeros(3,
+dtype=x.dtype)`, `torch.narrow(x, 0, 0, n)` and `tensor.view(n, -1)` cannot be recorded. With that torch, every function
+and method that takes something else than tensors, as their schemas say, is replaced while a trace runs by one that
+calls it and, if it refuses, records the call. With later versions nothing is replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TAKE_SIZES_AT_ONCE = frozenset(
 )
 # Look at the value itself: every torch refuses a proxy.
 _LOOK_AT_VALUES = frozenset({"range"})
-# What the argument parser says of a value that is not of the type it wants, as opposed to calls that are wrong anyway.
+# The words of the argument parser about a value of another type, as opposed to calls that are wrong anyway.
 _REFUSAL = re.compile(
     r"\b(Proxy|Attribute|ParameterProxy|ExampleValue|ExampleTensor)\b|received an invalid combination"
     r"|, not (tuple|list)$|expected Tensor as element"
@@ -48,7 +48,7 @@ class _Argument:
 
 @functools.cache
 def are_recorded_by_torch() -> bool:
-    """Tell whether this torch asks every argument, and not only tensors, whether it wants to handle the call."""
+    """Return whether this torch asks every argument, and not only tensors, whether it wants to handle the call."""
     try:
         torch.empty(1, dtype=_Argument())  # type: ignore[call-overload]  # that is the question
     except TypeError:
@@ -64,7 +64,7 @@ def patch_recorded(patcher: Patcher) -> None:
 
 
 def restore_targets(graph: Graph) -> None:
-    """Put the functions themselves where traced code handed on a replacement, which it took from torch."""
+    """Put the functions themselves where traced code took a replacement from torch and passed it on."""
     if not are_recorded_by_torch():
         for node in graph.nodes:
             original = getattr(node.target, "replaced_by_trace", None)
@@ -82,7 +82,7 @@ def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
     found: list[tuple[Any, dict[str, Callable[..., Any]]]] = []
     functions = {name: getattr(torch, name, None) for name in names}
     found.append((vars(torch), {name: _recorded(each) for name, each in functions.items() if _is_function(each)}))
-    # Functions in Python call those of torch._C._nn.
+    # Functions in Python call the functions of torch._C._nn.
     for members in (vars(torch.nn.functional), vars(torch._C._nn)):
         built_in = {name: each for name, each in members.items() if _is_built_in(each) and name in names}
         found.append((members, {name: _recorded(each) for name, each in built_in.items()}))

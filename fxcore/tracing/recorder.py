@@ -26,7 +26,7 @@ from fxcore.tracing.call_site import returning_line, user_frame, user_line
 
 
 class Scope:
-    """Path and class of the module whose forward runs; path "" and class None for the root."""
+    """Path and class of the module that runs its forward; path "" and class None for the root."""
 
     def __init__(self, module_path: str, module_type: Any) -> None:
         self.module_path = module_path
@@ -34,7 +34,7 @@ class Scope:
 
 
 class ScopeContextManager:
-    """Makes one scope say what another says, until the `with` block ends."""
+    """Gives one scope the path and class of another until the `with` block ends."""
 
     def __init__(self, scope: Scope, current_scope: Scope) -> None:
         self._scope = scope
@@ -82,7 +82,7 @@ _CONSTANTS: tuple[type, ...] = (*CONSTANT_TYPES, torch.Tensor, enum.Enum)
 class Recorder:
     """Turns values, calls and nodes into arguments, nodes and proxies, without any idea of modules.
 
-    `TracerBase` adds `proxy`, which needs the class of proxies. Users may override every method.
+    `TracerBase` adds `proxy`, because the class of proxies stands above this file. Users may override every method.
     """
 
     graph: Graph
@@ -103,7 +103,7 @@ class Recorder:
     # The top of `module_stack`, as of the last look at it.
     _module_call: ModuleCall | None = None
 
-    # The traced function while what it returned becomes the argument of the output: none of its lines runs then.
+    # The traced function while its result becomes the argument of the output: no line of it runs then.
     _returning_code: CodeType | None = None
 
     def create_node(
@@ -117,7 +117,7 @@ class Recorder:
     ) -> Node:
         """Add a node to the graph, with the module path and, if asked for, the stack that it comes from.
 
-        Override it to check or change what is recorded.
+        Override it to check or change the recorded nodes.
         """
         if self.check_mutable_operations and kind == "call_function":
             check_for_mutable_operation(target, args, kwargs)  # type: ignore[arg-type]  # a function, by its opcode
@@ -188,7 +188,7 @@ class Recorder:
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """Return what stands for `a` in the arguments of a node: proxies become their nodes, containers are mapped.
+        """Return the argument of a node that stands for `a`: proxies become their nodes, containers are mapped.
 
         Raises TraceArgumentError (a NotImplementedError) for an object that a graph cannot hold, and GraphError for
         a dict with a proxy in a key.
@@ -226,7 +226,7 @@ class Recorder:
             kwargs = {field.name: self.create_arg(getattr(a, field.name)) for field in fields(a)}
             return self.create_node("call_function", type(a), (), kwargs)
         if type(a).__module__ == "numpy" and hasattr(a, "item") and getattr(a, "ndim", 1) == 0:
-            return a.item()  # a number of numpy, which prints as a call of numpy that generated code cannot make
+            return a.item()  # a scalar of numpy prints as a call of numpy, and generated code cannot make that call
         if isinstance(a, _CONSTANTS):
             return a
         raise TraceArgumentError(
@@ -274,7 +274,7 @@ class Recorder:
         )
 
     def keys(self, obj: Any) -> Any:
-        """Return `.keys()` of a proxy, which `**` asks for too; by default records a call of the method."""
+        """Return `.keys()` of a proxy, which `**` asks for too. By default, record a call of the method."""
         return self.create_proxy("call_method", "keys", (obj,), {})
 
     def _find_user_frame(self) -> FrameType | None:

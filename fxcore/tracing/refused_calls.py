@@ -1,4 +1,4 @@
-"""A call that refuses a proxy with a TypeError: which function, which argument, where, and what to do instead."""
+"""Explanations of calls that refuse a proxy with a TypeError: the function, the argument, the place, the cure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fxcore.tracing.call_site import is_library_file, shown_line
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
 from fxcore.tracing.recorder import SymbolicValue
 
-# How torch's argument parser begins: the function's name, and what is wrong.
+# Torch's argument parser begins with the function's name and the fault.
 _OF_TORCH = re.compile(r"(?P<name>\w+)\(\):? (takes |received an invalid |argument ')")
 _ARGUMENT = re.compile(r"argument '(?P<name>\w+)'")
 _OWNERS = (torch, torch.Tensor, torch.nn.functional, torch._C._nn, torch.linalg, torch.fft, torch.special)
@@ -26,9 +26,9 @@ _HOW_TO_KNOW = (
 
 
 def explained(error: TypeError, module_path: str) -> TraceCallError | None:
-    """Return an error that explains `error`, which a call raised while tracing; None if no proxy caused it.
+    """Return an error that explains `error`, which a call raised while tracing, or None if no proxy caused it.
 
-    `module_path` is the path of the module whose forward ran.
+    `module_path` is the path of the running module.
     """
     traceback = _innermost(error.__traceback__)
     if isinstance(error, FxError) or traceback is None or _is_raised_by_user(traceback):
@@ -71,14 +71,14 @@ def _reason(said: str, has_proxy: bool) -> str | None:
 
 
 def _is_raised_by_user(traceback: TracebackType) -> bool:
-    """Tell whether an error comes from a `raise` of the user's, who has said what is wrong."""
+    """Return whether the user's own `raise` made an error. The user's message explains enough."""
     code = traceback.tb_frame.f_code
     is_raised = code.co_code[traceback.tb_lasti] == dis.opmap["RAISE_VARARGS"]
     return is_raised and not is_library_file(code.co_filename)
 
 
 def _is_of_torch(name: str) -> bool:
-    """Tell whether a function in C is called so; one in Python says by itself what it takes."""
+    """Return whether a function in C has this name. A function in Python explains its own arguments."""
     found = [getattr(owner, name, None) for owner in _OWNERS]
     originals = [getattr(each, "replaced_by_trace", each) for each in found if each is not None]
     return name == "new" or any(not hasattr(each, "__code__") for each in originals)

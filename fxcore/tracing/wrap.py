@@ -19,17 +19,17 @@ from fxcore.tracing.recorder import SymbolicValue
 
 _T = TypeVar("_T")
 
-# (id of a module's globals, name in them) -> those globals. Libraries add to this dict and to the list below.
+# -> the globals. Libraries add to this dict and to the list below.
 registered_functions: dict[tuple[int, str], dict[str, Any]] = {}
-# Class and name of methods whose calls are recorded.
+# Class and name of methods that are recorded as calls.
 registered_methods: list[tuple[type, str]] = []
 
 
 def wrap(fn_or_name: _T) -> _T:
     """Register a function of the calling module as a leaf: a call of it on traced values becomes one node.
 
-    Takes the function (also as decorator) or its name, at the top level of a module. Returns what it was given.
-    Raises WrapError (a RuntimeError) for anything else and WrapPlaceError (a NotImplementedError) elsewhere.
+    Takes the function (also as decorator) or its name, at the top level of a module, and returns its argument. Raises
+    WrapError (a RuntimeError) for anything else and WrapPlaceError (a NotImplementedError) elsewhere.
     """
     if callable(fn_or_name):
         name = getattr(fn_or_name, "__name__", "")
@@ -52,7 +52,7 @@ def wrap(fn_or_name: _T) -> _T:
 
 
 def find_symbolic(value: Any) -> SymbolicValue | None:
-    """Return a proxy somewhere in nested arguments, the last one if there are several; None if there is none."""
+    """Return a proxy from nested arguments, the last one if there are several; None without a proxy."""
     if isinstance(value, SymbolicValue):
         return value
     if isinstance(value, dict):
@@ -104,7 +104,7 @@ def patch_registered(patcher: Patcher) -> None:
 
 
 def patch_globals(patcher: Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
-    """Let calls of the functions in `names`, a module's globals, be recorded whose id is in `function_ids`."""
+    """Let the trace record calls of functions in `names`, a module's globals, if their ids are in `function_ids`."""
     if not patcher.visit_once(names):
         return
     originals = REPLACEMENTS.originals_of(names)
@@ -151,7 +151,7 @@ def ids_of_functions(module: ModuleType) -> frozenset[int]:
 
 
 def patch_module(patcher: Patcher, module: ModuleType, function_ids: set[int]) -> None:
-    """Let calls of the functions of a module be recorded whose id is in `function_ids`."""
+    """Let the trace record calls of a module's functions if their ids are in `function_ids`."""
     public = _public_functions_of(module)
     if not public.ids <= function_ids:
         patch_globals(patcher, vars(module), function_ids)

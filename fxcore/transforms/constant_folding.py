@@ -103,7 +103,7 @@ def _replace_by_plain(node: Node, value: Any) -> None:
 
 
 def _computes(node: Node, gm: GraphModule) -> bool:
-    """Tell whether something is computed up to `node`, so that folding it saves work."""
+    """Return whether something is computed up to `node`, so that folding it saves work."""
     while node.op != "get_attr":
         if "view" not in effects_of_node(node, gm).facts or not node.all_input_nodes:
             return True

@@ -1,4 +1,4 @@
-"""What passes are made of: base class, manager, partitioner."""
+"""The parts of passes: base class, manager, partitioner."""
 
 from __future__ import annotations
 

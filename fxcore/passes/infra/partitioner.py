@@ -47,12 +47,12 @@ class Partition:
 class PartitionGrowth:
     """Partitions by number, while they grow from the end of a graph towards its beginning.
 
-    Sets of nodes are bits of one integer each: what a node reaches is asked for at every merge, and a graph of
+    Sets of nodes are bits of one integer each: every merge asks for the nodes that a node reaches, and a graph of
     10,000 nodes would need as many sets of as many nodes.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        """Find what every node reaches; `nodes` are the graph's, in order."""
+        """Find the nodes that every node reaches; `nodes` are the graph's, in order."""
         nodes = list(nodes)
         self._bit = {node: 1 << position for position, node in enumerate(nodes)}
         self._reached_by: dict[Node, int] = {}
@@ -63,7 +63,7 @@ class PartitionGrowth:
         self._first: dict[int, int] = {}  # number of a partition -> the lowest number merged into it
         self._members: dict[int, int] = {}
         self._users: dict[int, set[Node]] = {}  # nodes outside that read a value of the partition
-        self._reached: dict[int, int] = {}  # those, and all that they reach
+        self._reached: dict[int, int] = {}  # the outside users, and all nodes that they reach
 
     def _reached_through(self, users: Iterable[Node]) -> int:
         reached = 0
@@ -81,7 +81,7 @@ class PartitionGrowth:
         self._reached[number] = self._reached_by[node]
 
     def numbers_in_order(self) -> list[int]:
-        """Return the numbers of the partitions, those that reach furthest to the end of the graph first."""
+        """Return the numbers of the partitions. Partitions that reach furthest to the end of the graph come first."""
         return sorted(self._first, key=self._first.__getitem__)
 
     def try_merge(self, one: int, other: int) -> int | None:
@@ -105,7 +105,7 @@ class PartitionGrowth:
         return kept
 
     def _reached_by_partitions(self, reached: int, but: set[int]) -> int:
-        """Return what is reached from `reached` if every partition, `but` these, is one node."""
+        """Return the nodes reached from `reached` if every partition, except the ones in `but`, is one node."""
         waiting = [number for number in self._members if number not in but]
         grows = True
         while grows:
@@ -117,7 +117,7 @@ class PartitionGrowth:
         return reached
 
     def move(self, node: Node, number: int | None) -> None:
-        """Take `node` out of its partition and into partition `number`, or into none."""
+        """Move `node` from its partition into partition `number`, or into no partition."""
         before = self.assignment.pop(node, None)
         if before is not None:
             self.partitions[before].remove_node(node)
@@ -128,7 +128,7 @@ class PartitionGrowth:
 
 __all__ = ["CapabilityBasedPartitioner", "Partition"]
 
-# What computes nothing worth a submodule of its own.
+# Functions that compute nothing worth a submodule of its own.
 _NO_COMPUTATION = frozenset({"torch.ops.aten.view", "_operator.getitem"})
 
 
@@ -144,11 +144,11 @@ class CapabilityBasedPartitioner:
         allowed_single_node_partition_ops: Sequence[str] | None = None,
         skip_horizontal_fusion: bool = False,
     ) -> None:
-        """Say what to partition and what is supported.
+        """Take the module to partition and the table of supported nodes.
 
-        Unless `allows_single_node_partition`, partitions are dropped in which fewer than two functions compute
-        something: those named in `non_compute_ops` do not count, those in `allowed_single_node_partition_ops` count
-        double. With `skip_horizontal_fusion`, only nodes that read one another come together.
+        Unless `allows_single_node_partition`, partitions with fewer than two computing functions are dropped. Functions
+        named in `non_compute_ops` do not count, functions in `allowed_single_node_partition_ops` count double. With
+        `skip_horizontal_fusion`, only nodes that read one another come together.
         """
         self.graph_module = graph_module
         self.operator_support = operator_support
@@ -160,7 +160,7 @@ class CapabilityBasedPartitioner:
         self.skip_horizontal_fusion = skip_horizontal_fusion
 
     def propose_partitions(self) -> list[Partition]:
-        """Return partitions of supported nodes, none of which needs a value that another makes of its own."""
+        """Return partitions of supported nodes. No two partitions need values of each other."""
         growth = self._grown()
         for partition in growth.partitions.values():
             partition.nodes = dict(sorted(partition.nodes.items(), key=lambda item: item[1] or 0, reverse=True))
@@ -182,7 +182,7 @@ class CapabilityBasedPartitioner:
                 started += 1
                 is_settled = False
             elif not is_settled and not self.skip_horizontal_fusion:  # so there is a partition
-                # Once such a round merges nothing, the next would not either, until there is a new partition.
+                # After a round without a merge, the next round merges nothing either, until there is a new partition.
                 is_settled = not _merge(growth, growth.numbers_in_order())
         return growth
 
@@ -253,7 +253,7 @@ class CapabilityBasedPartitioner:
 
 
 def _merge(growth: PartitionGrowth, numbers: list[int]) -> bool:
-    """Merge into the first of `numbers` what of the others can be; tell whether anything was."""
+    """Merge as many of `numbers` as possible into the first; return whether anything was merged."""
     into, *others = dict.fromkeys(numbers)
     merged = False
     for other in others:

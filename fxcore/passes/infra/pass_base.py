@@ -1,4 +1,4 @@
-"""A pass: something that changes a graph module, with what must hold before and after."""
+"""A pass: a change of a graph module, with conditions before and after."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PassBase(abc.ABC):
     """
 
     def __call__(self, graph_module: GraphModule) -> PassResult | None:
-        """Check what the pass requires, run it, check what it ensures, and return its result."""
+        """Check the requirements of the pass, run it, check its result, and return the result."""
         self.requires(graph_module)
         result = self.call(graph_module)
         self.ensures(graph_module)
@@ -34,10 +34,10 @@ class PassBase(abc.ABC):
 
     @abc.abstractmethod
     def call(self, graph_module: GraphModule) -> PassResult | None:
-        """Change `graph_module`, or make a changed one, and say which and whether."""
+        """Change `graph_module`, or make a changed copy; return the changed one and whether anything changed."""
 
     def requires(self, graph_module: GraphModule) -> None:  # noqa: B027 - checking nothing is a fine default
         """Raise if the pass cannot run on `graph_module`."""
 
     def ensures(self, graph_module: GraphModule) -> None:  # noqa: B027
-        """Raise if the pass did not do what it claims to `graph_module`, the one that it was given."""
+        """Raise if the pass did not do its work on `graph_module`, the module that it was given."""

@@ -15,7 +15,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.passes.infra.pass_base import PassResult
 
 Pass = Callable[..., Any]
-# Of two passes, given in the order in which they would run: may they?
+# Returns whether two passes may run in the order in which they are given.
 Constraint = Callable[[Pass, Pass], bool]
 
 
@@ -41,7 +41,7 @@ def check_schedule(passes: Sequence[Pass], constraint: Constraint) -> None:
 
 
 def solve_schedule(passes: list[Pass], constraints: Sequence[Constraint]) -> list[Pass]:
-    """Return `passes` in an order that `constraints` allow; in the given order where there are none.
+    """Return `passes` in an order that `constraints` allow; in the given order without constraints.
 
     Raises PassError (a RuntimeError) if no order is allowed.
     """
@@ -124,8 +124,8 @@ class PassManager:
     ) -> None:
         """Take passes and constraints.
 
-        `steps` says how often all passes run at most; they stop when none changes anything. A check given to
-        `add_checks` runs at the beginning and, with `run_checks_after_each_pass`, after each pass.
+        `steps` is the largest number of rounds over all passes; a round that changes nothing is the last. A check given
+        to `add_checks` runs at the beginning and, with `run_checks_after_each_pass`, after each pass.
         """
         self.passes = passes or []
         self.constraints = constraints or []
@@ -152,7 +152,7 @@ class PassManager:
             self._validated = True
 
     def solve_constraints(self) -> None:
-        """Bring the passes into an order that the constraints allow. Raises PassError if there is none."""
+        """Bring the passes into an order that the constraints allow. Raises PassError if no order is allowed."""
         self.passes = solve_schedule(self.passes, self.constraints)
         self._validated = True
 
@@ -171,7 +171,7 @@ class PassManager:
     def __call__(self, module: nn.Module) -> PassResult:
         """Run the passes, at most `steps` times, and return the module and whether anything changed.
 
-        Raises PassError naming the pass that failed and those before it.
+        Raises PassError with the failed pass and the passes before it.
         """
         if not self._validated:
             self.solve_constraints()

@@ -40,7 +40,7 @@ def working_copy(gm: GraphModule) -> GraphModule:
 
 
 def rebuilt(gm: GraphModule) -> GraphModule:
-    """Return a module of the graph of `gm`, which it takes over, with only what that graph refers to."""
+    """Return a module that takes over the graph of `gm`, with only the attributes that the graph refers to."""
     return _made(gm, gm.graph)
 
 

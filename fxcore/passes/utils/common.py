@@ -23,7 +23,7 @@ class HolderModule(nn.Module):
 def lift_subgraph_as_module(
     gm: GraphModule, subgraph: Graph, comp_name: str = "", class_name: str = "GraphModule"
 ) -> tuple[GraphModule, dict[str, str]]:
-    """Make a module of `subgraph`, a graph of copied nodes, with what it refers to in `gm`, shared.
+    """Make a module of `subgraph`, a graph of copied nodes. It shares the attributes of `gm` that the graph refers to.
 
     Returns the module, and for each path that the graph uses, its path when the module stands at `comp_name`.
     """
@@ -50,6 +50,6 @@ __all__ = ["HolderModule", "compare_graphs", "lift_subgraph_as_module"]
 
 
 def compare_graphs(left: Graph, right: Graph) -> bool:
-    """Tell whether two graphs have the same nodes, wired the same way, with inputs and outputs in the same order."""
+    """Return whether two graphs have the same nodes, wired the same way, with inputs and outputs in the same order."""
     matcher = SubgraphMatcher(left, match_output=True, match_placeholder=True)
     return len(matcher.match(right)) > 0

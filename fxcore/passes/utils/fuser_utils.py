@@ -19,7 +19,7 @@ from fxcore.passes.utils.common import lift_subgraph_as_module
 
 
 def sorted_topologically(nodes: Iterable[Node]) -> list[Node]:
-    """Return `nodes` so that each comes after those it reads; the given order stays where that allows it.
+    """Return `nodes` in an order that puts each node behind its inputs, as close to the given order as possible.
 
     Raises GraphArgumentError (an AssertionError) if nodes read one another in a circle.
     """
@@ -43,7 +43,7 @@ def sorted_topologically(nodes: Iterable[Node]) -> list[Node]:
 
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
-    """Move the nodes of `gm` so that each comes after those it reads, as little as needed; return `gm`, recompiled."""
+    """Move each node of `gm` behind its inputs, with as few moves as possible; return `gm`, recompiled."""
     nodes = list(gm.graph.nodes)
     ordered = sorted_topologically(nodes)
     if ordered != nodes:
@@ -53,7 +53,7 @@ def stable_topological_sort(gm: GraphModule) -> GraphModule:
     return gm
 
 
-# Checks and the arithmetic of sizes: what is computed from them is to come after.
+# Checks and the arithmetic of sizes. Nodes that depend on their results must come later.
 _EARLY = frozenset(
     {
         *(operator.add, operator.mul, operator.sub, operator.floordiv, operator.truediv, operator.mod),
@@ -66,7 +66,7 @@ _EARLY = frozenset(
 
 
 def legalize_graph(gm: GraphModule) -> GraphModule:
-    """Move the nodes of `gm` into breadth-first order, in which each comes after those it reads; return `gm`.
+    """Move the nodes of `gm` into breadth-first order, each behind its inputs; return `gm`.
 
     Operators of Python and assertions come as early as they can. `stable_topological_sort` moves less. Raises
     GraphError (a RuntimeError) if nodes read one another in a circle.
@@ -106,12 +106,12 @@ NodeSet = set[Node]
 
 
 def topo_sort(nodes: NodeList) -> NodeList:
-    """Return `nodes` so that each comes after those it reads, keeping their order where that allows it."""
+    """Return `nodes` in an order that puts each node behind its inputs, as close to the given order as possible."""
     return sorted_topologically(nodes)
 
 
 def validate_partition(partition: NodeList) -> bool:
-    """Tell whether `partition` can become one node: no value leaves it and comes back by way of others."""
+    """Return whether `partition` can become one node: no value leaves it and comes back by way of others."""
     inside = set(partition)
     waiting = [user for node in partition for user in node.users if user not in inside]
     visited: NodeSet = set()
@@ -135,9 +135,9 @@ def fuse_as_graphmodule(
 ) -> tuple[GraphModule, tuple[Node, ...], tuple[Node, ...]]:
     """Copy `nodes`, which are sorted, into a graph module of its own; `gm` stays as it is.
 
-    Returns the module, the nodes whose values it takes and the nodes whose values it returns: one value or, if there
-    are more or `always_return_tuple`, a tuple. Raises GraphArgumentError (an AssertionError) if the nodes are not in
-    `gm`, or could not be one node.
+    Returns the module, its input nodes and its output nodes in `gm`. The module returns one value or, if there are more
+    or `always_return_tuple`, a tuple. Raises GraphArgumentError (an AssertionError) if the nodes are not in `gm`, or
+    could not be one node.
     """
     for node in nodes:
         _check_belongs(node, gm)

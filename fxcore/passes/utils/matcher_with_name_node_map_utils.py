@@ -18,7 +18,7 @@ __all__ = ["SubgraphMatcherWithNameNodeMap"]
 
 
 class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
-    """Finds a pattern whose last output is a dict from names to its nodes, and tells what those stand for.
+    """Finds a pattern with a last output that is a dict from names to its nodes, and returns their matched nodes.
 
     For a pattern such as ``return relu, {"conv": conv, "relu": relu}``, every match has in `name_node_map` the nodes
     of the graph under these names. The dict itself is not part of the pattern.
@@ -35,10 +35,10 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         match_modules: str = "path",
         bind_arguments: bool = False,
     ) -> None:
-        """Prepare to look for the pattern in `pattern_gm`, from whose output the dict is removed.
+        """Prepare to look for the pattern in `pattern_gm`, after removing the dict from its output.
 
-        Other arguments are those of `SubgraphMatcher`. Raises GraphArgumentError (an AssertionError) if the output
-        does not end in a dict.
+        Other arguments are the arguments of `SubgraphMatcher`. Raises GraphArgumentError (an AssertionError) if the
+        output does not end in a dict.
         """
         self.name_node_map: dict[str, Node] = _split_to_graph_and_name_node_map(pattern_gm)[1]
         super().__init__(
@@ -52,7 +52,7 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         )
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """Return the places where the pattern is found, each with what the names in the pattern stand for there."""
+        """Return the matches of the pattern, each with the matched nodes under the pattern's names."""
         matches = super().match(graph, node_name_match)
         for match in matches:
             for name, node in self.name_node_map.items():

@@ -19,7 +19,7 @@ class SourcePartition:
     nodes: list[Node]
     # The function or class of module that was called.
     source: Any
-    # What the nodes read from outside, apart from state.
+    # The nodes outside, except state, that the nodes read.
     input_nodes: list[Node] = field(default_factory=list)
     # The nodes that others read.
     output_nodes: list[Node] = field(default_factory=list)
@@ -32,8 +32,8 @@ def get_source_partitions(
 ) -> dict[Any, list[SourcePartition]]:
     """Return, for each function or class of module in `wanted_sources` that was called, the nodes of every call.
 
-    Where a node comes from is read from its metadata, as torch.export leaves it. With `filter_fn`, only calls count
-    all of whose nodes it accepts.
+    The metadata of torch.export tells where a node comes from. With `filter_fn`, a call counts only if `filter_fn`
+    accepts all of its nodes.
     """
     calls: dict[Any, dict[str, list[Node]]] = {}
     for node in graph.nodes:
@@ -52,7 +52,7 @@ def get_source_partitions(
 
 
 def _origin(node: Node, wanted: list[Any]) -> tuple[Any, str] | None:
-    """Return the wanted source that a node comes from and the name of the call; None if it comes from no such."""
+    """Return the wanted source of a node and the name of the call, or None for another source."""
     stack = node.meta.get("source_fn_stack")
     if stack is not None:
         name, source = stack[-1][:2]
@@ -76,7 +76,7 @@ def _origin_by_module(node: Node, wanted: list[Any]) -> tuple[Any, str] | None:
 
 
 def _is_made_of(kind: Any, source: Any) -> bool:
-    """Tell whether a module of class `kind`, which may be the class's full name, is what `source` means."""
+    """Return whether `source` stands for a module of class `kind`. `kind` may be the class's full name."""
     if not isinstance(source, type):
         return bool(kind == source)
     if isinstance(kind, type):
@@ -100,6 +100,6 @@ def _partition(nodes: list[Node], source: Any) -> SourcePartition:
 
 
 def check_subgraphs_connected(subgraph1: SourcePartition, subgraph2: SourcePartition) -> bool:
-    """Tell whether a node of the second partition reads one of the first."""
+    """Return whether a node of the second partition reads one of the first."""
     readers = set(subgraph2.nodes)
     return any(not readers.isdisjoint(node.users) for node in subgraph1.nodes)

@@ -70,7 +70,7 @@ def formula_name_of_operator(function: Any) -> str:
 
 
 def is_in_place(node: Node, module: nn.Module | None) -> bool:
-    """Tell whether a node writes its result into its first argument."""
+    """Return whether a node writes its result into its first argument."""
     if node.op == "call_module":
         return bool(getattr(module, "inplace", False))
     if node.kwargs.get("inplace") is True:

@@ -121,7 +121,7 @@ def _why_no_layer(norm: NormCall, gm: GraphModule, layers: tuple[type[nn.Module]
 
 
 def _reason_against(norm: NormCall, layer: LayerCall) -> str | None:
-    """Tell why a norm cannot be folded into the layer before it, if it cannot."""
+    """Return why a norm cannot be folded into the layer before it, if it cannot."""
     place = place_of(layer.node)
     others = [user.name for user in layer.node.users if user is not norm.node]
     if others:
@@ -157,7 +157,7 @@ def _dimensions(node: Node) -> int | None:
 def _reason_against_group(
     pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule, readers: dict[int, set[str]], written: set[int]
 ) -> str | None:
-    """Tell why the norms after all calls of one layer cannot be folded into it, if they cannot."""
+    """Return why the norms after all calls of one layer cannot be folded into it, if they cannot."""
     layer = pairs[0][1]
     place = place_of(layer.node)
     if len({(id(norm.mean), id(norm.weight), id(norm.bias)) for norm, _ in pairs}) > 1:

@@ -191,14 +191,14 @@ def tensor_of(value: Any, gm: GraphModule) -> torch.Tensor | None:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Tell whether calling a module does more than its class says: hooks, or a `forward` of its own."""
+    """Return whether calling a module does more than its class says: hooks, or a `forward` of its own."""
     own = vars(module)
     is_own = "forward" in own and not isinstance(module, GraphModule)  # where that is what compiled the graph
     return is_own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
 
 
 def is_read_inside(path: str, gm: GraphModule) -> bool:
-    """Tell whether the graph reads something of the module at `path` itself, such as its weight."""
+    """Return whether the graph reads something of the module at `path` itself, such as its weight."""
     return any(str(node.target).startswith(f"{path}.") and node.users for node in gm.graph.find_nodes(op="get_attr"))
 
 

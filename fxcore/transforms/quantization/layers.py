@@ -61,7 +61,7 @@ class Skip:
     types: tuple[type[nn.Module], ...] = ()
 
     def reason(self, path: str, module: nn.Module) -> str | None:
-        """Tell why a layer is skipped; None if it is not."""
+        """Return why a layer is skipped; None if it is not."""
         for pattern in self.paths:
             if fnmatchcase(path, pattern):
                 return f"its path is skipped by {pattern!r}"
@@ -94,7 +94,7 @@ def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Le
 
 
 def reason_to_stay(path: str, gm: GraphModule, skip: Skip) -> str | None:
-    """Tell why the layer at `path` stays in floating point, whatever the kind of quantization; None if it does not."""
+    """Return why the layer at `path` stays in floating point in all kinds of quantization, or None."""
     layer: Any = get_attribute(gm, path)
     reason = skip.reason(path, layer)
     if reason is not None:

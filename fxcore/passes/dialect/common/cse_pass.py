@@ -1,4 +1,4 @@
-"""Computing once what a graph computes several times."""
+"""Common subexpression elimination: a repeated computation is made once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class CSEPass(PassBase):
     """Common subexpression elimination: of nodes that do the same to the same values, the first stays.
 
     Calls of `banned_ops` stay, and so do nodes that do more than compute a value, and calls of functions and modules
-    that nothing is known of. Unlike torch.fx, whose pass is for functional graphs, two calls also stay two if a value
-    that they read is written to between them, if their result is, or if the graph returns both results.
+    without known facts. Unlike torch.fx, whose pass is for functional graphs, two calls also stay two if a value that
+    they read is written to between them, if their result is, or if the graph returns both results.
     """
 
     def __init__(self, banned_ops: set[Any] | None = None) -> None:
@@ -69,7 +69,7 @@ class CSEPass(PassBase):
         return PassResult(GraphModule(graph_module, graph), True)
 
     def _key(self, node: Node, copies: dict[Node, Node]) -> Any | None:
-        """Return what equal nodes have in common; None for a node that must stay."""
+        """Return the key that equal nodes share; None for a node that must stay."""
         if self._is_banned(node):
             return None
         leaves, structure = pytree.tree_flatten((node.args, node.kwargs))
@@ -90,7 +90,7 @@ class CSEPass(PassBase):
 
 
 def _may_be_one(first: Node, node: Node, storage: SharedStorage) -> bool:
-    """Tell whether two equal calls may become one: nobody could see that their values share memory, or are older."""
+    """Return whether two equal calls may become one: nobody could see that their values share memory, or are older."""
     if any(storage.is_written_between(value, first, node) for value in node.all_input_nodes):
         return False
     return not (storage.writers(first) or storage.writers(node)) and not (
@@ -99,7 +99,7 @@ def _may_be_one(first: Node, node: Node, storage: SharedStorage) -> bool:
 
 
 def _leaf_key(leaf: Any) -> Any:
-    # Unlike torch.fx, for which `x + 1`, `x + 1.0` and `x + True` are the same, and `x * 0.0` and `x * -0.0`.
+    # Unlike torch.fx: there `x + 1`, `x + 1.0` and `x + True` are the same, and so are `x * 0.0` and `x * -0.0`.
     if isinstance(leaf, slice):
         return slice, _leaf_key(leaf.start), _leaf_key(leaf.stop), _leaf_key(leaf.step)
     return type(leaf), leaf, repr(leaf) if isinstance(leaf, (float, complex)) else None
