@@ -1,4 +1,4 @@
-"""Computing once, now, what depends on parameters, buffers and plain numbers alone."""
+"""Constant folding: values that depend on parameters, buffers and plain numbers alone are computed now."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, type(None))
 
 @dataclass(frozen=True)
 class FoldConstants(RewritingPass):
-    """Replaces what is the same in every run by its value: tensors become buffers `folded_<name>`.
+    """Replaces values that are the same in every run: tensors become buffers `folded_<name>`.
 
-    Folded is what buffers, numbers and known functions without randomness decide; with `parameters` also what depends
-    on parameters that want a gradient, which they then no longer get. Left alone is memory that the graph writes to or
-    returns, what only gives another view, values of more than `max_bytes`, and nodes for which `skip` answers True.
-    `fxcore.experimental.const_fold` splits constants off instead, to be computed at the first call.
+    Values that depend on buffers, numbers and known functions without randomness are folded; with `parameters` also
+    values that depend on parameters that want a gradient, and these parameters then get no gradient. Memory that the
+    graph writes to or returns, other views of memory, values of more than `max_bytes`, and nodes that `skip` accepts
+    stay as they are. `fxcore.experimental.const_fold` splits constants off instead, to be computed at the first call.
     """
 
     parameters: bool = False
@@ -51,7 +51,7 @@ class FoldConstants(RewritingPass):
         return modified
 
     def _constants(self, gm: GraphModule) -> dict[Node, None]:
-        """Return the nodes whose value is the same in every run, in order."""
+        """Return the nodes with the same value in every run, in order."""
         storage = SharedStorage(gm.graph.nodes, gm)
         constant: dict[Node, None] = {}
         for node in gm.graph.nodes:
@@ -62,7 +62,7 @@ class FoldConstants(RewritingPass):
             if node.op == "get_attr":
                 value = get_attribute(gm, str(node.target))
                 is_constant = isinstance(value, torch.Tensor) and (self.parameters or not value.requires_grad)
-            elif storage.is_returned(node):  # callers may write to what they get
+            elif storage.is_returned(node):  # callers may write to a returned value
                 is_constant = False
             else:
                 is_constant = is_repeatable(node, gm) and all(value in constant for value in node.all_input_nodes)
@@ -112,7 +112,7 @@ def _computes(node: Node, gm: GraphModule) -> bool:
 
 
 def _values(gm: GraphModule, constant: dict[Node, None]) -> dict[Node, Any]:
-    """Run the constant nodes, which are in order, as they would run in the graph, but without gradients."""
+    """Run the constant nodes, which are in order, as the graph would run them, but without gradients."""
     runner = Interpreter(gm, garbage_collect_values=False)
     runner.env = {}
     with torch.no_grad():

@@ -30,11 +30,12 @@ Rules = Mapping[Any, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Decompose(PassBase):
-    """Replaces calls by what plain Python functions compute in their place.
+    """Replaces calls by the operations of plain Python functions.
 
-    `rules` maps what is called to a function of the same arguments: a function, an operator of `torch.ops` with or
-    without overload, the name of a method, or the class of a module, whose rule gets the module first. A rule that
-    returns NotImplemented leaves a call as it is. Rules are applied to what rules give, until none applies.
+    `rules` maps a target to a function of the same arguments. A target is a function, an operator of `torch.ops` with
+    or without overload, the name of a method, or the class of a module; the rule of a class gets the module first. A
+    rule that returns NotImplemented leaves a call as it is. Rules are applied to the results of rules, until no rule
+    applies.
     """
 
     rules: Rules
@@ -96,8 +97,8 @@ class _Retracing(Transformer):
 def torch_rules(*operators: Any) -> dict[Any, Callable[..., Any]]:
     """Return torch's own rules for operators of ATen, with or without overload; without arguments all of its table.
 
-    Operators that torch itself makes of others, such as `aten.layer_norm`, are no part of the table; named, they have
-    a rule, too.
+    Operators that torch itself builds from others, such as `aten.layer_norm`, are not in the table; named here, they
+    have a rule, too.
     """
     # Here: it takes long to import.
     from torch._decomp import decomposition_table, get_decompositions
@@ -115,10 +116,10 @@ def torch_rules(*operators: Any) -> dict[Any, Callable[..., Any]]:
 
 @dataclass(frozen=True)
 class DecomposeOperators(RewritingPass):
-    """Replaces operators of ATen by what their rules call, to a fixed point.
+    """Replaces operators of ATen by the operators that their rules call, to a fixed point.
 
-    `rules` are those of torch (`torch_rules`), which look at shapes and dtypes: so each node needs the metadata `val`,
-    as exported programs have it and `FakeTensorProp` gives it. Rules run on tensors without data.
+    `rules` are torch's rules (`torch_rules`). They look at shapes and dtypes, and so each node needs the metadata
+    `val`, as exported programs have it and `FakeTensorProp` gives it. Rules run on tensors without data.
     """
 
     rules: Rules
@@ -149,7 +150,7 @@ class DecomposeOperators(RewritingPass):
 
 
 def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule) -> bool:
-    """Put what a rule calls in the place of a node; False if the rule calls just that, or gives NotImplemented."""
+    """Put a rule's calls in the place of a node; return False if the rule calls the same, or gives NotImplemented."""
     args, kwargs = map_values(node.args, _value_of), map_values(node.kwargs, _value_of)
     inputs = {id(value): each for each in node.all_input_nodes for value in [_value_of(each)]}
     modes = [getattr(each, "fake_mode", None) for each in pytree.tree_leaves((args, kwargs, node.meta.get("val")))]
@@ -188,7 +189,7 @@ def _guards_of(mode: Any) -> list[Any]:
     return getattr(getattr(mode, "shape_env", None), "guards", [])
 
 
-# What sizes are computed by -> how a graph does it.
+# Functions that compute sizes -> the functions of a graph.
 _ARITHMETIC: dict[str, Any] = {
     "Add": operator.add,
     "Mul": operator.mul,
@@ -243,7 +244,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._size(leaf.node.expr) if isinstance(leaf, (torch.SymInt, torch.SymFloat)) else leaf
 
     def _size(self, expression: Any) -> Any:
-        """Return a number, or the node that computes a symbolic size from those of tensors that are there."""
+        """Return a number, or the node that computes a symbolic size from the sizes of known tensors."""
         if expression.is_Integer:
             return int(expression)
         if expression.is_Float:
@@ -302,6 +303,6 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return node
 
     def undo(self) -> None:
-        """Erase what was noted."""
+        """Erase the recorded nodes."""
         for node in (*reversed(self.made), *reversed(self._size_nodes)):
             self._gm.graph.erase_node(node)

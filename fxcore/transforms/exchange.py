@@ -25,7 +25,7 @@ from fxcore.transforms.fusion.activations import activation_of
 __all__ = ["ExchangeActivations", "MoveTo"]
 
 _PRECISIONS = {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16}
-# What makes tensors of nothing -> whether their dtype is torch's default; else it is only where a number is a float.
+# Makers of tensors -> whether their dtype is torch's default. For the others, that is so if a number is a float.
 _MAKERS = {
     **dict.fromkeys((torch.zeros, torch.ones, torch.empty, torch.eye, torch.rand, torch.randn), True),
     **dict.fromkeys((torch.linspace, torch.logspace, torch.hann_window, torch.hamming_window), True),
@@ -36,10 +36,10 @@ _MAKERS = {
 
 @dataclass(frozen=True)
 class ExchangeActivations(RewritingPass):
-    """Puts other activations in the place of those of some classes, whether modules, functions or methods.
+    """Puts other activations in the place of modules, functions and methods that are activations of some classes.
 
-    `table` maps the class of a module to what makes the new one, called without arguments: `{nn.ReLU: nn.GELU}`. One
-    that works in place, on a value that something else reads, stays.
+    `table` maps the class of a module to the maker of the new module, which takes no arguments: `{nn.ReLU: nn.GELU}`.
+    One that works in place, on a value that something else reads, stays.
     """
 
     table: Mapping[type[nn.Module], Callable[[], nn.Module]]
@@ -59,7 +59,7 @@ class ExchangeActivations(RewritingPass):
         return bool(found)
 
     def _found(self, gm: GraphModule) -> dict[Node, tuple[Callable[[], nn.Module], Node]]:
-        """Return the calls to exchange, each with what makes the new activation, and with the value that it reads."""
+        """Return the calls to exchange, each with the maker of the new activation and the value that the call reads."""
         storage = SharedStorage(gm.graph.nodes, gm)
         found: dict[Node, tuple[Callable[[], nn.Module], Node]] = {}
         for node in gm.graph.nodes:
@@ -78,11 +78,11 @@ class ExchangeActivations(RewritingPass):
 
 @dataclass(frozen=True)
 class MoveTo(PassBase):
-    """Moves a graph to another floating precision or device: its state, and what is written in its nodes.
+    """Moves a graph to another floating precision or device: its state, and the constants in its nodes.
 
-    A trace keeps dtypes and devices that the model asked for as plain arguments, which `GraphModule.to()` cannot see.
-    Here arguments that are devices become `device`; those that are `from_dtype`, and methods such as `float()`, become
-    `dtype`. Nodes for which `keep` answers True stay, as a softmax that is to be computed in single precision.
+    A trace keeps dtypes and devices that the model asked for as plain arguments, and `GraphModule.to()` cannot see
+    them. Here arguments that are devices become `device`. Arguments that are `from_dtype`, and methods such as
+    `float()`, become `dtype`. Nodes that `keep` accepts stay, for example a softmax in single precision.
     """
 
     dtype: torch.dtype | None = None
@@ -123,7 +123,7 @@ class MoveTo(PassBase):
         }
 
     def _place_new(self, node: Node) -> None:
-        """Say where a new tensor is to be, and of which dtype, where the trace left that to torch's defaults."""
+        """Give a new tensor its device and dtype, if the trace left them to torch's defaults."""
         if node.op != "call_function" or node.target not in _MAKERS or node.kwargs.get("out") is not None:
             return
         if self.device is not None and node.kwargs.get("device") is None:

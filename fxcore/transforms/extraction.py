@@ -22,21 +22,21 @@ __all__ = ["Extraction", "extract_between"]
 
 @dataclass(frozen=True)
 class Extraction:
-    """A part of a graph as a module, and what it was given and gave when the whole ran."""
+    """A part of a graph as a module, with its inputs and its result in a run of the whole graph."""
 
     graph_module: GraphModule
     inputs: tuple[Any, ...]  # copies, as of when the part began
-    expected: Any  # a copy of what it gave: a value, or a tuple of several
+    expected: Any  # a copy of its result: a value, or a tuple of several
     input_names: tuple[str, ...]
 
 
 def extract_between(
     gm: GraphModule, starts: Iterable[Node | str], ends: Iterable[Node | str], example: Any
 ) -> Extraction:
-    """Return the part of `gm` that computes the values of `ends` from those of `starts`.
+    """Return the part of `gm` that computes the values of `ends` from the values of `starts`.
 
     `starts` and `ends` are nodes or their names; `example` are arguments of `gm`, a tuple or one tensor, which stay as
-    they are. What the part reads besides `starts`, but for parameters and buffers, becomes an input too. Raises
+    they are. Other values that the part reads, except parameters and buffers, become inputs too. Raises
     PassArgumentError (a TypeError) for names that are not there, and if an end does not depend on a start.
     """
     first, last = _nodes(gm, starts), _nodes(gm, ends)
@@ -98,7 +98,7 @@ def _reached_from(starts: list[Node], gm: GraphModule) -> set[Node]:
 
 
 def _needed_for(ends: list[Node], after: set[Node], starts: set[Node]) -> set[Node]:
-    """Return those nodes of `after` that `ends` are computed from."""
+    """Return the nodes of `after` that `ends` depend on."""
     needed: set[Node] = set()
     waiting = list(ends)
     while waiting:

@@ -1,4 +1,4 @@
-"""Removing calls that give back what they are given: identities, and dropout that drops nothing."""
+"""Removal of calls that return their argument: identities, and dropout that drops nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WITHOUT_TRAINING = (F.alpha_dropout, F.feature_alpha_dropout)
 FUNCTIONAL_DROPOUTS = (*_WITH_TRAINING, *_WITHOUT_TRAINING)
 
 _DROPOUT_MODULES = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-# With the name and position of the argument that says whether they drop, and what holds without it.
+# With the name and position of the argument that switches the dropout on, and its default.
 _DROPOUT_FUNCTIONS: dict[Any, tuple[str, int, bool]] = {
     **dict.fromkeys(_WITH_TRAINING, ("training", 2, True)),
     **dict.fromkeys(_WITHOUT_TRAINING, ("training", 2, False)),
@@ -32,9 +32,9 @@ _DROPOUT_FUNCTIONS: dict[Any, tuple[str, int, bool]] = {
 
 
 class RemoveIdentities(RewritingPass):
-    """Removes `nn.Identity`, empty `nn.Sequential`, and dropout that is not in training or whose rate is 0.
+    """Removes `nn.Identity`, empty `nn.Sequential`, and dropout that is not in training or has the rate 0.
 
-    What is removed drops nothing later either, whatever `train()` is called on. Dropout that drops stays;
+    A removed dropout drops nothing after a later `train()` either. Dropout that drops stays;
     `fxcore.experimental.optimization.remove_dropout` removes that.
     """
 

@@ -24,7 +24,7 @@ __all__ = ["Inline", "Outline", "inline_call"]
 
 
 def inline_call(gm: GraphModule, call: Node, inlined: GraphModule, prefix: str = "") -> dict[Node, Any]:
-    """Put the nodes of `inlined` in place of its call in the graph of `gm`; return what stands for each of them.
+    """Put the nodes of `inlined` in place of its call in the graph of `gm`; return the replacement of each node.
 
     `prefix` goes before the paths that they refer to. Raises PassError for an argument that the call does not give.
     """
@@ -70,7 +70,7 @@ def _replace_call(call: Node, results: Any, copies: dict[Node, Any]) -> None:
 
 @dataclass(frozen=True)
 class Inline(RewritingPass):
-    """Puts what submodules do into the graph that calls them, down to the layers of torch.
+    """Puts the operations of submodules into the graph that calls them, down to the layers of torch.
 
     `paths` are globs of the submodules; others stay. One that is no graph module is traced first.
     """
@@ -109,11 +109,11 @@ class Inline(RewritingPass):
 
 @dataclass(frozen=True)
 class Outline(RewritingPass):
-    """Makes submodules again of what was traced through: one for each call of the modules that `paths` name, as globs.
+    """Makes submodules again from traced operations: one for each call of the modules that `paths` name, as globs.
 
-    The graph knows what a module did by the metadata `nn_module_stack`. A submodule is named after the path, with `_`
-    for the dots; the layers that it calls are shared. Nodes that cannot be one call, because a value leaves them and
-    comes back, stay.
+    The metadata `nn_module_stack` tells the graph the operations of a module. A submodule is named after the path, with
+    `_` for the dots; the layers that it calls are shared. Nodes that cannot be one call, because a value leaves them
+    and comes back, stay.
     """
 
     paths: tuple[str, ...]
@@ -141,7 +141,7 @@ class Outline(RewritingPass):
         return modified
 
     def _outermost(self, node: Node) -> str | None:
-        """Return the key of the outermost call of a module that is asked for, in which `node` was made."""
+        """Return the key of the outermost call of a requested module that made `node`."""
         for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
             if path != node.target and any(fnmatchcase(str(path), pattern) for pattern in self.paths):
                 return str(key)

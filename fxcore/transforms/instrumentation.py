@@ -25,7 +25,7 @@ __all__ = ["Instrument", "Log", "RemoveInstruments", "Site", "Timing", "ValueGua
 
 @dataclass(frozen=True)
 class Site:
-    """Where a value comes from: what a message names."""
+    """The origin of a value, for messages."""
 
     node: str
     module: str  # the path of the module that runs, or that is called; "" for the outermost
@@ -39,7 +39,7 @@ class Site:
 def origin_of(node: Node) -> Site:
     """Return where the value of a node comes from.
 
-    Source lines are there if the tracer recorded them, as one does whose `record_stack_traces` is True.
+    Source lines are known if the tracer recorded them, as tracers with `record_stack_traces` do.
     """
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = str(node.target) if node.op == "call_module" else str(stack[-1][0]) if stack else ""
@@ -48,9 +48,9 @@ def origin_of(node: Node) -> Site:
 
 
 class Watcher(nn.Module):
-    """Looks at the value of a node right after it was computed. Subclasses say what to do with it in `forward`."""
+    """Looks at the value of a node right after it was computed. Subclasses handle the value in `forward`."""
 
-    _is_impure = True  # dead code elimination keeps the call, although nobody reads what it gives
+    _is_impure = True  # dead code elimination keeps the call, although its result has no reader
 
     def __init__(self, site: Site) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ValueGuard(Watcher):
     def __init__(
         self, site: Site, *, nan: bool = True, inf: bool = True, low: float = -math.inf, high: float = math.inf
     ) -> None:
-        """Say which values are refused; NaN and infinity by default."""
+        """Choose the values to refuse; NaN and infinity by default."""
         super().__init__(site)
         self.nan, self.inf, self.low, self.high = nan, inf, low, high
 
@@ -97,12 +97,12 @@ class Log(Watcher):
     """Writes a line about a value: shape, dtype, range."""
 
     def __init__(self, site: Site, write: Callable[[str], object] | None = None) -> None:
-        """Write by `write`, which takes a line; to stderr by default."""
+        """Write by `write`, a function of a line; to stderr by default."""
         super().__init__(site)
         self.write = write
 
     def forward(self, value: Any) -> None:
-        """Write what is known of a value."""
+        """Write shape, dtype and range of a value."""
         line = f"{self.site}: {', '.join(map(_description, _tensors(value))) or repr(value)}"
         if self.write is None:
             print(line, file=sys.stderr)
@@ -120,7 +120,7 @@ class Timing(Watcher):
         self._started = 0.0
 
     def forward(self, *value: Any) -> None:
-        """Note the time; on an accelerator, wait until what was started is done."""
+        """Note the time; on an accelerator, wait for the end of all started work."""
         if any(tensor.is_cuda for tensor in _tensors(list(value))):
             torch.cuda.synchronize()
         if value:
@@ -153,7 +153,7 @@ def _is_watcher(node: Node, gm: GraphModule) -> bool:
 class Instrument(RewritingPass):
     """Calls a watcher after the nodes that `where` answers True for; by default after all calls.
 
-    `watcher` makes one for a Site: `ValueGuard`, `Log`, `Timing`, or a Watcher of ones own. What the graph computes
+    `watcher` makes a watcher for a Site: `ValueGuard`, `Log`, `Timing`, or your own Watcher. The results of the graph
     stays the same. The watchers are modules of the result, `watchers.<node>`; `RemoveInstruments` takes them out.
     """
 
@@ -180,7 +180,7 @@ class Instrument(RewritingPass):
 
 
 class RemoveInstruments(RewritingPass):
-    """Takes out what `Instrument` put in."""
+    """Removes the watchers of `Instrument`."""
 
     def rewrite(self, made: GraphModule) -> bool:
         """Remove the watchers; return whether there was any."""

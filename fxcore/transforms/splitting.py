@@ -16,8 +16,8 @@ __all__ = ["split_by", "split_by_size"]
 def split_by(gm: GraphModule, answer: Callable[[Node], object]) -> GraphModule:
     """Return a module that runs `gm` as `submod_0`, `submod_1`, ...: a new part begins where `answer` changes.
 
-    `answer` is asked of every call, in order; what it returns is compared. As parts are consecutive, everything
-    happens in the order of `gm`.
+    `answer` gets every call, in order, and its results are compared. As parts are consecutive, everything happens in
+    the order of `gm`.
     """
     numbers: dict[Node, int] = {}
     before: object = None
@@ -51,7 +51,7 @@ def split_by_size(gm: GraphModule, *, nodes: int | None = None, parameters: int 
 
 def _split(gm: GraphModule, numbers: dict[Node, int]) -> GraphModule:
     made = split_module(gm, gm, numbers.__getitem__, keep_original_order=True)
-    # `split_module` makes a graph of flat arguments, as torch.fx does; callers give those that `gm` takes.
+    # `split_module` makes a graph of flat arguments, as torch.fx does. Callers give the arguments of `gm`.
     made.graph.set_codegen(gm.graph._codegen)
     made.recompile()
     return made

@@ -1,1 +1,1 @@
-"""Analyses of graphs: costs, memory, time, the roofline, the critical path. None changes the graph."""
+"""Analyses of graphs: costs, memory, time, the roofline, the critical path. No analysis changes the graph."""

@@ -1,4 +1,4 @@
-"""What a graph costs: floating-point operations, bytes moved and parameters, of each node and each module."""
+"""The costs of a graph: floating-point operations, bytes moved and parameters, of each node and each module."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fxcore.transforms.analysis.flop_formulas import FORMULAS, flops_of_call
 from fxcore.transforms.analysis.operator_names import is_in_place
 from fxcore.transforms.analysis.values import GraphValues, OperatorCall, Propagation, TensorSpec, propagate, tensors_in
 
-# Those that read no more of their first argument than they give.
+# These operators read no more of their first argument than they write.
 _GATHERS = frozenset({"embedding", "embeddingbag", "indexselect", "index", "gather", "getitem", "take", "takealongdim",
                       "slice", "select", "narrowcopy", "maskedselect"})  # fmt: skip
-# Those that look at the shape of their argument alone.
+# These operators look at the shape of their argument alone.
 _CREATES = frozenset(
     {"emptylike", "fulllike", "newempty", "newemptystrided", "newfull", "newones", "newtensor", "newzeros"}
     | {"oneslike", "randintlike", "randlike", "randnlike", "zeroslike"}
@@ -30,7 +30,7 @@ _EXPORT_ROOT = re.compile(r"L\[['\"]\w+['\"]\]\.?|L__\w+?___?")
 
 @dataclass(frozen=True)
 class Cost:
-    """What one node costs, or several together."""
+    """The cost of one node, or of several nodes together."""
 
     flops: int = 0
     bytes_read: int = 0
@@ -45,7 +45,7 @@ class Cost:
 
     @property
     def intensity(self) -> float:
-        """Floating-point operations for each byte moved; 0 where none is."""
+        """Floating-point operations for each byte moved; 0 without bytes."""
         return self.flops / self.bytes if self.bytes else 0.0
 
     def __add__(self, other: Cost) -> Cost:
@@ -54,13 +54,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What one node costs, and where it stands."""
+    """The cost of one node, with its operator and its module."""
 
     node: Node
     operator: str  # as formulas know it
-    module: str  # path of the module whose forward made it, or that it calls; "" for the outermost
+    module: str  # path of the module that made it in its forward, or that it calls; "" for the outermost
     cost: Cost
-    uncounted: tuple[str, ...] = ()  # operators whose floating-point operations nobody knows
+    uncounted: tuple[str, ...] = ()  # operators without a formula for floating-point operations
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class GraphCosts:
 
     @property
     def total(self) -> Cost:
-        """What the whole graph costs."""
+        """The cost of the whole graph."""
         return sum((each.cost for each in self.nodes), Cost())
 
     @property
     def by_module(self) -> dict[str, Cost]:
-        """What the nodes of each module cost, those of modules inside it not counted; in the order of execution."""
+        """The cost of the nodes of each module, without modules inside it, in the order of execution."""
         found: dict[str, Cost] = {}
         for each in self.nodes:
             found[each.module] = found.get(each.module, Cost()) + each.cost
@@ -85,7 +85,7 @@ class GraphCosts:
 
     @property
     def by_module_and_inside(self) -> dict[str, Cost]:
-        """What each module costs with all that is inside it; the outermost has the path ""."""
+        """The cost of each module with everything inside it. The outermost module has the path ""."""
         found: dict[str, Cost] = {}
         for path, cost in self.by_module.items():
             parts = path.split(".") if path else []
@@ -96,7 +96,7 @@ class GraphCosts:
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """The operators whose floating-point operations nobody knows; they count as none."""
+        """The operators without a formula for floating-point operations; they count 0."""
         return tuple(sorted({name for each in self.nodes for name in each.uncounted}))
 
     def table(self) -> str:
@@ -105,7 +105,7 @@ class GraphCosts:
 
 
 def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "meta") -> GraphCosts:
-    """Find what the graph of a graph module costs on arguments; nothing is computed but shapes, and nothing changes.
+    """Return the cost of a graph module's graph on arguments. Only shapes are computed, and nothing changes.
 
     Raises InterpreterError (a RuntimeError) if the graph does not run on them.
     """
@@ -113,7 +113,7 @@ def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "meta"
 
 
 def costs_of_values(values: GraphValues) -> GraphCosts:
-    """Find what a graph costs whose values are known."""
+    """Return the cost of a graph from the shapes of its values."""
     counted: set[int] = set()  # parameters that a node before read
     found = []
     for node in values.graph.nodes:
@@ -123,7 +123,7 @@ def costs_of_values(values: GraphValues) -> GraphCosts:
 
 
 def module_path(node: Node) -> str:
-    """Return the path of the module that a node calls, or whose forward made it; "" for the outermost."""
+    """Return the path of the module that a node calls, or of the running module that made it; "" for the outermost."""
     if node.op == "call_module":
         return str(node.target)
     stack: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
@@ -162,7 +162,7 @@ def _node_cost(node: Node, values: GraphValues, counted: set[int]) -> NodeCost:
 
 
 def _flops(call: OperatorCall, inner: Iterable[OperatorCall]) -> tuple[int, tuple[str, ...]]:
-    """Return the count of a call, or of what it calls inside, and the operators that no formula knows."""
+    """Return the operations of a call, or of the calls inside it, and the operators without a formula."""
     own = flops_of_call(call)
     if own is not None:
         return own, ()
@@ -183,7 +183,7 @@ def _bytes(node: Node, call: OperatorCall, values: GraphValues) -> tuple[int, in
     known = {spec.storage for spec in given}
     new = [spec for spec in results if spec.storage not in known]
     if not new and not is_in_place(node, call.module):
-        return 0, 0  # views, and what returns its argument
+        return 0, 0  # views, and operators that return their argument
     written = 0 if call.name in _NEVER_WRITTEN else _nbytes(new or results)
     state = _state_read(call, values)
     if call.name in _CREATES:

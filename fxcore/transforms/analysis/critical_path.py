@@ -27,10 +27,10 @@ class CriticalPath:
 def critical_path(
     graph: Graph, weight: Mapping[str, float] | Callable[[Node], float] = lambda node: 1.0
 ) -> CriticalPath:
-    """Find the critical path of a graph, where a call weighs what `weight` says: by name of node, or a function.
+    """Find the critical path of a graph. `weight` gives the weight of a call: a dict by name of node, or a function.
 
     Weigh by the medians of a profile for seconds, by costs for operations; by default each call weighs one. Writes in
-    place are not looked at: a read that has to wait for one is only found where it also reads what the write gave.
+    place are not looked at: a read that has to wait for a write is only found if it also reads the result of the write.
     """
     weigh = weight if callable(weight) else (lambda node: weight.get(node.name, 0.0))
     best: dict[Node, float] = {}

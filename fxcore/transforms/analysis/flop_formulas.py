@@ -1,4 +1,4 @@
-"""How many floating-point operations an operator does, from the shapes of what goes in and comes out.
+"""Formulas for the floating-point operations of an operator, from the shapes of its arguments and its result.
 
 A multiplication and the addition of its product are two; the bias of a linear or convolution is free; every other
 operator does so many for each element. These formulas are ours and change with a release of ours alone.
@@ -16,7 +16,7 @@ from fxcore.transforms.analysis.values import OperatorCall, TensorSpec, tensors_
 
 Formula = Callable[[OperatorCall], int]
 
-# What does one operation for each element of its result, three, and none.
+# Operators with one operation for each element of the result, with three, and with 0.
 _ONE = """\
 abs acos acosh add addscalar and asin asinh atan atan2 atanh bitwiseand bitwisenot bitwiseor bitwisexor ceil celu
 clamp clampmax clampmin copysign cos cosh deg2rad dequantize digamma div elu eq erf erfc erfinv exp exp2 expm1
@@ -47,7 +47,7 @@ toallocated tocopy tolist topk transpose tril trilindices triu triuindices type 
 unsafechunk unsafesplit unsafesplitwithsizes unsafeview unsqueeze upsamplenearest1d upsamplenearest2d
 upsamplenearest3d upsamplenearestexact1d view viewas viewascomplex viewasreal viewcopy vsplit vstack where zero
 zeropad1d zeropad2d zeropad3d zeros zeroslike"""
-# What does so many for each element of its argument.
+# Operators with a fixed number of operations for each element of the argument.
 _FOR_EACH_INPUT = {
     1: """\
 adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d all amax
@@ -75,7 +75,7 @@ _UNFUSED_ATTENTION = ("flashattentionforward", "efficientattentionforward", "fla
 
 
 def operand(call: OperatorCall, position: int, *names: str) -> Any:
-    """Return an argument by position or keyword, or what a called module has by that name; None if there is none."""
+    """Return an argument by position or keyword, or the called module's attribute of that name, or None."""
     if position < len(call.args):
         return call.args[position]
     for name in names:
@@ -107,13 +107,13 @@ def _each_input(count: int) -> Formula:
 
 
 def _maximum(call: OperatorCall) -> int:
-    """Return the count of `max` and `min`, which reduce one tensor or compare two."""
+    """Return the count of `max` and `min`. They reduce one tensor or compare two."""
     other = operand(call, 1, "other")
     return _elements(call.result) if isinstance(other, TensorSpec) else _input(call)
 
 
 def _product(position: int = 0, name: str = "input") -> Formula:
-    """Return the formula of a product of matrices, whose left one is the argument at `position`."""
+    """Return the formula of a product of matrices. The left matrix is the argument at `position`."""
 
     def formula(call: OperatorCall) -> int:
         matrix = operand(call, position, name)
@@ -279,9 +279,9 @@ FORMULAS = _table()
 
 
 def flops_of_call(call: OperatorCall) -> int | None:
-    """Return how many floating-point operations a call does; None if no formula knows its operator.
+    """Return the number of floating-point operations of a call, or None without a formula for its operator.
 
-    What gives no tensor, such as a size, does none.
+    A call without a tensor as its result, such as a size, has 0 operations.
     """
     formula = FORMULAS.get(call.name)
     if formula is None or (call.name in _RECURRENT and call.module is None):

@@ -1,4 +1,4 @@
-"""How much memory the values of a graph take at each node, and which nodes hold it where it is most."""
+"""The memory that the values of a graph take at each node, and the nodes that hold the peak."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ActivationMemory:
 
     @property
     def peak_node(self) -> Node | None:
-        """The first node at which most is live; None for an empty graph."""
+        """The first node at the peak, or None for an empty graph."""
         return self.nodes[self.live.index(self.peak)] if self.live else None
 
     def table(self, most: int = 10) -> str:
@@ -46,8 +46,9 @@ class ActivationMemory:
 def activation_memory(values: GraphValues) -> ActivationMemory:
     """Find the memory that is live at each node, if every value is freed after its last reader.
 
-    Inputs stay to the end, as their caller holds them; so does what the graph returns. Values that share storage are
-    counted once, and storage is freed with the last of them. What an operator needs for itself is not known.
+    Inputs stay to the end, because their caller holds them, and so do the results of the graph. Values that share
+    storage are counted once, and the last of them frees the storage. The memory that an operator needs for itself is
+    unknown.
     """
     nodes = tuple(values.graph.nodes)
     born, died = _lifetimes(nodes, values)
@@ -71,7 +72,7 @@ def activation_memory(values: GraphValues) -> ActivationMemory:
 
 
 def _lifetimes(nodes: tuple[Node, ...], values: GraphValues) -> tuple[dict[int, tuple[int, Node]], dict[int, int]]:
-    """Return by storage where it is made, and the place after which it is free."""
+    """Map each storage to the place of its making, and to the place after which it is free."""
     places = {node: place for place, node in enumerate(nodes)}
     last_read = {node: max((places[user] for user in node.users if user in places), default=places[node])
                  for node in nodes}  # fmt: skip

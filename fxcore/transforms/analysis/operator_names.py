@@ -10,7 +10,7 @@ from torch import nn
 
 from fxcore.node import Node
 
-# What Python's operators are called elsewhere.
+# Other names of Python's operators.
 _OF_PYTHON = {
     "truediv": "div",
     "floordiv": "floordivide",
@@ -41,7 +41,7 @@ _NOT_A_LETTER = re.compile(r"[^a-z0-9]")
 def formula_name(node: Node, module: nn.Module | None = None) -> str:
     """Return the name of the operator that a node calls; `module` is the one that a `call_module` node calls.
 
-    Names are lower-case letters and digits. What is not torch's or Python's own gets a qualified name with a dot.
+    Names are lower-case letters and digits. Operators outside of torch and Python get a qualified name with a dot.
     """
     if node.op == "call_method":
         return _plain(str(node.target))

@@ -32,7 +32,7 @@ class NodeTime:
 
     @property
     def median(self) -> float:
-        """The middle of the runs, which one slow run does not move."""
+        """The median of the runs. One slow run does not move it."""
         return statistics.median(self.seconds)
 
     @property
@@ -136,7 +136,7 @@ class _Timer(Interpreter):
         self._node = n
         return super().run_node(n)
 
-    # What generated code does for a node, the walk to a submodule included, and nothing else of the interpreter.
+    # Measure the work of generated code for a node, with the walk to a submodule, and nothing else of the interpreter.
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._timed(lambda _: target, None, args, kwargs)
@@ -161,7 +161,7 @@ class _Timer(Interpreter):
 
 
 def _waits_for(module: nn.Module, args: tuple[Any, ...]) -> Callable[[], None] | None:
-    """Return what waits until the accelerator has done what it was given; None on the CPU."""
+    """Return a function that waits until the accelerator has finished, or None on the CPU."""
     tensors = [*module.parameters(), *module.buffers(), *(arg for arg in args if isinstance(arg, torch.Tensor))]
     return torch.cuda.synchronize if any(tensor.is_cuda for tensor in tensors) else None
 
@@ -178,7 +178,7 @@ _MARK = "node: "
 
 
 def _kernel_seconds(module: nn.Module, args: tuple[Any, ...]) -> dict[str, float]:
-    """Return by name of node the time of the operators that run in it, those of the device where there is one."""
+    """Map the name of each node to the time of the operators inside it, on the device if there is one."""
     is_cuda = _waits_for(module, args) is not None
     activities = [torch.profiler.ProfilerActivity.CPU]
     if is_cuda:

@@ -16,7 +16,7 @@ from fxcore.transforms.analysis.profile import GraphProfile
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a machine can do at most."""
+    """The peak arithmetic and bandwidth of a machine."""
 
     flops: float  # floating-point operations in a second
     bandwidth: float  # bytes to and from memory in a second
@@ -24,7 +24,7 @@ class Peaks:
 
     @property
     def ridge(self) -> float:
-        """The operations for each byte from which on the arithmetic is the limit."""
+        """The operations for each byte above which arithmetic is the limit."""
         return self.flops / self.bandwidth
 
     def attainable(self, cost: Cost) -> float:
@@ -46,7 +46,7 @@ PEAKS = {
 
 
 def peaks_named(name: str) -> Peaks:
-    """Return the peaks of a known machine. Raises ValueError, which lists them, for another name."""
+    """Return the peaks of a known machine. Raises ValueError, with the known names, for another name."""
     if name not in PEAKS:
         raise ValueError(f"no peaks are known for {name!r}; there are {', '.join(PEAKS)}, or measure_peaks()")
     return PEAKS[name]
@@ -55,7 +55,7 @@ def peaks_named(name: str) -> Peaks:
 def measure_peaks(device: str = "cpu", dtype: torch.dtype = torch.float32, seconds: float = 2.0) -> Peaks:
     """Measure a machine by multiplying matrices and copying memory, the best of runs that fill about `seconds`.
 
-    Short runs are among them, which are whole now and then on a machine that has other things to do.
+    Some runs are short, because a busy machine is free for short times only.
     """
     sides, length = ((512, 1024), 2**23) if device == "cpu" else ((4096, 8192), 2**28)
     source = torch.zeros(length, dtype=torch.float32, device=device)
@@ -97,7 +97,7 @@ class RooflinePoint:
 
     @property
     def efficiency(self) -> float:
-        """The part of what is attainable that is achieved."""
+        """The part of the attainable speed that is reached."""
         return self.attainable / self.seconds if self.seconds else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What a graph consists of: operators and what they cost, parameters by dtype; and how two graphs differ in that."""
+"""The contents of a graph: operators and their costs, parameters by dtype; and the difference of two graphs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class GraphStatistics:
     peak_activation: int
 
     def table(self) -> str:
-        """Write a line for each operator, those with most operations first."""
+        """Write a line for each operator, operators with most operations first."""
         rows = sorted(self.cost_by_operator.items(), key=lambda item: (-item[1].flops, -item[1].bytes, item[0]))
         return cost_table([*rows, ("total", self.total)]).replace("module", "operator", 1)
 
 
 def graph_statistics(costs: GraphCosts) -> GraphStatistics:
-    """Count what a graph consists of."""
+    """Count the operators and parameters of a graph."""
     by_operator: dict[str, Cost] = {}
     for each in costs.nodes:
         by_operator[each.operator] = by_operator.get(each.operator, Cost()) + each.cost
@@ -48,7 +48,7 @@ def graph_statistics(costs: GraphCosts) -> GraphStatistics:
 
 
 def statistics_difference(expected: GraphStatistics, obtained: GraphStatistics) -> str:
-    """Write what differs between two graphs in operators, costs, parameters and memory, a line each; "" if nothing."""
+    """Write the differences of two graphs in operators, costs, parameters and memory, a line each; "" if nothing."""
     rows = []
     for name in sorted(expected.operators.keys() | obtained.operators.keys()):
         counts = expected.operators.get(name, 0), obtained.operators.get(name, 0)

@@ -1,4 +1,4 @@
-"""What every node of a graph gives: shape, strides, dtype and storage of each tensor, without keeping the tensors."""
+"""The tensors of every value of a graph: shape, strides, dtype and storage, without the tensors themselves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TensorSpec(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of distinct elements: what was expanded is in memory once."""
+        """Bytes of distinct elements: an expanded element is in memory once."""
         if not self.stride:
             return self.numel * self.dtype.itemsize
         distinct = prod(size for size, step in zip(self.shape, self.stride, strict=True) if step or not size)
@@ -61,17 +61,17 @@ class OperatorCall(NamedTuple):
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     result: Any
-    module: nn.Module | None = None  # whose call this is
+    module: nn.Module | None = None  # the called module
 
 
 @dataclass
 class GraphValues:
-    """What a run of a graph gave, node by node."""
+    """The values of one run of a graph, node by node."""
 
     graph: Graph
     modules: Mapping[str, nn.Module]
     results: dict[Node, Any] = field(default_factory=dict)  # structures with a TensorSpec for each tensor
-    # What a node that no formula knows calls inside.
+    # The calls inside a node without a formula.
     inner_calls: dict[Node, list[OperatorCall]] = field(default_factory=dict)
     state_storages: set[int] = field(default_factory=set)  # of parameters, buffers and constants
     state_specs: dict[int, TensorSpec] = field(default_factory=dict)  # by id of the real parameter or buffer
@@ -81,7 +81,7 @@ class GraphValues:
         return tensors_in(self.results.get(node))
 
     def call(self, node: Node) -> OperatorCall:
-        """Return what a node calls, with specs for its arguments."""
+        """Return the call of a node, with specs for its arguments."""
         args, kwargs = (map_aggregate(part, self._spec) for part in (node.args, node.kwargs))
         module = self.modules.get(node.target) if node.op == "call_module" else None
         return OperatorCall(formula_name(node, module), args, kwargs, self.results.get(node), module)
@@ -107,12 +107,12 @@ def propagate(
     propagation: Propagation = "meta",
     knows: Callable[[str], bool] = lambda name: True,
 ) -> GraphValues:
-    """Run a graph module once on copies of its state and inputs, and describe what every node gave.
+    """Run a graph module once on copies of its state and inputs, and describe the value of every node.
 
-    "meta" runs on the meta device and "fake" on fake tensors, which know their devices; neither computes anything.
-    "real" computes, and is for graphs whose shapes depend on values. Nothing of the module, the inputs or the random
-    generators changes. The calls inside nodes whose operator `knows` denies are kept as well. Raises InterpreterError
-    (a RuntimeError) if the graph does not run, ValueError for another `propagation`.
+    "meta" runs on the meta device and "fake" on fake tensors, which know their devices; both compute nothing. "real"
+    computes, for graphs with shapes that depend on values. The module, the inputs and the random generators stay as
+    they are. The calls inside a node are kept too if `knows` denies its operator. Raises InterpreterError (a
+    RuntimeError) if the graph does not run, ValueError for another `propagation`.
     """
     if propagation not in get_args(Propagation):
         raise ValueError(f"propagation={propagation!r} is not known; use one of {', '.join(get_args(Propagation))}")
@@ -134,7 +134,7 @@ def propagate(
 
 
 def example_arguments(graph: Graph) -> tuple[torch.Tensor | Any, ...] | None:
-    """Make arguments on the meta device from the metadata of placeholders; None if one has none.
+    """Make arguments on the meta device from the metadata of placeholders; None if a placeholder has no metadata.
 
     It is "val", "example_value" of Dynamo, or "tensor_meta". A size that is unknown gets the size of the example that
     the graph was captured with.
@@ -150,7 +150,7 @@ def example_arguments(graph: Graph) -> tuple[torch.Tensor | Any, ...] | None:
 
 
 def concrete(size: Any) -> int:
-    """Return a size as a number; of a symbolic one the size that it was captured with. Raises ValueError if none."""
+    """Return a size as a number; for a symbolic size, its value in the capture. Raises ValueError without a value."""
     if isinstance(size, int):
         return size
     hint = getattr(size.node, "hint", None)
@@ -242,7 +242,7 @@ def _deterministic() -> Iterator[None]:
 
 
 class _Recorder(Interpreter):
-    """Runs a copy of a module and notes on the original's nodes what they gave."""
+    """Runs a copy of a module, and notes the values on the original's nodes."""
 
     def __init__(
         self, copied: nn.Module, graph: Graph, modules: Mapping[str, nn.Module], knows: Callable[[str], bool]
@@ -291,7 +291,7 @@ class _Recorder(Interpreter):
             return TensorSpec(shape, (), tensor.dtype, next(self._numbers), prod(shape) * tensor.dtype.itemsize)
 
     def describe_state(self, module: nn.Module, copied: nn.Module) -> None:
-        """Note the storages of parameters and buffers, which are no activations."""
+        """Note the storages of parameters and buffers. They are no activations."""
         pairs = zip(_state_of(module), _state_of(copied), strict=True)
         for original, duplicate in pairs:
             spec = self.spec(duplicate)

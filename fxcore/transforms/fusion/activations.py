@@ -25,7 +25,7 @@ __all__ = ["INTRINSIC", "FuseActivations", "activation_of", "in_sequence"]
 Pattern = tuple[type[nn.Module], type[nn.Module]]
 Patterns = Mapping[Pattern, Callable[[Any, Any], nn.Module]]
 
-# The joined modules of torch.ao, which its quantized modules replace.
+# The joined modules of torch.ao. Its quantized modules replace them.
 INTRINSIC: Patterns = {
     (nn.Conv1d, nn.ReLU): nni.ConvReLU1d,
     (nn.Conv2d, nn.ReLU): nni.ConvReLU2d,
@@ -37,7 +37,7 @@ INTRINSIC: Patterns = {
     (nn.BatchNorm3d, nn.ReLU): nni.BNReLU3d,
 }
 
-# How functions and methods spell the modules: what makes the module, from the arguments after the first.
+# The functions and methods that are activations -> the maker of the module, from the arguments after the first.
 _SPELLINGS: Mapping[Any, Callable[..., nn.Module]] = {
     **dict.fromkeys((torch.relu, torch.relu_, F.relu, F.relu_, "relu", "relu_"), lambda inplace=False: nn.ReLU()),
     **dict.fromkeys((torch.tanh, F.tanh, "tanh"), nn.Tanh),
@@ -56,7 +56,7 @@ def in_sequence(layers: Iterable[type[nn.Module]], activations: Iterable[type[nn
 
 
 def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
-    """Return a module that computes what `node` does with its first argument, if that is a known activation.
+    """Return a module that does the computation of `node` on its first argument, if that is a known activation.
 
     It does not work in place, since the joined module makes the value that it would change.
     """
@@ -66,7 +66,7 @@ def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
         is_known = kind.__module__ == "torch.nn.modules.activation" and next(module.parameters(), None) is None
         if not is_known or len(node.args) != 1 or node.kwargs or has_hooks(module):
             return None
-        return nn.ReLU() if kind is nn.ReLU else module  # a new one, which does not work in place
+        return nn.ReLU() if kind is nn.ReLU else module  # a new module, because the old one may work in place
     spelling = _SPELLINGS.get(node.target) if node.op in ("call_function", "call_method") else None
     if spelling is None or not node.args:
         return None
@@ -82,9 +82,9 @@ def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
 class FuseActivations(PassBase):
     """Makes one module of a layer and the activation after it, at the layer's path.
 
-    `patterns` maps pairs of classes, of the layer and of the activation, to what makes the joined module of them. A
-    layer whose result something else reads stays as it is, and so does one that is called several times unless the
-    same activation follows each call. The result has a `report`.
+    `patterns` maps pairs of classes, of the layer and of the activation, to the maker of the joined module. A layer
+    with another reader of its result stays as it is, and so does a layer that is called several times unless the same
+    activation follows each call. The result has a `report`.
     """
 
     patterns: Patterns = field(default_factory=lambda: INTRINSIC)
@@ -117,7 +117,7 @@ class FuseActivations(PassBase):
         return FusionResult(rebuilt(made), True, report) if fused else FusionResult(graph_module, False, report)
 
     def _joined(self, layer: nn.Module, nodes: list[Node], gm: GraphModule) -> nn.Module | str:
-        """Return the module that takes the layer's place, or why there is none."""
+        """Return the module that replaces the layer, or the reason why no module does."""
         activations = []
         for node in nodes:
             readers = list(node.users)

@@ -37,9 +37,9 @@ class FuseBatchNorm(PassBase):
     """Lets convolution, transposed convolution and linear layers do the batch norm that follows them.
 
     Modules, functions and operators of ATen are known, of all precisions; the new weights are computed in double
-    precision. `layers` are the classes of modules that may take a norm; with `functions` calls of functions may, too.
-    A layer whose result or weights something else reads stays as it is; one that is called several times is fused if
-    the same norm follows each call. The result has a `report`.
+    precision. `layers` are the classes of modules that may take a norm; with `functions` calls of functions may, too. A
+    layer with other readers of its result or weights stays as it is; one that is called several times is fused if the
+    same norm follows each call. The result has a `report`.
     """
 
     layers: tuple[type[nn.Module], ...] = LAYERS
@@ -283,7 +283,7 @@ def _stem(layer: LayerCall) -> str:
 
 
 def _erase_unread(gm: GraphModule) -> None:
-    """Erase what only the norms read: their weights and statistics, and what transposed the old weights."""
+    """Erase nodes that only the norms read: their weights and statistics, and transposes of the old weights."""
     for node in reversed(list(gm.graph.nodes)):
         if not node.users and (node.op == "get_attr" or tensor_of(node, gm) is not None):
             gm.graph.erase_node(node)

@@ -1,4 +1,4 @@
-"""Calls of convolution, linear and batch norm layers, in all the ways in which graphs spell them."""
+"""Calls of convolution, linear and batch norm layers in all spellings of graphs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _NORMS_WITH_STATISTICS = (aten._native_batch_norm_legit_no_training.default,)
 
 
 def argument(node: Node, names: tuple[str, ...], name: str, default: Any = None) -> Any:
-    """Return the argument of `node` for a parameter, of which `names` are all in order."""
+    """Return the argument of `node` for a parameter. `names` are all parameters in order."""
     position = names.index(name) if name in names else len(node.args)
     return node.args[position] if position < len(node.args) else node.kwargs.get(name, default)
 
@@ -110,8 +110,8 @@ class NormCall:
     """A call of batch norm."""
 
     node: Node
-    source: Any  # what it normalises
-    result: Node | None  # the node whose value is the normalised one; None if there is no single such node
+    source: Any  # the input
+    result: Node | None  # the node with the normalised value; None if there is no single node for it
     is_training: bool
     mean: torch.Tensor | None
     variance: torch.Tensor | None
@@ -121,7 +121,7 @@ class NormCall:
 
 
 def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] = LAYERS) -> LayerCall | None:
-    """Return what layer of those classes `node` calls; None if none, or if its weight is computed in the graph."""
+    """Return the layer of these classes that `node` calls; None without one, or if the graph computes its weight."""
     if not isinstance(node, Node):
         return None
     if node.op == "call_module":
@@ -151,7 +151,7 @@ def layer_call(node: Any, gm: GraphModule, layers: tuple[type[nn.Module], ...] =
 
 
 def norm_call(node: Node, gm: GraphModule) -> NormCall | None:
-    """Return what batch norm `node` calls, if any."""
+    """Return the batch norm that `node` calls, or None."""
     if node.op == "call_module":
         norm: Any = get_attribute(gm, str(node.target))
         if type(norm) not in NORMS:
@@ -193,12 +193,12 @@ def tensor_of(value: Any, gm: GraphModule) -> torch.Tensor | None:
 def has_hooks(module: nn.Module) -> bool:
     """Return whether calling a module does more than its class says: hooks, or a `forward` of its own."""
     own = vars(module)
-    is_own = "forward" in own and not isinstance(module, GraphModule)  # where that is what compiled the graph
+    is_own = "forward" in own and not isinstance(module, GraphModule)  # a graph module keeps its compiled code there
     return is_own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
 
 
 def is_read_inside(path: str, gm: GraphModule) -> bool:
-    """Return whether the graph reads something of the module at `path` itself, such as its weight."""
+    """Return whether the graph reads a part of the module at `path` itself, such as its weight."""
     return any(str(node.target).startswith(f"{path}.") and node.users for node in gm.graph.find_nodes(op="get_attr"))
 
 

@@ -1,4 +1,4 @@
-"""What a fusion joined, and what it left alone and why."""
+"""The report of a fusion: the joined layers, and the layers left alone with the reasons."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Left:
 
 @dataclass(frozen=True)
 class FusionReport:
-    """What was fused, in the order of the graph, and what was left alone."""
+    """The joined layers in the order of the graph, and the layers left alone."""
 
     fused: tuple[Fused, ...] = ()
     left: tuple[Left, ...] = ()
@@ -52,7 +52,7 @@ class FusionResult(PassResult):
     report: FusionReport
 
     def __new__(cls, graph_module: nn.Module, modified: bool, report: FusionReport) -> FusionResult:
-        """Make a result, of which `report` is no item, so that it unpacks into two as any other."""
+        """Make a result. `report` is no item, so that the result unpacks into two items like any PassResult."""
         made = super().__new__(cls, graph_module, modified)
         made.report = report
         return made

@@ -32,7 +32,7 @@ _RECURRENT: dict[type[nn.Module], Any] = {
 
 @dataclass(frozen=True)
 class QuantizeDynamic(PassBase):
-    """Replaces linear and recurrent layers by torch's dynamic quantized ones, which need no examples; for the CPU.
+    """Replaces linear and recurrent layers by torch's dynamic quantized layers. They need no examples; for the CPU.
 
     `weight` makes observers of weights; `skip` names layers to leave alone.
     """

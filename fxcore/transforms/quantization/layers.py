@@ -1,4 +1,4 @@
-"""Which layers can be quantized, and which of them somebody wants left in floating point."""
+"""The layers that can be quantized, and the user's choice of layers that stay in floating point."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Skip:
     types: tuple[type[nn.Module], ...] = ()
 
     def reason(self, path: str, module: nn.Module) -> str | None:
-        """Return why a layer is skipped; None if it is not."""
+        """Return why a layer is skipped, or None."""
         for pattern in self.paths:
             if fnmatchcase(path, pattern):
                 return f"its path is skipped by {pattern!r}"
@@ -72,7 +72,7 @@ class Skip:
 
 def core_of(module: nn.Module) -> nn.Module:
     """Return the layer that has the weight, of a layer that may be joined with an activation."""
-    return module[0] if type(module) in _JOINED else module  # type: ignore[index]  # those are sequences
+    return module[0] if type(module) in _JOINED else module  # type: ignore[index]  # a joined layer is a sequence
 
 
 def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Left]]:

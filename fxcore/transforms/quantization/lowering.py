@@ -31,10 +31,10 @@ _RELUS = (torch.relu, F.relu)
 
 
 class LowerQuantized(PassBase):
-    """Replaces `dequantize`, reference layer, `quantize_per_tensor` by the quantized layer of torch, which does it all.
+    """Replaces `dequantize`, reference layer, `quantize_per_tensor` by one quantized layer of torch.
 
-    So it does with additions of two dequantized values, and a relu after. What finds no quantized value before or after
-    it stays as it is, in floating point; the report of the result says so. Needs the engine that
+    Additions of two dequantized values, and a relu after them, are replaced too. A layer without a quantized value
+    before or after it stays as it is, in floating point; the report of the result says so. Needs the engine that
     `torch.backends.quantized.engine` names.
     """
 
@@ -73,7 +73,7 @@ def _is_reference(node: Node, gm: GraphModule) -> bool:
 
 
 def _quantized_source(value: Any, reader: Node, storage: SharedStorage) -> Node | None:
-    """Return the quantized value that `value` was made of by `dequantize`, if that is what `reader` sees."""
+    """Return the quantized value before the `dequantize` that made `value`, if no write lies before `reader`."""
     if not isinstance(value, Node) or value.op != "call_method" or value.target != "dequantize":
         return None
     if any(writer < reader for writer in storage.writers_after(value)):
@@ -91,7 +91,7 @@ def _reason_against(node: Node, storage: SharedStorage, gm: GraphModule) -> str 
     layer: Any = get_attribute(gm, str(node.target))
     engine = torch.backends.quantized.engine
     if isinstance(layer, TRANSPOSED) and engine not in ("fbgemm", "qnnpack"):
-        # Of torch 2.13, results are those of another layer where the numbers of channels differ.
+        # In torch 2.13, these engines give wrong results where the numbers of channels differ.
         return (
             f"the engine {engine!r} is wrong on transposed convolutions; set torch.backends.quantized.engine to another"
         )
@@ -115,7 +115,7 @@ def _lower_layer(node: Node, gm: GraphModule) -> None:
 
 
 def _lower_addition(quantize: Node, gm: GraphModule, storage: SharedStorage) -> list[str]:
-    """Replace what quantizes a sum of two dequantized values, or its relu; return the names of what went."""
+    """Quantize the sum of two dequantized values, or its relu, at once; return the names of the replaced nodes."""
     value, scale, zero_point, _ = quantize.args
     steps = []
     relu = False
@@ -127,7 +127,7 @@ def _lower_addition(quantize: Node, gm: GraphModule, storage: SharedStorage) -> 
     sources = [_quantized_source(argument, value, storage) for argument in value.args]
     if len(sources) != 2 or None in sources:
         return []
-    if value.target is operator.iadd and len(value.all_input_nodes[0].users) > 1:  # they may see what it writes
+    if value.target is operator.iadd and len(value.all_input_nodes[0].users) > 1:  # other readers may see the write
         return []
     target = torch.ops.quantized.add_relu if relu else torch.ops.quantized.add
     with gm.graph.inserting_before(quantize):

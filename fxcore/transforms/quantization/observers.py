@@ -1,4 +1,4 @@
-"""What watches values to choose scale and zero point: torch.ao's observers, and one by percentiles."""
+"""Observers that choose scale and zero point of values: torch.ao's observers, and one by percentiles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MakeObserver = Callable[[], Any]
 
 
 class PercentileObserver(MinMaxObserver):
-    """Takes the range in which a part of the values lies, so that a few outliers do not decide the scale.
+    """Takes the range that holds a part of the values, so that a few outliers do not decide the scale.
 
     Of each batch the range is found apart; the widest counts. Of large batches every n-th value is looked at.
     """
@@ -58,7 +58,7 @@ _ACTIVATIONS: dict[str, Any] = {
 def activation_observer(
     kind: Literal["histogram", "minmax", "moving_average", "percentile"] = "histogram", **options: Any
 ) -> MakeObserver:
-    """Return what makes observers of activations, to eight bits without sign, one scale a tensor.
+    """Return a maker of observers of activations, with eight bits without sign and one scale for a tensor.
 
     Seven bits are used where the engine could overflow with eight, as torch's own settings do: `reduce_range`.
     """
@@ -70,7 +70,7 @@ def activation_observer(
 
 
 def weight_observer(kind: Literal["per_channel", "per_tensor"] = "per_channel", **options: Any) -> MakeObserver:
-    """Return what makes observers of weights, to eight bits with sign around zero."""
+    """Return a maker of observers of weights, with eight bits with sign around zero."""
     if kind == "per_tensor":
         return lambda: MinMaxObserver(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, **options)
     if kind != "per_channel":

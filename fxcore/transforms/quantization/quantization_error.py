@@ -35,7 +35,7 @@ def _floating(value: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class LayerError:
-    """What is lost at one layer, or by one layer."""
+    """The loss at one layer, or by one layer."""
 
     path: str
     sqnr: float  # decibels
@@ -45,7 +45,7 @@ class LayerError:
 
 
 class _Recorder(Interpreter):
-    """Runs a graph and keeps what each call of a module gives."""
+    """Runs a graph, and keeps the result of each call of a module."""
 
     def __init__(self, gm: GraphModule) -> None:
         super().__init__(gm)
@@ -55,16 +55,16 @@ class _Recorder(Interpreter):
         value = super().run_node(n)
         if n.op == "call_module" and isinstance(value, torch.Tensor):
             calls = sum(key.partition("@")[0] == n.target for key in self.values)
-            # Copied: what follows may work in place.
+            # A copy, because later nodes may work in place.
             self.values[f"{n.target}@{calls}" if calls else str(n.target)] = _floating(value).clone()
         return value
 
 
 def layer_errors(float_module: GraphModule, quantized: GraphModule, example: Any) -> list[LayerError]:
-    """Compare what every module that both graphs call gives, in the order of the graph.
+    """Compare the results of every module that both graphs call, in the order of the graph.
 
-    `float_module` is that of the result of a quantization, in which the same layers are fused. Errors add up along the
-    graph; `sensitivity` tells what each layer does alone.
+    `float_module` is the float module of a quantization's result, with the same layers fused. Errors add up along the
+    graph; `sensitivity` measures the loss by each layer alone.
     """
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
     runs = [_Recorder(gm) for gm in (float_module, quantized)]
@@ -83,8 +83,8 @@ def sensitivity(
 ) -> list[LayerError]:
     """Quantize every layer alone and measure the output: the layers that lose most come first.
 
-    `quantize` returns a pass that leaves alone what it is given, as `lambda skip: QuantizeStatic(examples, skip=skip)`.
-    The first layers of the list are those to leave in floating point.
+    `quantize` returns a pass that skips the layers of its argument, as `lambda skip: QuantizeStatic(examples,
+    skip=skip)`. Leave the first layers of the list in floating point.
     """
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
     float_module = fused(gm)

@@ -28,7 +28,7 @@ __all__ = ["QuantizationReport", "QuantizationResult", "QuantizeStatic"]
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """Which layers were quantized, and which were left in floating point and why."""
+    """The quantized layers, and the layers left in floating point with the reasons."""
 
     quantized: tuple[str, ...]
     left: tuple[Left, ...] = ()
@@ -92,15 +92,15 @@ def refuse_without_engine(action: str, remedy: str) -> None:
 
 @dataclass(frozen=True)
 class QuantizeStatic(PassBase):
-    """Quantizes convolutions and linear layers, and what goes in and comes out of them, to eight bits.
+    """Quantizes convolutions and linear layers, with their inputs and results, to eight bits.
 
     Batch norm and activations are fused first, so the module must be in eval mode. `examples` are arguments to run the
     graph with, a tuple (or one tensor) each; observers look at the values. The result is the reference form: values go
     through `quantize_per_tensor` and `dequantize`, layers compute in floating point with weights that went through
     them too. `LowerQuantized` makes integers of it.
 
-    - `activation`, `weight`: what makes observers; `observers.py` has ready ones. `skip`: layers to leave alone.
-    - `progress`: what `examples` are passed through, such as `tqdm.tqdm`.
+    - `activation`, `weight`: makers of observers; `observers.py` has ready ones. `skip`: layers to leave alone.
+    - `progress`: a wrapper for `examples`, such as `tqdm.tqdm`.
     """
 
     examples: Iterable[Any]

@@ -54,7 +54,7 @@ class QuantizeWeights(PassBase):
 
 
 class WeightOnlyLayer(nn.Module):
-    """A convolution or linear layer whose weight is stored as integers and a scale for each group of them."""
+    """A convolution or linear layer that stores its weight as integers, with a scale for each group of them."""
 
     integers: torch.Tensor
     scale: torch.Tensor
@@ -74,7 +74,7 @@ class WeightOnlyLayer(nn.Module):
         self.register_buffer("integers", _packed(integers) if bits == 4 else integers.contiguous())
         self.register_buffer("scale", scale.squeeze(-1).to(weight.dtype))
         self.group_size = size
-        self.register_parameter("bias", layer.bias)  # type: ignore[arg-type]  # None, or one
+        self.register_parameter("bias", layer.bias)  # type: ignore[arg-type]  # None, or a parameter
         # The settings of the layer, without its weights.
         shell = copy.copy(layer)
         shell._parameters = dict.fromkeys(layer._parameters)
@@ -90,7 +90,7 @@ class WeightOnlyLayer(nn.Module):
         return (integers.to(scale.dtype) * scale).reshape(self.shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Do what the layer does."""
+        """Return the result of the layer."""
         shell: Any = vars(self)["_shell"]
         if isinstance(shell, nn.Linear):
             return F.linear(x, self.weight, self.bias)
