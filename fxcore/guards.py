@@ -16,7 +16,7 @@ _MOST_TOLD = 5
 
 @dataclass(frozen=True)
 class Guard:
-    """One condition: a node of the graph must have the value that it had in the example.
+    """One condition: a node of the graph must have its value of the example.
 
     `expression` is the condition in Python: inputs by name, results of layers by the called layer. Module path,
     function, file, line and source text say where the traced program asked.
@@ -30,11 +30,11 @@ class Guard:
     file: str = ""
     line: int = 0
     source: str = ""
-    is_assumed: bool = False  # depends on data, and the user said that the example's branch is to be taken
+    is_assumed: bool = False  # depends on data, and the user chose the example's branch
 
     @property
     def place(self) -> str:
-        """Return where the program asked: `file:line: source text (in module path)`."""
+        """Return the place that asked: `file:line: source text (in module path)`."""
         where = f"{self.file}:{self.line}" if self.file else ""
         where += f": {self.source}" if self.source else ""
         return where + (f" (in module {self.module_path!r})" if self.module_path else "")
@@ -44,10 +44,10 @@ class Guard:
 
 
 class Guards(Sequence[Guard]):
-    """The guards of one graph, each once, in their order, and a graph that computes their values."""
+    """The guards of one graph, each once, in order, with a graph that computes their values."""
 
     def __init__(self, guards: Sequence[Guard] = (), graph: Graph | None = None, notes: Sequence[str] = ()) -> None:
-        """`graph` takes the same inputs as the guarded one, and returns the value that each guard is about.
+        """`graph` takes the inputs of the guarded graph, and returns the value for each guard.
 
         `notes` describe effects of the model that the graph leaves out for all inputs.
         """
@@ -144,7 +144,7 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
 def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
     """Return the computation of a node's value as Python. A node that is not inlined is shown as its call.
 
-    No names of nodes stand in it: these change where a node is added before.
+    It holds no names of nodes, because names change when a node is added before.
     """
     if node.op == "placeholder":
         return str(node.target).lstrip("*")
@@ -212,7 +212,7 @@ def condition_text(expression: str, value: Any) -> str:
 
 
 def negated(expression: str) -> str:
-    """Return the opposite of a condition, written as one writes it."""
+    """Return the opposite of a condition, in the usual notation."""
     depth, found = 0, []
     words = expression.split(" ")
     for index, word in enumerate(words):

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-# Names of torch.fx that programs import though torch does not promise them.
+# Names of torch.fx that programs import, although torch does not promise them.
 magic_methods, reflectable_magic_methods = OPERATORS, REFLECTABLE_OPERATORS
 _COPY_META_FIELDS = COPIED_FIELDS
 
@@ -71,8 +71,8 @@ def assert_fn(x: object) -> None:
 class RecordingProxy(SymbolicValue):
     """The base of every proxy: functions of torch, methods and operators on it become new nodes.
 
-    It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
-    fixed number of names works.
+    A proxy has no value, and so it cannot be iterated, measured with `len` or asked for its truth. It can be unpacked
+    into a fixed number of names.
     """
 
     def __init__(self, node: Node, tracer: Recorder | None = None) -> None:
@@ -84,7 +84,7 @@ class RecordingProxy(SymbolicValue):
         return f"Proxy({self.node.name})"
 
     def __getattr__(self, k: str) -> Any:
-        # Recorded only when the attribute is used as a value: most are methods about to be called.
+        # The read is recorded only when its value is used, because most attributes are methods about to be called.
         return Attribute(self, k)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,8 +153,8 @@ class RecordingProxy(SymbolicValue):
 class Proxy(RecordingProxy):
     """Stands for the value of a node: functions of torch, methods and operators on it become new nodes.
 
-    It cannot be iterated, measured with `len` or asked for its truth, since it has no value; unpacking it into a
-    fixed number of names works.
+    A proxy has no value, and so it cannot be iterated, measured with `len` or asked for its truth. It can be unpacked
+    into a fixed number of names.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -228,7 +228,7 @@ class TraceFunctionError(TraceError, RuntimeError):
 
 
 class Attribute(Proxy):
-    """An attribute of a proxy's value; becomes a node when used as a value, a method call when called."""
+    """An attribute of a proxy's value. It becomes a node when it is used, or a method call when it is called."""
 
     _node: Node | None = None
 

@@ -52,7 +52,7 @@ from fxcore.uninitialized import refuse_uninitialized
 
 __all__ = ["Tracer"]
 
-# Traces with an example: takes the tracer, the arguments of `trace`, and the example's.
+# The trace with an example: it takes the tracer, the arguments of `trace`, and the example.
 TRACE_WITH_EXAMPLE: Seam[..., Graph] = Seam()
 
 # `create_proxy` does the work of these methods at once where they are not overridden.
@@ -96,7 +96,7 @@ class Tracer(TracerBase):
         self.node_name_to_scope = {}
         self.tensor_attrs: dict[Any, str] = {}
         self._next_number: dict[str, int] = {}
-        self._lifted_paths: set[str] = set()  # of constants that no module has
+        self._lifted_paths: set[str] = set()  # paths of constants that belong to no module
         self._parameter_proxies: dict[str, Any] = {}
 
     @functools.cached_property
@@ -215,10 +215,10 @@ class Tracer(TracerBase):
         return proxy
 
     def allow_fast_recording(self, is_allowed: bool) -> None:
-        """Let `create_proxy` record in fewer steps from now on where that makes no difference, or in no case.
+        """Let `create_proxy` record in fewer steps from now on if the result is the same, or never.
 
-        It makes one if a method that it leaves out is overridden, if the graph is of another class, or if stack traces
-        are recorded or mutations checked.
+        The result differs if a method that the fast way skips is overridden, if the graph is of another class, or if
+        stack traces are recorded or mutations checked.
         """
         graph = self.graph
         is_plain = (
@@ -234,8 +234,8 @@ class Tracer(TracerBase):
     def create_arg(self, a: Any) -> Argument:
         """Return the argument of a node that stands for `a`.
 
-        As `TracerBase.create_arg`, and: parameters, buffers, submodules and constant tensors become `get_attr`
-        nodes; a tensor that no module has is kept on the root as `_tensor_constant0`, `1` and so on.
+        As `TracerBase.create_arg`, and: parameters, buffers, submodules and constant tensors become `get_attr` nodes. A
+        tensor without a module is kept on the root as `_tensor_constant0`, `1` and so on.
         """
         kind = type(a)
         if kind is Proxy:
@@ -378,7 +378,7 @@ class Tracer(TracerBase):
             yield
 
     def _patch_functions(self) -> None:
-        """Replace functions of torch and of users that a graph shall call."""
+        """Replace functions of torch and of users by functions that record their calls."""
         patch_registered(self._patcher)
         patch_recorded(self._patcher)
         patch_collectives(self._patcher)
@@ -436,11 +436,11 @@ class Tracer(TracerBase):
     # Undoing a part of a trace.
 
     def _progress(self) -> Any:
-        """Return how far the recording is, for `_return_to`."""
+        """Return the state of the recording, for `_return_to`."""
         return next(reversed(self.graph.nodes), None), 0
 
     def _return_to(self, progress: Any) -> None:
-        """Remove everything that was recorded since `_progress` gave this."""
+        """Remove everything that was recorded after `_progress` returned `progress`."""
         last, _ = progress
         for node in reversed(self.graph.nodes):
             if node is last:

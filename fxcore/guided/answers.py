@@ -23,7 +23,7 @@ _HOW_TO_DECIDE = (
 
 
 class _Answer(NamedTuple):
-    """A value that Python was told."""
+    """A value that Python got."""
 
     node: Node
     value: Any
@@ -90,7 +90,7 @@ class Answers:
             self._answers.pop()
 
     def _require_assumption(self, proxy: ExampleProxy, how: str) -> None:
-        """Raise TraceError unless the user, or the tracer, takes the example's word for it."""
+        """Raise TraceError unless the user, or the tracer, assumes the example's answer."""
         node = proxy.node
         guard = self._guard(node, None, True)
         place = f"{guard.file}:{guard.line}"

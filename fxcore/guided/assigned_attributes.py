@@ -1,7 +1,7 @@
 """Assignments of `forward` to attributes: the graph writes tensors of the model, and notes describe the rest.
 
-A graph computes from its inputs, and the attributes of the model are put back after a trace. Where a second call of the
-model would see the first call's assignment, the graph must do the same or say that it does not.
+A graph computes from its inputs, and the trace restores the attributes of the model. Where a second call of the model
+would see the first call's assignment, the graph must assign too, or say that it does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class AssignedAttributes:
-    """The attributes of a model and its modules as they are before a trace."""
+    """The attributes of a model and its modules before a trace."""
 
     def __init__(self, root: torch.nn.Module) -> None:
         self._before = [
@@ -36,7 +36,7 @@ class AssignedAttributes:
         return tuple(notes)
 
     def _changes(self, tracer: Any) -> Iterator[tuple[str, Any, Any]]:
-        """Yield path, value and value before of all that was assigned, or grew."""
+        """Yield path, value and former value of all attributes that were assigned, or grew."""
         for module_path, module, attributes in self._before:
             prefix = f"{module_path}." if module_path else ""
             for name, value in _attributes_of(module).items():
@@ -68,12 +68,12 @@ def _is_equal(value: Any, before: Any) -> bool:
 
 
 def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:
-    """Write a proxy into the tensor that it replaced; tell whether that could be done."""
+    """Write a proxy into the tensor that it replaced; return whether that was possible."""
     if not isinstance(value, ExampleTensor) or isinstance(before, SymbolicValue) or type(before) is not torch.Tensor:
         return False
     example = value.example
     if example is before or tracer.written_tensors.is_written_by(before, example):
-        return True  # in place
+        return True  # it was written in place
     if example.shape != before.shape or example.dtype != before.dtype or example.requires_grad:
         return False
     node = tracer.create_node("get_attr", path, (), {})

@@ -1,4 +1,4 @@
-"""Assumptions: branches on the contents of tensors that a graph takes as the example does."""
+"""Assumptions: branches on the contents of tensors where a graph follows the example."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _T = TypeVar("_T")
 def assume(condition: _T) -> _T | bool:
     """Return `condition`. A trace with an example returns its truth in the example, and makes it a guard of the graph.
 
-    Write it around a condition that depends on the contents of tensors, `if fxcore.assume(x.min() >= 0): ...`, where
-    the graph need not hold for inputs that decide otherwise. `GraphModule.check_guards` refuses these.
+    Write it around a condition on the contents of tensors, `if fxcore.assume(x.min() >= 0): ...`, if the graph need not
+    hold for inputs that decide otherwise. `GraphModule.check_guards` refuses these inputs.
     """
     if isinstance(condition, ExampleProxy):
         return bool(condition.tracer.answers.assumed(condition))

@@ -1,4 +1,4 @@
-"""All that stands in the way of tracing a model, found in one run."""
+"""Diagnosis: all obstacles to tracing a model, found in one run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LINES = 20
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A place in the model's source that tracing with an example cannot get past."""
+    """A place in the model's source that stops a trace with an example."""
 
     module_path: str
     file: str
@@ -41,8 +41,8 @@ class Obstacle:
 class Diagnosis:
     """The result of `diagnose`.
 
-    `obstacles` stop a trace with this example, the most frequent first. `guards` are the places that an example gets
-    past, and that stop a trace without one.
+    `obstacles` stop a trace with this example, the most frequent first. `guards` are the places that stop a trace
+    without an example.
     """
 
     obstacles: tuple[Obstacle, ...]
@@ -71,7 +71,7 @@ class Diagnosis:
 def diagnose(
     root: nn.Module | Callable[..., Any], example_inputs: Any = None, example_kwargs: Mapping[str, Any] | None = None
 ) -> Diagnosis:
-    """Trace a model with an example, go on wherever it stops, and return all places where it did.
+    """Trace a model with an example, go on after each obstacle, and return all obstacles.
 
     At a branch that depends on the contents of tensors the trace takes the example's branch. A module that fails in its
     forward is recorded as one call. Raises the model's own errors on the example.
@@ -86,7 +86,7 @@ def diagnose(
 
 
 class _DiagnosingTracer(LeafTracer, ExampleTracer):
-    """Notes where a trace would stop, and goes on."""
+    """Notes each obstacle, and goes on."""
 
     def __init__(self) -> None:
         super().__init__("auto")

@@ -1,4 +1,4 @@
-"""The example that a trace is given: arguments of the traced function, and values of its parameters."""
+"""The example of a trace: arguments of the traced function, and values of its parameters."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ def copied_example(value: Any) -> Any:
             if isinstance(leaf, torch.Tensor):
                 memo[id(leaf)] = leaf.detach().clone().requires_grad_(leaf.requires_grad)
         return copy.deepcopy(value, memo)
-    except Exception:  # an object that cannot be copied is used as it is
+    except Exception:  # an object that cannot be copied is used itself
         return value

@@ -48,7 +48,7 @@ class LeafTracer(Tracer):
         return super().is_leaf_module(m, module_qualified_name)
 
     def trace(self, root: nn.Module | Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
-        """Record `root` as Tracer does; if its own forward cannot be traced and leaves are "auto", as a whole."""
+        """Record `root` as Tracer does. With "auto", record it as a whole if its own forward cannot be traced."""
         if self._leaf_paths:
             _check_paths(root, self._leaf_paths)
         if not self.is_automatic:
@@ -86,7 +86,7 @@ class LeafTracer(Tracer):
             return proxy
 
     def note_leaf(self, module_path: str, error: Exception) -> None:
-        """Take notice of a module that is recorded as one call, since tracing it raised an error."""
+        """Handle a module that is recorded as one call because tracing it raised an error. By default, do nothing."""
 
 
 class _WholeTracer(Tracer):
@@ -99,7 +99,7 @@ class _WholeTracer(Tracer):
         self.holder.training = getattr(root, "training", True)
         if isinstance(root, nn.Module):
             self.holder.model = root
-        # On the instance, so that it is called without self.
+        # On the instance, where it is called without self.
         vars(self.holder)["forward"] = placeholders.function_calling(root)
         if not isinstance(root, nn.Module):
             self.holder.forward.__globals__["__target"] = wrapped_function(root)
@@ -110,7 +110,7 @@ class _WholeTracer(Tracer):
 
 
 def _reason(error: Exception) -> str:
-    """Return why a module is a leaf, in a line without places of files, and the line of source that stopped it."""
+    """Return the reason for a leaf in one line, without names of files, with the line that stopped the trace."""
     lines = str(error).splitlines() or [""]
     said = lines[1] if len(lines) > 1 and lines[0].startswith("symbolically traced variables") else lines[0]
     said = re.sub(r" at [^ ]*:\d+(: .*)?$", "", said) or type(error).__name__
@@ -119,7 +119,7 @@ def _reason(error: Exception) -> str:
 
 
 def place_of(error: BaseException) -> tuple[str, int, str]:
-    """Return file, line and source text of the innermost line of the user's that an error passed through."""
+    """Return file, line and source text of the innermost line of the user's code in an error's traceback."""
     found: tuple[str, int, str] = "", 0, ""
     traceback: TracebackType | None = error.__traceback__
     while traceback is not None:

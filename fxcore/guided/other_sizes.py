@@ -24,7 +24,7 @@ from fxcore.node_data.targets import is_from_torch
 _SHAPED_BY_CONTENTS = frozenset(
     {"nonzero", "unique", "unique_consecutive", "argwhere", "bincount", "_unique2", "unique_dim"}
 )
-_MORE = 7  # how much larger: a number that is seldom a size by itself
+_MORE = 7  # the difference in size: a number that is seldom a size by itself
 
 
 def leaves_of(value: Any) -> list[Any]:
@@ -46,7 +46,7 @@ class OtherSizes:
 
     @contextmanager
     def _fake_tensors(self) -> Iterator[None]:
-        """Compute with tensors that have sizes and no contents; sizes that do not fit are no news to the user."""
+        """Compute with tensors that have sizes and no contents. Keep torch's log of sizes that do not fit silent."""
         log = logging.getLogger("torch._subclasses.fake_tensor")
         was_disabled, log.disabled = log.disabled, True
         try:
@@ -76,7 +76,7 @@ class OtherSizes:
                     found = call(*value_of(args, True), **value_of(kwargs, True))
             if found is not None and _is_of_other_size(value, found):
                 return found
-        except Exception:  # not all calls can be run so, or have results that can be compared
+        except Exception:  # some calls cannot be run so, and some results cannot be compared
             found = None
         is_new = is_shaped or any(each.is_data for each in proxies)
         if found is not None and not is_new:
@@ -123,7 +123,7 @@ class OtherSizes:
 
 
 def can_be_repeated(kind: str, target: Any, root: Any, args: tuple[Any, ...]) -> bool:
-    """Return whether a call may be run a second time: it is of torch or Python, so that it changes nothing else."""
+    """Return whether a call may run a second time: calls of torch or Python change nothing else."""
     if kind == "call_module":
         return type(root.get_submodule(target)).__module__.startswith("torch.")
     if kind == "call_method":

@@ -1,8 +1,8 @@
 """Proxies that know their value in the example.
 
-For a tensor it is a tensor to Python and to torch, without data of its own; for anything else it says that it is of the
-value's class. Methods and operators on it are recorded, as on any proxy. Where Python itself needs a value (`int`,
-`bool`, `range`, an index, a loop), it gets that of the example, and the tracer notes a guard.
+A proxy for a tensor is a tensor to Python and to torch, without data of its own. A proxy for another value claims the
+value's class. Methods and operators on a proxy are recorded. Where Python itself needs a value (`int`, `bool`, `range`,
+an index, a loop), it gets the example's value, and the tracer notes a guard.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from fxcore.operators.syntax import INPLACE_OPERATORS
 from fxcore.proxy import Proxy, RecordingProxy, tracer_of
 from fxcore.tracing import call_site
 
-# Types of values that are never proxies: they are told apart by `is`, or C code wants exactly that type.
+# Types of values that are never proxies: `is` tells them apart, or C code wants exactly that type.
 PLAIN_TYPES: tuple[type, ...] = (type(None), type, torch.layout, torch.memory_format, type(...))
-# Types of values that are told to Python at once, with a guard, since C code wants exactly these.
+# Types of values that Python gets at once, with a guard, because C code wants exactly these types.
 TEXT_TYPES: tuple[type, ...] = (str, bytes)
 _MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 
 
 class ExampleProxy(RecordingProxy):
-    """A proxy with the value of the example. Of an attribute, the node is made when it is first needed."""
+    """A proxy with the value of the example. An attribute gets its node when the node is first needed."""
 
     tracer: Any
     example: Any
@@ -67,7 +67,7 @@ class ExampleProxy(RecordingProxy):
         if orig_method.__name__ == "__get__":
             return attribute_of(args[0], orig_method.__self__.__name__)  # type: ignore[attr-defined]  # a getset_descriptor
         tracer: Any = tracer_of(orig_method, args, kwargs or {})
-        # The parser of torch asks for the index of each number before it finds that it is a proxy's.
+        # The parser of torch asks for the index of each number before it finds that the number is a proxy.
         tracer.answers.drop_indices_of_call(sys._getframe(1))
         return super().__torch_function__(orig_method, types, args, kwargs)
 
@@ -81,7 +81,7 @@ class ExampleProxy(RecordingProxy):
         if self.tracer.trace_asserts and call_site.is_assertion(sys._getframe(1), self.node.target):
             return RecordingProxy.__bool__(self)
         if self.is_of_input and call_site.is_assertion(sys._getframe(1), self.node.target):
-            # It stays an assertion: there is no other branch that a run might take.
+            # Keep it an assertion, because a run has no other branch.
             self.tracer.create_proxy("call_function", torch._assert, (self, "Assertion failed"), {})
             return True
         if self.is_of_input and self._is_refused_otherwise(sys._getframe(1)):
@@ -158,11 +158,11 @@ def _class_of_proxies(of_torch: type | None) -> type:
 
 
 class ExampleTensor(ExampleProxy, torch.Tensor):
-    """A proxy for a tensor. It has the example's shape and dtype, and no data: C code that wants these fails."""
+    """A proxy for a tensor. It has the example's shape and dtype, and no data. C code that wants data fails."""
 
     @property  # type: ignore[misc]  # libraries that leave out checks of data for torch.fx leave them out here too
     def __class__(self) -> type:
-        """A class of proxies, of fxcore and, if it is there, of torch.fx; the type itself is a class of tensors."""
+        """A class of proxies, of fxcore and, if it is imported, of torch.fx. The type itself is a class of tensors."""
         return _class_of_proxies(torch_fx_registry.proxy_class())
 
     @classmethod
@@ -237,7 +237,7 @@ class ExampleValue(ExampleProxy):
 
 
 class RecordedMethod:
-    """A method of a value that is no tensor; a call of it is recorded."""
+    """A method of a value that is no tensor. A call of it is recorded."""
 
     def __init__(self, owner: ExampleProxy, name: str) -> None:
         self._owner, self.__name__ = owner, name

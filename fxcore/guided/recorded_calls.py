@@ -1,10 +1,10 @@
 """Functions of torch that cannot be given a proxy, replaced while a trace with an example runs.
 
-The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), functions that look at
-values want real values, and a slice of a tensor that is no proxy asks its bounds for a number without saying so. einops
-looks its recipes up by shape, and a function of autograd is more than its forward. With a proxy among their arguments,
-the calls are recorded instead. Random numbers are drawn anew in each run, so that is recorded without a proxy, too,
-also where Python or numpy draws them.
+The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), and functions that look
+at values want real values. A slice of a tensor that is no proxy asks its bounds for a number, and no recorded call
+follows. einops looks up its recipes by shape, and a function of autograd is more than its forward. With a proxy among
+their arguments, these calls are recorded. Because each run must draw new random numbers, draws of torch, Python and
+numpy are recorded without a proxy, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fxcore.torch_fx_registry import RANDOM
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
-from fxcore.tracing.wrap import find_symbolic
+from fxcore.tracing.wrap import find_symbolic, recorded
 
 _LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes")
 _CLASSES = ("finfo", "iinfo")
@@ -42,7 +42,7 @@ _OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
 
 def patch_calls(patcher: Patcher) -> None:
-    """Let these calls be recorded by the trace of `patcher`."""
+    """Let the trace of `patcher` record these calls."""
     patcher.replace_all(vars(torch), _functions())
     patcher.replace_all(torch.Tensor, _methods())
     patcher.replace_all(vars(torch.nn.functional), _dropouts())
@@ -58,7 +58,7 @@ def patch_calls(patcher: Patcher) -> None:
     if einops is not None:
         for name in _OF_EINOPS:
             if name in vars(einops):
-                patcher.replace(vars(einops), name, _recorded)
+                patcher.replace(vars(einops), name, recorded)
 
 
 @functools.cache
@@ -67,7 +67,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
         return REPLACEMENTS.original(vars(torch), name)
 
     names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
-    found = {name: _recorded(original(name)) for name in names}
+    found = {name: recorded(original(name)) for name in names}
     found |= {name: _recorded_class(original(name)) for name in _CLASSES}
     return found | {each.__name__: _recorded_random(original(each.__name__)) for each in RANDOM}
 
@@ -79,7 +79,7 @@ def _dropouts() -> dict[str, Callable[..., Any]]:
 
 
 def _recorded_class(kind: Any) -> Any:
-    """Return a class that is asked for instances as `kind` is, and that records a call with a proxy."""
+    """Return a class that answers isinstance() as `kind` does, and records a call with a proxy."""
 
     class Recorded(type):
         def __instancecheck__(cls, value: object) -> bool:
@@ -110,7 +110,7 @@ def _recorded_random(function: Callable[..., Any], kind: str = "call_function") 
 
 
 def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether a call draws from a generator that the traced code made, and seeded: the same in each run."""
+    """Return whether a call draws the same in each run, from a generator that the traced code made and seeded."""
     generator = kwargs.get("generator")
     if type(generator) is not torch.Generator or find_symbolic((args, kwargs)) is not None:
         return False
@@ -131,7 +131,7 @@ def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _draws() -> dict[str, dict[str, Callable[..., Any]]]:
-    """Return replacements for functions that draw from the generators of Python and, if it is there, of numpy."""
+    """Return replacements for functions that draw from the generators of Python and, if it is imported, of numpy."""
     return {holder: _draws_of(holder) for holder in _GENERATORS if holder in sys.modules}
 
 
@@ -191,13 +191,13 @@ def _recorded_transform(original: Callable[..., Any]) -> Callable[..., Any]:
 @functools.cache
 def _methods() -> dict[str, Callable[..., Any]]:
     names = [*_METHODS, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch.Tensor, name))]
-    found = {name: _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_method", name) for name in names}
+    found = {name: recorded(REPLACEMENTS.original(torch.Tensor, name), "call_method", name) for name in names}
     drawing = [name for name, facts in operator_table().items() if "random" in facts and names_mutation(name)]
     for name in drawing:
         if hasattr(torch.Tensor, name):
             found[name] = _recorded_random(REPLACEMENTS.original(torch.Tensor, name), "call_method")
     for name, target in _OPERATORS.items():
-        found[name] = _recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
+        found[name] = recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
     return found
 
 
@@ -223,7 +223,7 @@ def _recorded_apply(original: Any) -> Any:
     instead.
     """
 
-    # The class method itself, in Python or, from torch 2.14 on, in C, to be bound to the class of the user's.
+    # The class method itself, in Python or, from torch 2.14 on, in C. It is bound to the user's class below.
     method = inspect.getattr_static(original.__self__, "apply")
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -271,17 +271,3 @@ def _call_of_scripted_functions() -> dict[str, Callable[..., Any]]:
         return found.tracer.create_proxy("call_function", self, args, kwargs, name=str(self.name))
 
     return {"__call__": call}
-
-
-@functools.cache
-def _recorded(function: Callable[..., Any], kind: str = "call_function", target: Any = None) -> Callable[..., Any]:
-    """Return a function that calls `function`, or records a call of `target`, if a proxy is among the arguments."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found: Any = find_symbolic((args, kwargs))
-        if found is None:
-            return function(*args, **kwargs)
-        return found.tracer.create_proxy(kind, function if target is None else target, args, kwargs)
-
-    return call

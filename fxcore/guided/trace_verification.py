@@ -16,7 +16,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.guided.inputs import copied_example
 from fxcore.model_state import seed_generators, state_kept
 
-# Relative to the largest magnitude: the graph runs the very operators that eager runs.
+# Relative to the largest magnitude. Eager runs the same operators as the graph.
 _TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
 _ORDINARY_TOLERANCE = 1e-4
 
@@ -28,8 +28,8 @@ _MOST_ALONE = 4
 class FreeSizes:
     """The sizes of inputs that a graph leaves free: another size was run, and eager and graph agreed.
 
-    `dimensions` maps the path of each tensor among the inputs to the dimensions that were changed, together with the
-    dimensions of the same size where eager takes them only so.
+    `dimensions` maps the path of each tensor among the inputs to the dimensions that were changed. If eager takes a
+    change only together with other dimensions of the same size, these dimensions are listed too.
     """
 
     dimensions: dict[str, tuple[int, ...]]
@@ -141,7 +141,7 @@ class _Comparison:
         )
 
     def _told(self) -> str:
-        """Return the notes of the graph, to be put into a sentence."""
+        """Return the notes of the graph as a part of a sentence."""
         notes = getattr(self._graph_module.graph.guards, "notes", ())
         return f", but for its notes ({'; '.join(notes[:3])})" if notes else ""
 

@@ -1,7 +1,7 @@
-"""`type(x) is torch.Tensor`, asked of a proxy: the class of the example's value, and not that of the proxy.
+"""`type(x) is torch.Tensor`, asked of a proxy: the answer is the class of the example's value.
 
-No protocol answers `type()`, so that the name itself means something else in the modules of the traced code while a
-trace with an example runs.
+Python has no protocol for `type()`. While a trace with an example runs, the name `type` has another meaning in the
+modules of the traced code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fxcore.tracing.patching import Patcher
 
 
 def patch_type(patcher: Patcher, names: dict[str, Any]) -> None:
-    """Let `type` in a module with these globals answer for proxies as for their values; torch's own modules stay."""
+    """Let `type` in a module with these globals answer for the values of proxies; torch's own modules stay."""
     if "type" not in names and not str(names.get("__name__")).startswith("torch."):
         patcher.replace_all(names, _REPLACEMENT)
 

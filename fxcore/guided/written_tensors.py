@@ -1,8 +1,8 @@
-"""Tensors that the traced code made itself, or keeps as plain attributes, and then writes values of the graph into.
+"""Tensors without a proxy that the traced code writes values of the graph into: its own, or plain attributes.
 
-`t = torch.zeros(3); t[0] = x.sum(); return t * 2` has a proxy in one call alone: `t` is a tensor, and all that follows
-would compute with the tensor's contents while tracing. From the first such call on, a proxy stands for the tensor, and
-for all that shares its memory, wherever torch is called with it.
+`t = torch.zeros(3); t[0] = x.sum(); return t * 2` has a proxy in one call alone. `t` is a tensor, and later calls would
+compute with its contents of the trace. After the first write, a proxy stands for the tensor, and for all tensors that
+share its memory, in every call of torch.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class WrittenTensors:
     def __init__(self, tracer: Any, proxy_of: Callable[[Any, torch.Tensor], ExampleProxy]) -> None:
         """`proxy_of` makes the proxy of a node that reads a tensor from the model."""
         self._tracer, self._proxy_of = tracer, proxy_of
-        self._whole: dict[int, tuple[torch.Tensor, Any]] = {}  # by memory: the tensor that has it all, and its proxy
-        self._parts: dict[int, tuple[torch.Tensor, Any]] = {}  # by identity: every tensor met that shares it
+        self._whole: dict[int, tuple[torch.Tensor, Any]] = {}  # by memory: the tensor with all of it, and its proxy
+        self._parts: dict[int, tuple[torch.Tensor, Any]] = {}  # by identity: each known tensor that shares it
         self._mode: _Redirection | None = None
         self._outer_modes = _count_of_modes()
         self.is_paused = False
@@ -52,7 +52,7 @@ class WrittenTensors:
 
     @contextmanager
     def _paused(self) -> Iterator[None]:
-        """Look at tensors without being asked about each."""
+        """Look at tensors without redirection."""
         before, self.is_paused = self.is_paused, True
         try:
             yield
@@ -79,7 +79,7 @@ class WrittenTensors:
         return id(tensor) in self._parts and self._parts[id(tensor)][1].example is example
 
     def close(self) -> None:
-        """Take part in torch's calls no longer."""
+        """Stop redirecting torch's calls."""
         if self._mode is not None:
             self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch's
 

@@ -25,7 +25,7 @@ class FakeTensorProp(Interpreter):
     def __init__(self, module: nn.Module, mode: FakeTensorMode | None = None) -> None:
         """Prepare to run `module` under `mode`, or under a new mode that takes the module's real parameters too."""
         super().__init__(module)
-        # torch.fx's own default refuses real parameters, that is, every module with any.
+        # torch.fx's own default refuses real parameters, and so every module with parameters.
         self._mode = FakeTensorMode(allow_non_fake_inputs=True) if mode is None else mode
         self._mode.epoch += 1
         self._mode.reset_nt_tensor_id_counter()

@@ -52,7 +52,7 @@ def fill_colour(node: Node) -> str:
     if fill is not None:
         return fill
     name = node._pretty_print_target(node.target)
-    # Any stable hash would do; this one gives torch.fx's colours.
+    # Any stable hash would do. This hash gives torch.fx's colours.
     digest = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
     return _FILLS[int(digest[:8], 16) % len(_FILLS)]
 
@@ -156,7 +156,7 @@ class FxGraphDrawer:
         return drawing
 
     def _cluster_of(self, node: Node, clusters: dict[str, Any]) -> Any | None:
-        """Return the box of a buffer that several nodes make, as a compiler noted on them."""
+        """Return the box of a buffer that several nodes make, according to a compiler's notes on them."""
         buffer = node.meta.get("buf_meta")
         if buffer is None or buffer.n_origin <= 1:
             return None
@@ -293,7 +293,7 @@ def _import_pydot() -> Any:
 
 
 def _listed(opening: str, closing: str, texts: list[str], skips_names: bool) -> str:
-    """Return arguments between brackets, one a line unless there is just one."""
+    """Return arguments between brackets, each on a line of its own if there are several."""
     if skips_names:
         texts = [text for text in texts if "%" not in text]
     if not texts:

@@ -1,4 +1,4 @@
-"""Retargeting nodes, and how much memory values take."""
+"""Change of the targets of nodes, and the memory that values take."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class GraphTransformObserver:
     ) -> None:
         """Prepare to watch `passname` on `gm`.
 
-        Without `log_url`, nothing is watched, unless the settings of Inductor, where it is loaded, ask for it.
+        Without `log_url`, nothing is watched, unless the settings of a loaded Inductor ask for it.
         """
 
         self.gm = gm
@@ -117,8 +117,8 @@ class GraphTransformObserver:
         name = f"pass_{GraphTransformObserver._pass_count}_{self.passname}_{title}_graph.dot"
         drawing.write(os.path.join(self.log_url, name))
 
-    # The hooks. Functions, not methods: a deepcopy of the module copies its hooks, and a method would bring along
-    # the observer and with it the module again.
+    # The hooks are functions, because a deepcopy of the module copies its hooks. A method would bring along the
+    # observer, and with it the module again.
 
     def get_node_creation_hook(self) -> Callable[[Node], None]:
         """Return the hook for new nodes."""
@@ -148,7 +148,7 @@ class GraphTransformObserver:
             if replacement is None:
                 return
             sources: list[NodeSource] = replacement.meta.get("from_node", [])
-            # Called once for each user, while one note is enough.
+            # The graph calls the hook for each user, and one note is enough.
             if old.name in {source.name for source in sources}:
                 return
             action = [NodeSourceAction.REPLACE]

@@ -1,4 +1,4 @@
-"""Where autocast and grad mode hold in a graph: the partitions that each of their switches reaches."""
+"""The regions of autocast and grad mode in a graph: the partitions that each switch reaches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find_state_regions(nodes: Iterable[Node], partition_numbers: Mapping[Node, i
     by a computed value.
     """
     regions = StateRegions()
-    holding: set[Node] = set()  # autocasts
+    holding: set[Node] = set()  # running autocasts
     grad_switch: Node | None = None
     reached: dict[Node, set[int]] = {}
     for node in nodes:

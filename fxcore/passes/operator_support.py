@@ -22,7 +22,7 @@ IsNodeSupported = Callable[[Mapping[str, nn.Module], Node], bool]
 
 
 class OperatorSupportBase(abc.ABC):
-    """Says of each node whether a backend can run it."""
+    """Answers for each node whether a backend can run it."""
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Mapping[str, nn.Module], node: Node) -> bool:
@@ -30,11 +30,11 @@ class OperatorSupportBase(abc.ABC):
 
 
 class OperatorSupport(OperatorSupportBase):
-    """Says it by a table from target names to dtypes.
+    """Answers from a table of target names and dtypes.
 
     Keys are as `get_node_target` gives them: `torch.relu`, `torch.nn.modules.linear.Linear`, `size`. A value of None
     supports every dtype. Another value is a pair: a dtype list for each positional argument (None: any), and one for
-    keyword arguments by name. Arguments that are no values of the graph are not looked at, nor are unlisted ones.
+    keyword arguments by name. Arguments that are no values of the graph, and unlisted arguments, are not checked.
     """
 
     _support_dict: SupportDict

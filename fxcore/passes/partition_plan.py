@@ -79,7 +79,7 @@ class PartitionPlan:
     """The partitions of a graph, in the order of their first nodes in the graph."""
 
     def __init__(self, graph: Graph, split_callback: Callable[[Node], Any], affix: str | None) -> None:
-        """Ask `split_callback` once for every call in `graph` and follow the values between partitions.
+        """Ask `split_callback` once for every call in `graph`, and follow the values between partitions.
 
         Each node's partition is noted on the node too, as `_fx_partition`. Raises GraphError (a RuntimeError) if
         partitions depend on one another in a circle.
@@ -143,7 +143,7 @@ class PartitionPlan:
                 reader.dependencies[source.name] = None
 
     def _note_symbols(self, value: Node, reader: Partition) -> None:
-        """Hand `reader` the symbols in the sizes of `value` too: code made of its graph will ask for them."""
+        """Hand `reader` the symbols in the sizes of `value` too, because the code of its graph will ask for them."""
         for symbol in symbols_in(value):
             definition = self._defining.get(symbol)
             if definition is None:

@@ -1,6 +1,6 @@
-"""The first pass manager of torch.fx: functions of anything, run once in an order that constraints allow.
+"""The first pass manager of torch.fx: functions of any object, run once in an order that constraints allow.
 
-`passes.infra.pass_manager` is the one for graph modules.
+`passes.infra.pass_manager` has the manager for graph modules.
 """
 
 from __future__ import annotations

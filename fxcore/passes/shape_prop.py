@@ -1,4 +1,4 @@
-"""Shapes, dtypes and types of every value, found by running the graph once."""
+"""Shapes, dtypes and types of every value, found by one run of the graph."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class TensorMetadata(NamedTuple):
 
 
 def is_tensor_metadata(value: Any) -> bool:
-    """Return whether `value` is metadata of a tensor: ours, or that of torch.fx in a graph that came from there."""
+    """Return whether `value` is metadata of a tensor: of fxcore, or of torch.fx in a graph that came from there."""
     return isinstance(value, tuple) and type(value).__name__ == TensorMetadata.__name__
 
 
 def _extract_tensor_metadata(result: torch.Tensor, include_contiguity: bool = True) -> TensorMetadata:
-    """Return the metadata of `result`; the memory format only with `include_contiguity`, as finding it takes a look."""
+    """Return the metadata of `result`. Finding the memory format takes time; `include_contiguity` asks for it."""
     has_strides = result.layout in _WITH_STRIDES
     return TensorMetadata(
         shape=result.shape,
@@ -62,9 +62,9 @@ def _memory_format(tensor: torch.Tensor) -> torch.memory_format | None:
 
 
 def _is_laid_out(tensor: torch.Tensor, memory_format: torch.memory_format) -> bool:
-    if type(tensor) is torch.Tensor:  # no symbolic sizes, and asking the tensor itself is twenty times cheaper
+    if type(tensor) is torch.Tensor:  # no symbolic sizes; the tensor itself answers twenty times faster
         return tensor.is_contiguous(memory_format=memory_format)
-    # torch has a form of the question that sets no guards on symbolic sizes, but not in every release.
+    # Some releases of torch have a form of the question that sets no guards on symbolic sizes.
     ask = getattr(_prims_common, "is_contiguous_for_memory_format_or_false", None)
     if ask is not None:
         return bool(ask(tensor, memory_format=memory_format))
@@ -75,7 +75,7 @@ def _quantization(tensor: torch.Tensor) -> dict[str, Any]:
     scheme = tensor.qscheme()
     if scheme in _PER_TENSOR:
         return {"qscheme": scheme, "scale": tensor.q_scale(), "zero_point": tensor.q_zero_point()}
-    # Per channel, as plain lists: metadata outlives tensors and gets serialized.
+    # Plain lists for each channel, because metadata outlives tensors and is serialized.
     return {
         "qscheme": scheme,
         "scale": tensor.q_per_channel_scales().tolist(),
@@ -102,7 +102,7 @@ class ShapeProp(Interpreter):
         super().__init__(gm)
         self.fake_mode: FakeTensorMode | None = detect_fake_mode() if fake_mode is None else fake_mode
         self.real_module: nn.Module = self.module
-        # The notes go onto the real module's nodes; only parameters and buffers are needed fake.
+        # The notes go onto the real module's nodes. Only parameters and buffers must be fake.
         self.fake_module: nn.Module | None = _fake_copy(gm, self.fake_mode) if self.fake_mode is not None else None
 
     def propagate(self, *args: Any) -> Any:
@@ -170,7 +170,7 @@ def _described(result: Any) -> tuple[Any, bool]:
 
 
 def _place(node: Node) -> str:
-    """Return the line that says where in the user's source `node` comes from, as far as the node knows."""
+    """Return a line with the place of `node` in the user's source, as far as it is known."""
     frame = innermost_frame(node.stack_trace)
     if frame is not None:
         file, line, function, source = frame

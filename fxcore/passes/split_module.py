@@ -1,4 +1,4 @@
-"""Splitting a graph module into submodules."""
+"""The split of a graph module into submodules."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class SubmoduleBuilder:
         regions = self._plan.regions
         for switches in (regions.autocast, regions.grad):
             for switch, numbers in switches.items():
-                for number in numbers[1:]:  # in the first it stands itself
+                for number in numbers[1:]:  # the first partition holds the switch itself
                     partition = self._plan.partitions[self._plan.name_of(number)]
                     partition.environment[switch] = self._repeat(switch, partition, switch.args)
 
     def _repeat_exits(self) -> None:
         regions = self._plan.regions
         for switch in reversed(regions.autocast):
-            for number in regions.autocast[switch][:-1]:  # in the last it stands itself
+            for number in regions.autocast[switch][:-1]:  # the last partition holds the exit itself
                 partition = self._plan.partitions[self._plan.name_of(number)]
                 self._repeat(regions.autocast_exits[switch], partition, (partition.environment[switch],))
 
@@ -149,7 +149,7 @@ def split_module(
     outer = _Outer(m, plan, keep_node_names=bool(keep_original_node_name), tuple_return=tuple_return)
     inputs = [node for node in m.graph.nodes if node.op in ("placeholder", "get_attr")]
     if keep_original_order and plan.partitions:
-        # Attributes are read where they are first needed then; placeholders must stand first, and in order.
+        # Attributes are then read at the first use. Placeholders must stand first, in order.
         inputs = [node for node in inputs if node.op == "placeholder"]
     for node in inputs:
         outer.value_of(node)
@@ -161,7 +161,7 @@ def split_module(
 def split_module_simple(
     m: GraphModule, node_to_partition: dict[Node, int], *, partition_affix: str | None = None
 ) -> GraphModule:
-    """Split as `split_module` does, by a table of every call in the graph, keeping the original order."""
+    """Split as `split_module` does, with a table of the partition of every call, and keep the original order."""
     return split_module(m, m, node_to_partition.__getitem__, keep_original_order=True, partition_affix=partition_affix)
 
 
@@ -197,7 +197,7 @@ class _Outer:
         return self._graph.get_attr(path)
 
     def call_partition(self, partition: Partition) -> None:
-        """End the partition's graph with its output, make it a module, and call that."""
+        """End the partition's graph with its output, make it a module, and call the module."""
         results = tuple([partition.environment[self._plan.by_name[name]] for name in partition.outputs])
         is_tuple = len(results) != 1 or self._tuple_return
         partition.graph.output(results if is_tuple else results[0])
@@ -214,7 +214,7 @@ class _Outer:
             if node.op == "output":
                 self._graph.output(map_values(node.args[0], self.value_of))
         result = self._made(self._attributes, self._graph)
-        # So that callers can tell partitions from modules that were there before.
+        # Callers tell partitions from older modules by this note.
         result.meta["partition_names"] = {partition.submod_name for partition in self._plan.partitions.values()}
         return result
 

@@ -1,4 +1,4 @@
-"""Splitting a graph module by tags on its nodes."""
+"""The split of a graph module by tags on its nodes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Subgraph(Protocol):
-    """A run of nodes for one backend: a class of the caller's."""
+    """A run of nodes for one backend: a class of the caller."""
 
     is_acc: bool
     nodes: list[Node]
 
 
 def move_non_tensor_nodes_on_boundary(subgraphs: Sequence[Subgraph]) -> None:
-    """Move nodes that give no tensor from accelerator subgraphs to the one that reads them, and all between.
+    """Move nodes without a tensor from accelerator subgraphs to the subgraph that reads them, with all nodes between.
 
     Needs ShapeProp's notes: `node.meta["type"]`. A node that several other subgraphs read stays.
     """

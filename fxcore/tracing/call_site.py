@@ -117,7 +117,7 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
 
     The lines come from the bytecode: a return from inside `with` or `try` may have the line of that statement.
     """
-    instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
+    instructions = _instructions_from(code, 0)
     found: set[int] = set()
     for before, item in itertools.pairwise(instructions):
         if item.opname == "RETURN_VALUE" and not before.opname.startswith(("LOAD_CONST", "LOAD_SMALL")):
@@ -125,6 +125,11 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
             if line is not None:
                 found.add(line)
     return tuple(sorted(found))
+
+
+def _instructions_from(code: CodeType, offset: int) -> list[dis.Instruction]:
+    """Return the instructions at an offset and behind it."""
+    return [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS and item.offset >= offset]
 
 
 def unpacked_length(frame: FrameType) -> int | None:
@@ -147,11 +152,7 @@ def compares_identity(frame: FrameType) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _compares_identity(code: CodeType, offset: int) -> bool:
-    instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
-    position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
-    if position is None:
-        return False
-    for item in instructions[position + 1 : position + _LONGEST_OPERAND]:
+    for item in _instructions_from(code, offset)[1:_LONGEST_OPERAND]:
         if item.opname == "IS_OP":
             return True
         if not item.opname.startswith(("LOAD_", "COPY")):
@@ -183,10 +184,8 @@ def _raising_truth(code: CodeType, offset: int, is_equality: bool) -> bool | Non
 
 
 def _from_jump(code: CodeType, offset: int, is_equality: bool) -> list[dis.Instruction]:
-    """Return the instructions from the jump on that asks for a truth at an offset."""
-    instructions = [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS]
-    position = next((index for index, item in enumerate(instructions) if item.offset >= offset), None)
-    following = [] if position is None else instructions[position:]
+    """Return the instructions from the jump on that needs the truth asked for at an offset."""
+    following = _instructions_from(code, offset)
     if following and (following[0].opname == "TO_BOOL" or _asks_result(following[0], is_equality)):
         following = following[1:]
     return following
@@ -205,7 +204,7 @@ def _asks_result(instruction: dis.Instruction, is_equality: bool) -> bool:
     """Return whether a comparison asks for the truth of its own result, as in Python 3.13 and later before a jump."""
     if instruction.opname != "COMPARE_OP" or not instruction.argrepr.startswith("bool("):
         return False
-    # A list that is compared asks whether its items are equal, whatever the comparison.
+    # A compared list asks whether its items are equal, for every comparison.
     return (instruction.argrepr == "bool(==)") is is_equality
 
 

@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed, recorded where torch itself does not record them while a trace runs.
+"""Recording of torch.distributed's collectives where torch itself does not record them in a trace.
 
 Some versions of torch record a call with a proxy, for some functions. A call without a proxy among its arguments, such
 as a barrier or the reduction of a tensor that the traced code made, runs while tracing and is missing in the graph. A
@@ -26,7 +26,7 @@ _FUNCTIONAL = "torch.distributed._functional_collectives"
 
 
 def patch_waiting(patcher: Patcher) -> None:
-    """Let results of functional collectives be waited for by a node, with a torch that waits when they are first read.
+    """Let a node wait for the results of functional collectives, with a torch that waits at the first read.
 
     Later versions of torch wrap the result by an operator, and the trace records the operator.
     """
@@ -83,7 +83,7 @@ def _as_torch_records(
 
 
 def _is_recorded_by_torch(function: Callable[..., Any]) -> bool:
-    """Return whether a call with a proxy is recorded by this function of torch, or by one that it calls."""
+    """Return whether this function of torch, or a function that it calls, records a call with a proxy."""
     members = vars(torch.distributed.distributed_c10d)
     names = _names_in(function)
     known = [members[name] for name in names if name in members]

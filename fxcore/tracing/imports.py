@@ -47,7 +47,7 @@ class _Finder:
 
 @contextmanager
 def imports_unpatched() -> Iterator[None]:
-    """Let modules that are imported for the first time see torch as it is: Dynamo and libraries keep its functions."""
+    """Let modules that are first imported now see torch without replacements, because they keep its functions."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:

@@ -1,4 +1,4 @@
-"""Paths, in the module hierarchy, of the modules, parameters, buffers and constants that tracing meets."""
+"""Paths, in the module hierarchy, of the modules, parameters, buffers and constants of a trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEVER_CONSTANT = frozenset({dict, bool, int, float, str, type(None), list, tupl
 
 
 def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], dict[Any, str]]:
-    """Return the path of every module below `root`, itself included, and of every constant that one has.
+    """Return the path of every module below `root`, itself included, and of every constant of these modules.
 
     A constant is a tensor, or another object of ATTRIBUTE_TYPES, that is a plain attribute. A module that is there
     several times has its first path, a constant its last one.
@@ -54,7 +54,7 @@ def module_paths_and_constants(root: nn.Module) -> tuple[dict[nn.Module, str], d
 
 
 def is_kept_as_attribute(value: Any) -> bool:
-    """Return whether a constant has no source form, so that a graph reads it from its module."""
+    """Return whether a constant has no form in source code, so that a graph reads it from its module."""
     if isinstance(value, (*ATTRIBUTE_TYPES, torch.Generator)):
         return True
     return is_opaque_symbolic_type(type(value)) or is_process_group(value)
@@ -70,7 +70,7 @@ class AttributePaths:
 
     def __init__(self, root: nn.Module) -> None:
         self._root = root
-        # Tensors hash by identity, and as keys they stay alive: no other can take their place in memory.
+        # Tensors hash by identity. As keys they stay alive, so no other tensor takes their place in memory.
         self._parameters: dict[nn.Parameter, str] = {}
         self._buffers: dict[torch.Tensor, _BufferPlace] = {}
         self._has_new_buffers = True
@@ -82,7 +82,7 @@ class AttributePaths:
         return self._parameters.get(value)
 
     def note_buffer(self, value: torch.Tensor) -> None:
-        """Note that a buffer was read; one that is new was registered, or assigned, by the traced code itself."""
+        """Note that a buffer was read. The traced code registered or assigned an unknown buffer itself."""
         self._has_new_buffers = self._has_new_buffers or value not in self._buffers
 
     def buffer(self, value: torch.Tensor) -> str | None:

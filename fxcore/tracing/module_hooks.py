@@ -1,4 +1,4 @@
-"""Intercepts, while this thread traces, the calls of modules and the reading of their state that this thread makes."""
+"""Interception of calls of modules, and of reads of their state, in a thread that traces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class InterceptedDict(dict[str, Any]):
     update = _noting_change(dict.update)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)  # a copy that is made meanwhile is of the ordinary kind
+        return dict, (dict(self),)  # a copy during the trace is an ordinary dict
 
     def updated_original(self) -> dict[str, Any]:
         """Return the original dict with the changes that the traced code made in this one, except proxies.
@@ -155,7 +155,7 @@ def intercepted_modules(
     every_attribute: bool,
     every_call: bool,
 ) -> Iterator[None]:
-    """Intercept calls of modules, and the reading of parameters and buffers of `modules`, in this thread.
+    """Intercept this thread's calls of modules, and its reads of the parameters and buffers of `modules`.
 
     A call gives `on_call(module, run, args, kwargs)`, where `run(module, *args, **kwargs)` makes the call itself;
     reading gives `on_read(name, value)`. With `every_attribute`, reading submodules and modules that are not listed
@@ -189,7 +189,7 @@ class _TracedState(InterceptedDict):
         return _read(name, dict.__getitem__(self, name))
 
 
-# The replacements of nn.Module's methods; cached, since all traces must put the very same ones in place.
+# The replacements of nn.Module's methods. They are cached, because all traces must use the same ones.
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Replacing attributes and globals for a while, also when several threads do so at once."""
+"""Temporary replacement of attributes and globals, also by several threads at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Holder:
     holder: Any
     originals: dict[str, Any] = field(default_factory=dict)  # _MISSING if the holder did not have the name itself
     users: dict[str, int] = field(default_factory=dict)
-    put_at_once: Mapping[str, Any] | None = None  # by the only user, while there is no other
+    put_at_once: Mapping[str, Any] | None = None  # by the only user, while it is alone
 
     @property
     def is_in_use(self) -> bool:
@@ -28,17 +28,15 @@ class _Holder:
     def put(self, replacements: Mapping[str, Any]) -> None:
         is_dict = isinstance(self.holder, dict)
         names = self.holder if is_dict else vars(self.holder)
-        if not self.is_in_use and is_dict and replacements.keys() <= names.keys():
+        if not self.is_in_use and (not is_dict or replacements.keys() <= names.keys()):
             # One trace at a time, as nearly always: without counting, a small trace takes 0.8 of the time.
             self.put_at_once = replacements
-            self.originals = {name: names[name] for name in replacements}
-            self.holder.update(replacements)
-            return
-        if not self.is_in_use and not is_dict:
-            self.put_at_once = replacements
             self.originals = {name: names.get(name, _MISSING) for name in replacements}
-            for name, replacement in replacements.items():
-                setattr(self.holder, name, replacement)
+            if is_dict:
+                self.holder.update(replacements)
+            else:
+                for name, replacement in replacements.items():
+                    setattr(self.holder, name, replacement)
             return
         if self.put_at_once is not None:
             self.users, self.put_at_once = dict.fromkeys(self.put_at_once, 1), None
@@ -88,7 +86,7 @@ class _Holder:
 
 
 class SharedReplacements:
-    """Replacements in this process, each made once however many want it and undone when the last has left.
+    """Replacements in this process. Each is made once for all of its users, and undone when the last user leaves.
 
     The first replacement of a name stays in place. Every later caller must pass an equivalent replacement.
     """
@@ -106,7 +104,7 @@ class SharedReplacements:
             known.put(replacements)
 
     def release(self, holder: Any, replacements: Mapping[str, Any]) -> None:
-        """Leave replacements; the last to leave restores the originals."""
+        """Leave replacements. The last user to leave restores the originals."""
         with self._lock:
             known = self._holders[id(holder)]
             known.give_back(replacements)

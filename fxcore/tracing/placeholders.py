@@ -71,7 +71,7 @@ def globals_of(root: Any, function: FunctionType) -> dict[str, Any]:
 
 
 def _forward_of(module: nn.Module, name: str) -> tuple[FunctionType, bool]:
-    own = vars(module).get(name)  # calling the module would run this one, so tracing does
+    own = vars(module).get(name)  # a call of the module would run this one, and so does a trace
     if own is None:
         if not hasattr(type(module), name):
             raise GraphArgumentError(
@@ -88,14 +88,14 @@ def _forward_of(module: nn.Module, name: str) -> tuple[FunctionType, bool]:
 
 
 def function_calling(root: Any) -> FunctionType:
-    """Return a function with the parameters of a module's forward, or of a callable, that calls it."""
+    """Return a function that calls a module, or a callable, and has the parameters of its forward."""
     function = _as_function(root.forward if isinstance(root, nn.Module) else root)
     function.__globals__["__target"] = root  # a call of the module does more than its forward
     return function
 
 
 def _as_function(target: Any) -> FunctionType:
-    """Return a function with the parameters of `target`, a callable of another kind, that calls it."""
+    """Return a function that calls `target`, a callable of another kind, and has its parameters."""
     try:
         parameters = inspect.signature(target).parameters.values()
     except (TypeError, ValueError) as error:
@@ -151,14 +151,14 @@ class PHWithMeta(PHBase):
 
 def _assert_is_none(value: Any, msg: str) -> None:
     """Raise AssertionError if `value` is not None. The graph calls this for an input that is specialised to None."""
-    # A proxy comes when a graph with this call is traced again, by fxcore or by torch.fx.
+    # `value` is a proxy when fxcore or torch.fx traces a graph with this call again.
     if hasattr(getattr(value, "tracer", None), "create_proxy"):
         value.tracer.create_proxy("call_function", _assert_is_none, (value, msg), {})
     elif value is not None:
         raise GraphArgumentError(msg)
 
 
-# Generated code and goldens name the function by its module, as torch.fx has it; where this file lies may change.
+# Generated code and goldens name the function by this module, as torch.fx does. The file may move.
 _assert_is_none.__module__ = "fxcore._symbolic_trace"
 
 
@@ -241,7 +241,7 @@ class RootArguments:
             yield proxy
 
     def _flattened(self, function: Callable[..., Any], spec: pytree.TreeSpec) -> Callable[..., Any]:
-        """Return `function` as one of the leaves of its arguments that returns leaves, and make the code say so."""
+        """Return `function` from leaves of its arguments to leaves of its result; tell the code generator."""
         names = self._parameters.names
         codegen = PyTreeCodeGen(PyTreeInfo(names[:], spec, None))
         self._tracer.graph.set_codegen(codegen)
@@ -252,7 +252,7 @@ class RootArguments:
             codegen.pytree_info = codegen.pytree_info._replace(out_spec=output_spec)
             return output_leaves
 
-        call_flat.__annotations__ = {}  # the graph's own would be these
+        call_flat.__annotations__ = {}  # the graph's output has other annotations
         return call_flat
 
     def _placeholder(self, name: str, concrete_args: dict[str, Any]) -> Any:

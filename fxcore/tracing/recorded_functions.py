@@ -1,9 +1,9 @@
 """Functions and methods of torch with an argument parser that refuses a proxy for a number, a size or a type.
 
-Up to some version after 2.6 that parser asks only tensors whether they want to handle the call, so that `torch.zeros(3,
-dtype=x.dtype)`, `torch.narrow(x, 0, 0, n)` and `tensor.view(n, -1)` cannot be recorded. With that torch, every function
-and method that takes something else than tensors, as their schemas say, is replaced while a trace runs by one that
-calls it and, if it refuses, records the call. With later versions nothing is replaced.
+Up to some version after 2.6 the parser asks only tensors whether they want to handle the call. There `torch.zeros(3,
+dtype=x.dtype)`, `torch.narrow(x, 0, 0, n)` and `tensor.view(n, -1)` cannot be recorded. With that torch, a trace
+replaces every function and method that takes arguments other than tensors, according to its schema. The replacement
+calls the function and, if the function refuses, records the call. With later versions nothing is replaced.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REFUSAL = re.compile(
 
 
 class _Argument:
-    """Something that is no tensor and wants to handle the calls that it is given to, as a proxy does."""
+    """An object that is no tensor and wants to handle the calls that get it, as a proxy does."""
 
     @classmethod
     def __torch_function__(cls, *call: Any) -> bool:
@@ -48,7 +48,7 @@ class _Argument:
 
 @functools.cache
 def are_recorded_by_torch() -> bool:
-    """Return whether this torch asks every argument, and not only tensors, whether it wants to handle the call."""
+    """Return whether this torch asks all arguments, and not only tensors, whether they handle the call."""
     try:
         torch.empty(1, dtype=_Argument())  # type: ignore[call-overload]  # that is the question
     except TypeError:
@@ -57,7 +57,7 @@ def are_recorded_by_torch() -> bool:
 
 
 def patch_recorded(patcher: Patcher) -> None:
-    """Let calls of these functions with a proxy be recorded by the trace of `patcher` where torch refuses them."""
+    """Let the trace of `patcher` record calls of these functions with a proxy where torch refuses them."""
     if not are_recorded_by_torch():
         for holder, replacements in _replacements():
             patcher.replace_all(holder, replacements)
@@ -74,8 +74,8 @@ def restore_targets(graph: Graph) -> None:
 
 @functools.cache
 def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
-    """Return classes and dicts of globals, each with its functions by name; made once, so that traces share them."""
-    # These keep the functions that they find on first use: let it be torch's own.
+    """Return classes and dicts of globals, each with its functions by name. Traces share the one result."""
+    # torch keeps the functions that it finds at the first use, so fill its lists with the originals.
     overrides.get_testing_overrides()
     overrides.is_tensor_method_or_property(torch.add)
     names = frozenset(_names_with_other_arguments()) - _LOOK_AT_VALUES
@@ -95,7 +95,7 @@ def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
 
 
 def _names_with_other_arguments() -> Iterator[str]:
-    """Yield the names of torch's operators that take something else than tensors."""
+    """Yield the names of torch's operators that take arguments other than tensors."""
     for schema in torch._C._jit_get_all_schemas():
         if (
             not schema.name.startswith("aten::_")

@@ -49,7 +49,7 @@ class ScopeContextManager:
 
 
 class SymbolicValue:
-    """Stands for a value that a graph will compute; `Proxy` is the one kind there is."""
+    """Stands for a value that a graph will compute. Every proxy is one."""
 
     tracer: Recorder
     node: Node
@@ -100,7 +100,7 @@ class Recorder:
     # Whether draws of random numbers, changes of mode and collectives are recorded without a proxy among the arguments.
     records_without_proxy: bool = False
 
-    # The top of `module_stack`, as of the last look at it.
+    # The top of `module_stack` at the last look at it.
     _module_call: ModuleCall | None = None
 
     # The traced function while its result becomes the argument of the output: no line of it runs then.
@@ -115,7 +115,7 @@ class Recorder:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Add a node to the graph, with the module path and, if asked for, the stack that it comes from.
+        """Add a node to the graph, with its module path and, if asked for, its stack.
 
         Override it to check or change the recorded nodes.
         """
@@ -137,7 +137,7 @@ class Recorder:
         return node
 
     def _note_module(self, node: Node) -> None:
-        """Note on a new node the calls of modules that run."""
+        """Note on a new node the running calls of modules."""
         call = self._current_call()
         if node._meta is None:
             node._meta = call
@@ -145,13 +145,13 @@ class Recorder:
             node.meta.update(call.meta())
 
     def _note_source(self, node: Node) -> None:
-        """Note on a new node the user's line that runs."""
+        """Note on a new node the running line of the user."""
         frame = user_frame()
         if frame is not None:
             node.meta["source"] = (frame.f_code.co_filename, frame.f_lineno)
 
     def _current_call(self) -> ModuleCall | None:
-        """Return the innermost call of a module that runs."""
+        """Return the innermost running call of a module."""
         stack, call = self.module_stack, self._module_call
         if not stack:
             return None

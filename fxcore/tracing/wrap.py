@@ -19,7 +19,7 @@ from fxcore.tracing.recorder import SymbolicValue
 
 _T = TypeVar("_T")
 
-# -> the globals. Libraries add to this dict and to the list below.
+# (id of a module's globals, name in them) -> the globals. Libraries add to this dict and to the list below.
 registered_functions: dict[tuple[int, str], dict[str, Any]] = {}
 # Class and name of methods that are recorded as calls.
 registered_methods: list[tuple[type, str]] = []
@@ -83,24 +83,26 @@ def wrapped_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _wrapped_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
+def recorded(function: Callable[..., Any], kind: str = "call_function", target: Any = None) -> Callable[..., Any]:
+    """Return `function` as one that records a call of `target` when called on a proxy, and runs as usual otherwise."""
+
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         found = find_symbolic((args, kwargs))
         if found is None:
-            return method(*args, **kwargs)
-        return found.tracer.create_proxy("call_method", name, args, kwargs)
+            return function(*args, **kwargs)
+        return found.tracer.create_proxy(kind, function if target is None else target, args, kwargs)
 
     return call
 
 
 def patch_registered(patcher: Patcher) -> None:
-    """Let calls of every registered function, torch.fx's registrations included, be recorded by the patcher's trace."""
+    """Let the patcher's trace record calls of every registered function, including torch.fx's registrations."""
     for (_, name), names in [*registered_functions.items(), *torch_fx_registry.wrapped_functions().copy().items()]:
         if name in names or hasattr(builtins, name):
             patcher.replace(names, name, wrapped_function)
     for cls, name in dict.fromkeys([*registered_methods, *torch_fx_registry.wrapped_methods()]):
-        patcher.replace(cls, name, functools.partial(_wrapped_method, name))
+        patcher.replace(cls, name, functools.partial(recorded, kind="call_method", target=name))
 
 
 def patch_globals(patcher: Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
@@ -120,7 +122,7 @@ def patch_globals(patcher: Patcher, names: dict[str, Any], function_ids: set[int
 
 
 class _PublicFunctions(NamedTuple):
-    """The public functions of a module, as of the last look at it."""
+    """The public functions of a module at the last look at it."""
 
     names: list[str]
     values: list[Any]
@@ -159,12 +161,12 @@ def patch_module(patcher: Patcher, module: ModuleType, function_ids: set[int]) -
         patcher.replace_all(vars(module), public.wrapped)
 
 
-# Classes with the metaclass below, in the order of their definition; their instances may be constants of a graph.
+# Classes with the metaclass below, in the order of definition. Their instances may be constants of a graph.
 proxyable_classes: dict[type, None] = {}
 
 
 class ProxyableClassMeta(type):
-    """Metaclass of a class that, constructed from traced values, becomes a call of the class in the graph."""
+    """Metaclass of a class with instances that, made from traced values, become a call of the class in the graph."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
         proxyable_classes[cls] = None

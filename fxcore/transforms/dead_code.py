@@ -1,4 +1,4 @@
-"""Removing nodes of a graph that have no users and no effects."""
+"""Removal of nodes without users and without effects."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from fxcore.passes.infra.pass_base import PassBase, PassResult
 
 
 class DeadCodeElimination(PassBase):
-    """Removes nodes that have no users and no other effect, as `Graph.eliminate_dead_code` does."""
+    """Removes nodes without users and without effects, as `Graph.eliminate_dead_code` does."""
 
     def requires(self, graph_module: GraphModule) -> None:
         """Raise GraphError if the graph is not well-formed."""
         graph_module.graph.lint()
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Remove them from `graph_module` itself."""
+        """Remove these nodes from `graph_module` itself."""
         modified = graph_module.graph.eliminate_dead_code()
         if modified:
             graph_module.recompile()

@@ -1,4 +1,4 @@
-"""Writing operations by simpler ones, by tracing the graph again with rules for some of them."""
+"""Decomposition of operations into simpler ones, by tracing the graph again with rules."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Decompose(PassBase):
             retracing = _Retracing(current, self.rules)
             following = retracing.transform(keep_types=True)
             if not retracing.applied:
-                # Of a graph that has not changed, the names would be others.
+                # A graph without changes must keep its names.
                 return PassResult(current, current is not graph_module)
             following.graph.eliminate_dead_code()
             current = rebuilt(following)
@@ -100,7 +100,7 @@ def torch_rules(*operators: Any) -> dict[Any, Callable[..., Any]]:
     Operators that torch itself builds from others, such as `aten.layer_norm`, are not in the table; named here, they
     have a rule, too.
     """
-    # Here: it takes long to import.
+    # Imported here, because the import takes long.
     from torch._decomp import decomposition_table, get_decompositions
 
     if not operators:
@@ -208,7 +208,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._place, self._gm = place, gm
         self._nodes = dict(inputs)
-        self._alive: list[Any] = []  # so that no identity is used again
+        self._alive: list[Any] = []  # alive, because an identity must not be used again
         self._sizes: dict[Any, Any] = {}
         self._size_nodes: list[Node] = []
         self.made: list[Node] = []

@@ -1,4 +1,4 @@
-"""Exchanging activations for others, and moving a graph to another precision or device."""
+"""Exchange of activations, and moves of a graph to another precision or device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ExchangeActivations(RewritingPass):
     """Puts other activations in the place of modules, functions and methods that are activations of some classes.
 
     `table` maps the class of a module to the maker of the new module, which takes no arguments: `{nn.ReLU: nn.GELU}`.
-    One that works in place, on a value that something else reads, stays.
+    An activation that works in place on a value with other readers stays.
     """
 
     table: Mapping[type[nn.Module], Callable[[], nn.Module]]
@@ -70,7 +70,7 @@ class ExchangeActivations(RewritingPass):
                 continue
             if is_impure(node, gm) and (storage.made_before(node) != [source] or len(source.users) > 1):
                 continue
-            if is_impure(node, gm) and not source.op.startswith("call_"):  # the caller's, or state
+            if is_impure(node, gm) and not source.op.startswith("call_"):  # of the caller, or state
                 continue
             found[node] = (make, source)
         return found

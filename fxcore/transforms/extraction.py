@@ -1,4 +1,4 @@
-"""Taking a stretch of a graph out as a module of its own, with the inputs that it has in the whole."""
+"""Extraction of a stretch of a graph as a module of its own, with its inputs in the whole graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Extraction:
     """A part of a graph as a module, with its inputs and its result in a run of the whole graph."""
 
     graph_module: GraphModule
-    inputs: tuple[Any, ...]  # copies, as of when the part began
+    inputs: tuple[Any, ...]  # copies from the time when the part began
     expected: Any  # a copy of its result: a value, or a tuple of several
     input_names: tuple[str, ...]
 
@@ -110,7 +110,7 @@ def _needed_for(ends: list[Node], after: set[Node], starts: set[Node]) -> set[No
 
 
 class _Recorder(Interpreter):
-    """Runs a graph and copies values: inputs as of when the part begins, for later nodes may write to them."""
+    """Runs a graph and copies values. Inputs are copied when the part begins, because later nodes may write to them."""
 
     def __init__(self, gm: GraphModule, inputs: list[Node], outputs: list[Node], begin: Node) -> None:
         super().__init__(gm, garbage_collect_values=False)

@@ -39,7 +39,7 @@ class RemoveIdentities(RewritingPass):
     """
 
     def rewrite(self, made: GraphModule) -> bool:
-        """Remove them; return whether there was any."""
+        """Remove these calls; return whether there was any."""
         modified = False
         for node in list(made.graph.nodes):
             if _is_identity(node, made):

@@ -1,4 +1,4 @@
-"""Putting the inside of submodules into the graph that calls them, and taking stretches of it out again."""
+"""Inlining of submodules into the graph that calls them, and the way back: submodules from traced operations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def inline_call(gm: GraphModule, call: Node, inlined: GraphModule, prefix: str =
                 copied = copies[node] = gm.graph.node_copy(node, copies.__getitem__)
             if prefix and node.op in ("call_module", "get_attr"):
                 copied.target = f"{prefix}{node.target}"
-    # By hand: the module may be impure, and then dead code elimination would keep its call.
+    # Erase the call by hand, because dead code elimination would keep the call of an impure module.
     gm.graph.erase_node(call)
     return copies
 
@@ -72,7 +72,7 @@ def _replace_call(call: Node, results: Any, copies: dict[Node, Any]) -> None:
 class Inline(RewritingPass):
     """Puts the operations of submodules into the graph that calls them, down to the layers of torch.
 
-    `paths` are globs of the submodules; others stay. One that is no graph module is traced first.
+    `paths` are globs of the submodules; other submodules stay. A submodule that is no graph module is traced first.
     """
 
     paths: tuple[str, ...] = ("*",)

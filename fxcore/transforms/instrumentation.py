@@ -1,4 +1,4 @@
-"""Watching values of a graph while it runs: logs, times, and guards against NaN, infinity and values out of range."""
+"""Observation of a graph's values while it runs: logs, times, and guards against NaN, infinity and other ranges."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.infra.working_copy import RewritingPass, free_name
+from fxcore.transforms.analysis.costs import module_path
 
 __all__ = ["Instrument", "Log", "RemoveInstruments", "Site", "Timing", "ValueGuard", "origin_of"]
 
@@ -41,10 +42,8 @@ def origin_of(node: Node) -> Site:
 
     Source lines are known if the tracer recorded them, as tracers with `record_stack_traces` do.
     """
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    module = str(node.target) if node.op == "call_module" else str(stack[-1][0]) if stack else ""
     frame = innermost_frame(node.stack_trace)
-    return Site(node.name, module, "" if frame is None else f"{frame.file}:{frame.lineno}: {frame.code}")
+    return Site(node.name, module_path(node), "" if frame is None else f"{frame.file}:{frame.lineno}: {frame.code}")
 
 
 class Watcher(nn.Module):
@@ -154,7 +153,7 @@ class Instrument(RewritingPass):
     """Calls a watcher after the nodes that `where` answers True for; by default after all calls.
 
     `watcher` makes a watcher for a Site: `ValueGuard`, `Log`, `Timing`, or your own Watcher. The results of the graph
-    stays the same. The watchers are modules of the result, `watchers.<node>`; `RemoveInstruments` takes them out.
+    stay the same. The watchers are modules of the result, `watchers.<node>`; `RemoveInstruments` takes them out.
     """
 
     watcher: Callable[[Site], Watcher]
@@ -168,7 +167,7 @@ class Instrument(RewritingPass):
         root = free_name(made, "watchers")
         for node in watched:
             watcher = self.watcher(origin_of(node))
-            path = f"{root}.{free_name(nn.Module(), node.name)}"  # a node may be called as a method of modules is
+            path = f"{root}.{free_name(nn.Module(), node.name)}"  # a node may have the name of a method of modules
             set_attribute(made, path, watcher)
             # Placeholders stand first.
             with made.graph.inserting_after(inputs[-1] if node.op == "placeholder" else node):

@@ -1,4 +1,4 @@
-"""Fusing all that a backend supports into as few submodules as the graph allows."""
+"""Fusion of all supported nodes of a graph into as few submodules as possible."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PartitionGrowth:
     """Partitions by number, while they grow from the end of a graph towards its beginning.
 
     Sets of nodes are bits of one integer each: every merge asks for the nodes that a node reaches, and a graph of
-    10,000 nodes would need as many sets of as many nodes.
+    10,000 nodes would need 10,000 sets.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -160,7 +160,7 @@ class CapabilityBasedPartitioner:
         self.skip_horizontal_fusion = skip_horizontal_fusion
 
     def propose_partitions(self) -> list[Partition]:
-        """Return partitions of supported nodes. No two partitions need values of each other."""
+        """Return partitions of supported nodes. No partition depends on itself through another partition."""
         growth = self._grown()
         for partition in growth.partitions.values():
             partition.nodes = dict(sorted(partition.nodes.items(), key=lambda item: item[1] or 0, reverse=True))
@@ -187,7 +187,7 @@ class CapabilityBasedPartitioner:
         return growth
 
     def _candidates(self, growth: PartitionGrowth, node: Node) -> list[int]:
-        """Return the partitions that the new one of `node` may be merged with."""
+        """Return the partitions that can be merged with the new partition of `node`."""
         if self.skip_horizontal_fusion:
             return [growth.assignment[user] for user in node.users if user in growth.assignment]
         return growth.numbers_in_order()
@@ -218,7 +218,7 @@ class CapabilityBasedPartitioner:
         return fuse_by_partitions(self.graph_module, [partition.nodes for partition in partitions], prefix=prefix)
 
     def remove_bookend_non_compute_ops(self, partitions: list[Partition]) -> None:
-        """Let go of nodes that compute nothing and stand at the beginning or the end of their partition."""
+        """Remove nodes that compute nothing from the beginning and the end of their partition."""
         for partition in partitions:
             removed: set[Node] = set()
             leads_in = self._transparency(partition, removed, lambda node: node.all_input_nodes)
@@ -232,7 +232,7 @@ class CapabilityBasedPartitioner:
     def _transparency(
         self, partition: Partition, removed: set[Node], following: Callable[[Node], Iterable[Node]]
     ) -> Callable[[Node], bool]:
-        """Return a question: does nothing in the partition compute, from a node on in the direction of `following`?"""
+        """Return a function: does nothing in the partition compute from a node on, towards `following`?"""
         known: dict[Node, bool] = {}
 
         def is_transparent(node: Node) -> bool:

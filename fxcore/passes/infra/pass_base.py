@@ -13,14 +13,14 @@ __all__ = ["PassBase", "PassResult"]
 
 
 class PassResult(NamedTuple):
-    """The module that a pass gives back, and whether the pass changed anything."""
+    """The module that a pass returns, and whether the pass changed anything."""
 
     graph_module: nn.Module
     modified: bool
 
 
 class PassBase(abc.ABC):
-    """A pass; subclasses write `call`, and `requires` and `ensures` if there is something to check.
+    """A pass. Subclasses write `call`, and `requires` and `ensures` if they check anything.
 
     An instance is called like a function, and goes into `PassManager.passes`.
     """

@@ -1,4 +1,4 @@
-"""Running passes in an order, again until nothing changes."""
+"""Execution of passes in an order, again until nothing changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def this_before_that_pass_constraint(this: Pass, that: Pass) -> Constraint:
 
 
 def check_schedule(passes: Sequence[Pass], constraint: Constraint) -> None:
-    """Raise PassError (a RuntimeError) for the first two of `passes` that `constraint` forbids in their order."""
+    """Raise PassError (a RuntimeError) for the first two of `passes` in an order that `constraint` forbids."""
     for index, first in enumerate(passes):
         for offset, second in enumerate(passes[index + 1 :]):
             if not constraint(first, second):
@@ -47,7 +47,7 @@ def solve_schedule(passes: list[Pass], constraints: Sequence[Constraint]) -> lis
     """
     if not constraints:
         return passes
-    # By index, so that a pass may be there twice.
+    # By index, because a pass may be there twice.
     followers: list[list[int]] = [[] for _ in passes]
     unmet = [0] * len(passes)
     for index, each in enumerate(passes):
@@ -81,7 +81,7 @@ __all__ = ["PassManager", "pass_result_wrapper", "this_before_that_pass_constrai
 def pass_result_wrapper(fn: Callable[..., Any]) -> Callable[..., PassResult | None]:
     """Make a pass of a function that changes a module in place, or returns a changed one.
 
-    Its results always say that something changed; a PassResult goes through as it is.
+    Its results always report a change. A PassResult goes through as it is.
     """
     if fn is None:
         return None
@@ -157,7 +157,7 @@ class PassManager:
         self._validated = True
 
     def add_checks(self, check: Callable[[nn.Module], None]) -> None:
-        """Let `check`, a function of a module, look at the graph. Raises PassArgumentError (a TypeError) for others."""
+        """Let `check`, a function of a module, check the graph. Raises PassArgumentError (a TypeError) for others."""
         if len(inspect.signature(check).parameters) != 1:
             raise PassArgumentError(
                 "PassManager check function should only take in one variable, a module; "
@@ -166,7 +166,7 @@ class PassManager:
         vars(self)["check"] = check  # hides the method of this name
 
     def check(self, module: nn.Module) -> None:
-        """Look whether `module` is in order; by default it is."""
+        """Raise if `module` is not in order. By default, every module is."""
 
     def __call__(self, module: nn.Module) -> PassResult:
         """Run the passes, at most `steps` times, and return the module and whether anything changed.

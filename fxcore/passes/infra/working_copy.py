@@ -1,4 +1,4 @@
-"""A graph module that a pass may change while the one that it was given stays as it is."""
+"""Copies of graph modules: a pass changes the copy, and the given module stays as it is."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def check_graph_module(gm: object) -> None:
 def working_copy(gm: GraphModule) -> GraphModule:
     """Return a module with a copy of the graph of `gm`; layers, parameters and buffers are shared, not copied.
 
-    Modules that only hold others are the copy's own, so that a layer can be replaced by another. Raises
-    PassArgumentError for anything but a graph module of fxcore.
+    Modules that only hold other modules are copied, so that a pass can replace a layer. Raises PassArgumentError for
+    anything but a graph module of fxcore.
     """
     check_graph_module(gm)
     return _made(gm, copy.deepcopy(gm.graph))
@@ -51,7 +51,7 @@ def _made(gm: GraphModule, graph: Graph) -> GraphModule:
 
 
 def free_name(root: nn.Module, wish: str) -> str:
-    """Return `wish` as an identifier, with a number where `root` has an attribute of that name."""
+    """Return `wish` as an identifier, with a number if `root` has an attribute of that name."""
     stem = name = re.sub(r"\W+", "_", wish)
     number = 0
     while hasattr(root, name):

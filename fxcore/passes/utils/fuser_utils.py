@@ -1,4 +1,4 @@
-"""Fusing nodes of a graph into submodules."""
+"""Fusion of nodes of a graph into submodules."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def topo_sort(nodes: NodeList) -> NodeList:
 
 
 def validate_partition(partition: NodeList) -> bool:
-    """Return whether `partition` can become one node: no value leaves it and comes back by way of others."""
+    """Return whether `partition` can become one node: no value leaves it and comes back through other nodes."""
     inside = set(partition)
     waiting = [user for node in partition for user in node.users if user not in inside]
     visited: NodeSet = set()

@@ -35,7 +35,7 @@ class Cost:
     flops: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
-    params: int = 0  # parameter elements, each counted where it is first read
+    params: int = 0  # parameter elements, each counted at its first read
     nodes: int = 0  # calls
 
     @property
@@ -114,7 +114,7 @@ def graph_costs(module: nn.Module, *args: Any, propagation: Propagation = "meta"
 
 def costs_of_values(values: GraphValues) -> GraphCosts:
     """Return the cost of a graph from the shapes of its values."""
-    counted: set[int] = set()  # parameters that a node before read
+    counted: set[int] = set()  # parameters that an earlier node read
     found = []
     for node in values.graph.nodes:
         if node.op in CALLABLE_NODE_OPS:
@@ -189,7 +189,7 @@ def _bytes(node: Node, call: OperatorCall, values: GraphValues) -> tuple[int, in
     if call.name in _CREATES:
         return 0, written
     if call.name in _GATHERS:
-        # The largest is the one that is picked from, wherever it stands among the arguments.
+        # The source is the largest argument, at any position.
         source, *others = sorted(dict.fromkeys([*given, *state]), key=lambda spec: -spec.nbytes)
         return min(written, source.nbytes) + _nbytes(others), written
     return _nbytes([*given, *state]), written

@@ -1,4 +1,4 @@
-"""The longest chain of nodes that wait for each other, and how much could run at the same time."""
+"""The longest chain of nodes that wait for each other, and the number of calls that could run at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxcore.passes.tools_common import CALLABLE_NODE_OPS
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """The chain of calls that takes longest; a graph takes at least as long, however much runs at once."""
+    """The slowest chain of calls. A graph takes at least its time, whatever runs at the same time."""
 
     nodes: tuple[Node, ...]
     weight: float  # of the chain
@@ -20,7 +20,7 @@ class CriticalPath:
 
     @property
     def parallelism(self) -> float:
-        """How many calls run at once on average, if nothing waits for anything but its inputs; 1 for a chain."""
+        """The average number of calls that run at once if each waits for its inputs alone; 1 for a chain."""
         return self.total / self.weight if self.weight else 1.0
 
 
@@ -29,8 +29,8 @@ def critical_path(
 ) -> CriticalPath:
     """Find the critical path of a graph. `weight` gives the weight of a call: a dict by name of node, or a function.
 
-    Weigh by the medians of a profile for seconds, by costs for operations; by default each call weighs one. Writes in
-    place are not looked at: a read that has to wait for a write is only found if it also reads the result of the write.
+    Use the medians of a profile for seconds, or costs for operations; by default each call weighs one. Writes in place
+    are not followed: a read that waits for a write is found only if it also reads the result of the write.
     """
     weigh = weight if callable(weight) else (lambda node: weight.get(node.name, 0.0))
     best: dict[Node, float] = {}

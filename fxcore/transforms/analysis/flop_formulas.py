@@ -1,7 +1,8 @@
 """Formulas for the floating-point operations of an operator, from the shapes of its arguments and its result.
 
-A multiplication and the addition of its product are two; the bias of a linear or convolution is free; every other
-operator does so many for each element. These formulas are ours and change with a release of ours alone.
+A multiplication and the addition of its product are two operations. The bias of a linear layer or a convolution is
+free. Every other operator does a fixed number of operations for each element. These formulas change only with a release
+of this project.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _ATTENTION = ("scaleddotproductattention", "scaleddotproductflashattention", "sc
 _ATTENTION_BACKWARD = ("scaleddotproductflashattentionbackward", "scaleddotproductefficientattentionbackward",
                        "scaleddotproductcudnnattentionbackward",
                        "scaleddotproductflashattentionforcpubackward", "flexattentionbackward")  # fmt: skip
-# How many operations each unit does in a step, beside the products.
+# The number of operations of each unit in a step, besides the products.
 _RECURRENT = {"lstm": 9, "lstmcell": 9, "gru": 8, "grucell": 8, "rnn": 2, "rnncell": 2}
 _UNFUSED_ATTENTION = ("flashattentionforward", "efficientattentionforward", "flashattentionbackward",
                       "efficientattentionbackward")  # fmt: skip
@@ -154,14 +155,14 @@ def _attention_products(query: Any, key: Any, value: Any, with_scores: int, with
 
 
 def _attention_backward(call: OperatorCall) -> int:
-    # The scores are computed anew; each of the two products has two gradients.
+    # The backward computes the scores again, and each of the two products has two gradients.
     first = 0 if call.name.startswith("flex") else 1
     query, key, value = (operand(call, first + place).shape for place in range(3))
     return _attention_products(query, key, value, 3, 2)
 
 
 def _unfused_attention(call: OperatorCall) -> int:
-    # Length and heads stand the other way round here.
+    # Length and heads have the other order here.
     is_gradient = call.name.endswith("backward")
     query, key, value = (operand(call, place + is_gradient).shape for place in range(3))
     pairs = prod(query[:-1]) * key[-3]

@@ -11,7 +11,7 @@ from fxcore.transforms.analysis.values import GraphValues
 
 @dataclass(frozen=True)
 class Held:
-    """Memory that one node made, and that is still needed."""
+    """Memory that one node made and that later nodes need."""
 
     node: Node
     bytes: int
@@ -19,7 +19,7 @@ class Held:
 
 @dataclass(frozen=True)
 class ActivationMemory:
-    """The memory of inputs and intermediate values while a graph runs; parameters and buffers are not in it."""
+    """The memory of inputs and intermediate values while a graph runs, without parameters and buffers."""
 
     nodes: tuple[Node, ...]
     live: tuple[int, ...]  # bytes while each node runs

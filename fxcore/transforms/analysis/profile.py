@@ -1,4 +1,4 @@
-"""How long each node of a graph takes, by running it: wall time with warm-up, repeats and robust statistics."""
+"""The time of each node of a graph, by running it: wall time with warm-up, repeats and robust statistics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NodeTime:
     node: Node
     module: str
     seconds: tuple[float, ...]
-    kernel_seconds: float | None = None  # of one run, by torch.profiler, where that was asked
+    kernel_seconds: float | None = None  # of one run, by torch.profiler, if it was asked for
 
     @property
     def median(self) -> float:
@@ -90,14 +90,14 @@ def profile(
 ) -> GraphProfile:
     """Run a graph module node by node on arguments and measure each call, without gradients.
 
-    The first `warmup` runs do not count. On a GPU, every call is waited for. With `kernels`, one more run under
-    torch.profiler tells the time that the kernels of each call take. `progress` wraps the numbers of the runs, as tqdm
-    does. The module is run as it is: in train mode its buffers change. Raises ValueError for fewer than one repeat.
+    The first `warmup` runs do not count. On a GPU, the measurement waits for every call. With `kernels`, one more run
+    under torch.profiler measures the kernels of each call. `progress` wraps the numbers of the runs, as tqdm does. The
+    module is run as it is: in train mode its buffers change. Raises ValueError for fewer than one repeat.
     """
     if repeats < 1 or warmup < 0:
         raise ValueError(f"warmup={warmup}, repeats={repeats}: there is at least one run to measure; use repeats=10")
     timer = _Timer(module, _waits_for(module, args))
-    # As timeit does: garbage of others is no node's time.
+    # As timeit does, because garbage of other code must not count.
     with torch.no_grad(), gc_paused():
         for number in (progress or iter)(range(warmup + repeats)):
             timer.start(is_counted=number >= warmup)

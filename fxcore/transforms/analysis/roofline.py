@@ -1,4 +1,4 @@
-"""The roofline: how fast each node could run on this machine, given its costs, and how fast it does."""
+"""The roofline: the attainable speed of each node on a machine, from the node's costs, and its measured speed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Peaks:
         return max(cost.flops / self.flops, cost.bytes / self.bandwidth)
 
 
-# Figures of the vendors, dense; 16-bit matrix units where the name says so.
+# Figures of the vendors, dense. A name with bf16 stands for 16-bit matrix units.
 PEAKS = {
     "a100": Peaks(19.5e12, 2.039e12, "a100"),
     "a100-bf16": Peaks(312e12, 2.039e12, "a100-bf16"),
@@ -53,7 +53,7 @@ def peaks_named(name: str) -> Peaks:
 
 
 def measure_peaks(device: str = "cpu", dtype: torch.dtype = torch.float32, seconds: float = 2.0) -> Peaks:
-    """Measure a machine by multiplying matrices and copying memory, the best of runs that fill about `seconds`.
+    """Measure a machine by multiplying matrices and copying memory: the best of runs that fill about `seconds`.
 
     Some runs are short, because a busy machine is free for short times only.
     """

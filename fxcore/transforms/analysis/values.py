@@ -32,7 +32,7 @@ Propagation = Literal["meta", "fake", "real"]
 
 
 class TensorSpec(NamedTuple):
-    """A tensor as far as analyses know it; equal `storage` means shared memory."""
+    """A tensor's facts for analyses. Equal `storage` means shared memory."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -136,8 +136,8 @@ def propagate(
 def example_arguments(graph: Graph) -> tuple[torch.Tensor | Any, ...] | None:
     """Make arguments on the meta device from the metadata of placeholders; None if a placeholder has no metadata.
 
-    It is "val", "example_value" of Dynamo, or "tensor_meta". A size that is unknown gets the size of the example that
-    the graph was captured with.
+    The metadata is "val", "example_value" of Dynamo, or "tensor_meta". An unknown size gets its value in the example of
+    the capture.
     """
     found = []
     for node in graph.find_nodes(op="placeholder"):
@@ -207,7 +207,7 @@ def _copy_of(tensor: torch.Tensor, to_meta: bool) -> torch.Tensor:
 
 
 def _fake_copies(module: nn.Module, args: tuple[Any, ...]) -> tuple[FakeTensorMode, nn.Module, tuple[Any, ...]]:
-    # Here and not above: it loads a good part of the compiler.
+    # Imported here, because the import loads a large part of the compiler.
     from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -215,7 +215,7 @@ def _fake_copies(module: nn.Module, args: tuple[Any, ...]) -> tuple[FakeTensorMo
         fake = copy.deepcopy(_without_graph(module))
 
     def faked(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_meta:  # made out of metadata: it goes where the parameters are
+        if tensor.is_meta:  # made from metadata: put it on the device of the parameters
             with mode:
                 return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_device_of(fake))
         return mode.from_tensor(tensor, static_shapes=True)
@@ -230,7 +230,7 @@ def _device_of(module: nn.Module) -> torch.device:
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Leave no trace in the generators, and let attention run as written, not by the kernel that this machine has."""
+    """Keep the generators as they are, and run attention as written, not by the kernel of this machine."""
     mha = torch.backends.mha
     fast = mha.get_fastpath_enabled()
     mha.set_fastpath_enabled(False)
@@ -252,7 +252,7 @@ class _Recorder(Interpreter):
         self.values = GraphValues(graph, modules)
         self.current: Node | None = None
         self._knows = knows
-        # A storage that was freed keeps its number as long as somebody refers to it weakly.
+        # A freed storage keeps its number as long as a weak reference to it exists.
         self._storages: dict[int, tuple[int, StorageWeakRef]] = {}
         self._numbers = itertools.count()
 

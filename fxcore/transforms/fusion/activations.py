@@ -1,4 +1,4 @@
-"""Joining a layer and the activation after it into one module, as quantized and other backends want them."""
+"""Fusion of a layer and the activation after it into one module, for quantized and other backends."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def in_sequence(layers: Iterable[type[nn.Module]], activations: Iterable[type[nn
 def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
     """Return a module that does the computation of `node` on its first argument, if that is a known activation.
 
-    It does not work in place, since the joined module makes the value that it would change.
+    The module does not work in place, because the joined module makes the value that it would change.
     """
     if node.op == "call_module":
         module = get_attribute(gm, str(node.target))

@@ -34,7 +34,7 @@ __all__ = ["FuseBatchNorm"]
 
 @dataclass(frozen=True)
 class FuseBatchNorm(PassBase):
-    """Lets convolution, transposed convolution and linear layers do the batch norm that follows them.
+    """Folds batch norm into the convolution, transposed convolution or linear layer before it.
 
     Modules, functions and operators of ATen are known, of all precisions; the new weights are computed in double
     precision. `layers` are the classes of modules that may take a norm; with `functions` calls of functions may, too. A
@@ -176,7 +176,7 @@ def _reason_against_group(
             return f"{place} is called elsewhere without this norm"
         own = {f"module {id(module)}"}
     tensors = [layer.weight, layer.bias]
-    if layer.module is None:  # of a transposed weight the tensor that is read is another
+    if layer.module is None:  # the graph may read a transposed weight through another tensor
         tensors = [get_attribute(gm, str(node.target)) for node in _state_nodes(layer)]
         own |= {user.name for node in _state_nodes(layer) for user in node.users if user.op != "output"}
         shared = [node for node in _state_nodes(layer) if len(node.users) > 1]

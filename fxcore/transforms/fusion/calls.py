@@ -63,7 +63,7 @@ _NORM_FUNCTIONS: Mapping[Any, tuple[str, ...]] = {
     aten._native_batch_norm_legit_no_training.default: tuple([name for name in _NORM if name != "training"]),
 }
 _SCALE = ("weight", "bias")
-# These return the statistics, too.
+# Calls of these functions return the statistics, too.
 _NORMS_WITH_STATISTICS = (aten._native_batch_norm_legit_no_training.default,)
 
 
@@ -88,7 +88,7 @@ class LayerCall:
 
     @property
     def channels(self) -> int:
-        """How many channels the result has."""
+        """The number of channels of the result."""
         if self.node.target is aten.addmm.default:
             return int(self.weight.shape[1])
         return int(self.weight.shape[1] * self.groups if self.is_transposed else self.weight.shape[0])
@@ -170,7 +170,7 @@ def norm_call(node: Node, gm: GraphModule) -> NormCall | None:
     is_training = bool(argument(node, names, "training", False))
     eps = argument(node, names, "eps", 1e-5)
     if any(read[name] is None and argument(node, names, name) is not None for name in _SCALE):
-        read["running_mean"] = None  # a scale that is computed in the graph cannot be folded: as without statistics
+        read["running_mean"] = None  # a scale from the graph cannot be folded: proceed as without statistics
     source = argument(node, names, "input")
     mean, variance = read["running_mean"], read["running_var"]
     return NormCall(node, source, result, is_training, mean, variance, read["weight"], read["bias"], eps)

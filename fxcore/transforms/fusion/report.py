@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -24,13 +25,18 @@ class Fused:
 
 @dataclass(frozen=True)
 class Left:
-    """Something that could have been fused by its kind, and why it was not."""
+    """A layer of a kind that can be fused, and the reason why it was not."""
 
     name: str
     reason: str
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
+
+
+def counted(title: str, items: Sequence[object]) -> list[str]:
+    """Return a line with a title and the number of items, and a line for each item."""
+    return [f"{title} {len(items)}", *(f"  {each}" for each in items)]
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,7 @@ class FusionReport:
     left: tuple[Left, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"fused {len(self.fused)}", *(f"  {each}" for each in self.fused)]
-        lines += [f"left alone {len(self.left)}", *(f"  {each}" for each in self.left)]
-        return "\n".join(lines)
+        return "\n".join([*counted("fused", self.fused), *counted("left alone", self.left)])
 
 
 class FusionResult(PassResult):

@@ -11,10 +11,9 @@ import torch
 from torch import nn
 
 from fxcore.graph_module import GraphModule
-from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.transforms.quantization.layers import Skip, layers_to_quantize
-from fxcore.transforms.quantization.static import fused
+from fxcore.transforms.quantization.static import ObservedRun, fused
 
 __all__ = ["LayerError", "layer_errors", "sensitivity", "sqnr", "state_bytes"]
 
@@ -44,20 +43,19 @@ class LayerError:
         return f"{self.path}: {self.sqnr:.1f} dB"
 
 
-class _Recorder(Interpreter):
-    """Runs a graph, and keeps the result of each call of a module."""
+def _values_of_calls(gm: GraphModule, arguments: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+    """Run a graph, and return the result of each call of a module."""
+    values: dict[str, torch.Tensor] = {}
 
-    def __init__(self, gm: GraphModule) -> None:
-        super().__init__(gm)
-        self.values: dict[str, torch.Tensor] = {}
-
-    def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        if n.op == "call_module" and isinstance(value, torch.Tensor):
-            calls = sum(key.partition("@")[0] == n.target for key in self.values)
+    def keep(node: Node, value: Any) -> None:
+        if node.op == "call_module" and isinstance(value, torch.Tensor):
+            calls = sum(key.partition("@")[0] == node.target for key in values)
             # A copy, because later nodes may work in place.
-            self.values[f"{n.target}@{calls}" if calls else str(n.target)] = _floating(value).clone()
-        return value
+            values[f"{node.target}@{calls}" if calls else str(node.target)] = _floating(value).clone()
+
+    with torch.no_grad():
+        ObservedRun(gm, keep).run(*arguments)
+    return values
 
 
 def layer_errors(float_module: GraphModule, quantized: GraphModule, example: Any) -> list[LayerError]:
@@ -67,11 +65,7 @@ def layer_errors(float_module: GraphModule, quantized: GraphModule, example: Any
     graph; `sensitivity` measures the loss by each layer alone.
     """
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
-    runs = [_Recorder(gm) for gm in (float_module, quantized)]
-    with torch.no_grad():
-        for run in runs:
-            run.run(*arguments)
-    expected, obtained = runs[0].values, runs[1].values
+    expected, obtained = (_values_of_calls(gm, arguments) for gm in (float_module, quantized))
     return [LayerError(path, sqnr(value, obtained[path])) for path, value in expected.items() if path in obtained]
 
 

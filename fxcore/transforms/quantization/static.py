@@ -19,7 +19,7 @@ from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
 from fxcore.transforms.fusion.activations import FuseActivations
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
-from fxcore.transforms.fusion.report import Left
+from fxcore.transforms.fusion.report import Left, counted
 from fxcore.transforms.quantization.layers import Skip, layers_to_quantize, reason_to_stay, reference_of
 from fxcore.transforms.quantization.observers import MakeObserver, activation_observer, weight_observer
 
@@ -34,8 +34,7 @@ class QuantizationReport:
     left: tuple[Left, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"quantized {len(self.quantized)}", *(f"  {path}" for path in self.quantized)]
-        return "\n".join([*lines, f"left in floating point {len(self.left)}", *(f"  {each}" for each in self.left)])
+        return "\n".join([*counted("quantized", self.quantized), *counted("left in floating point", self.left)])
 
 
 class QuantizationResult(PassResult):
@@ -134,24 +133,28 @@ def fused(gm: GraphModule) -> GraphModule:
     return joined  # type: ignore[no-any-return]
 
 
-class _Calibration(Interpreter):
-    """Runs a graph and shows values to observers."""
+class ObservedRun(Interpreter):
+    """Runs a graph, and shows each node's value to a function."""
 
-    def __init__(self, gm: GraphModule, observers: dict[Node, Any]) -> None:
+    def __init__(self, gm: GraphModule, observe: Callable[[Node, Any], object]) -> None:
         super().__init__(gm)
-        self._observers = observers
+        self._observe = observe
 
     def run_node(self, n: Node) -> Any:
         value = super().run_node(n)
-        observer = self._observers.get(n)
-        if observer is not None:
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-                raise PassError(f"cannot quantize {n.name}: its value is a {type(value).__name__}, no floating tensor")
-            observer(value)
+        self._observe(n, value)
         return value
 
 
 def _calibrate(gm: GraphModule, observers: dict[Node, Any], examples: Iterable[Any]) -> None:
+    def observe(node: Node, value: Any) -> None:
+        if node in observers:
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                raise PassError(
+                    f"cannot quantize {node.name}: its value is a {type(value).__name__}, no floating tensor"
+                )
+            observers[node](value)
+
     count = 0
     with torch.no_grad(), state_kept(gm, ()):
         for example in examples:
@@ -160,7 +163,7 @@ def _calibrate(gm: GraphModule, observers: dict[Node, Any], examples: Iterable[A
                 raise PassArgumentError(
                     f"an example is a {type(example).__name__}; give a tuple of the graph's arguments, or one tensor"
                 )
-            _Calibration(gm, observers).run(*arguments)
+            ObservedRun(gm, observe).run(*arguments)
             count += 1
     if not count:
         raise PassError("cannot find scales: there is no example; give some inputs, as those that the model will see")

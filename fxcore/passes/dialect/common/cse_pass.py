@@ -27,16 +27,16 @@ rand_ops = _BANNED - inplace_ops
 
 
 def get_CSE_banned_ops() -> set[Any]:  # noqa: N802 - torch.fx's public name
-    """Return the common ATen operators that two calls of must stay two: random and in-place ones."""
+    """Return the common ATen operators that must not be merged: random and in-place operators."""
     return rand_ops | inplace_ops
 
 
 class CSEPass(PassBase):
-    """Common subexpression elimination: of nodes that do the same to the same values, the first stays.
+    """Common subexpression elimination: of nodes with the same operation on the same values, the first stays.
 
-    Calls of `banned_ops` stay, and so do nodes that do more than compute a value, and calls of functions and modules
-    without known facts. Unlike torch.fx, whose pass is for functional graphs, two calls also stay two if a value that
-    they read is written to between them, if their result is, or if the graph returns both results.
+    Calls of `banned_ops` stay, nodes with effects stay, and calls of unknown functions and modules stay. torch.fx's
+    pass is for functional graphs. Here two calls also stay two if a value that they read is written between them, if
+    their result is written, or if the graph returns both results.
     """
 
     def __init__(self, banned_ops: set[Any] | None = None) -> None:
@@ -81,7 +81,7 @@ class CSEPass(PassBase):
         )
         try:
             hash(key)
-        except TypeError:  # a list in a leaf's own attributes, say
+        except TypeError:  # for example, an unhashable list in the attributes of a leaf
             return None
         return key
 
@@ -90,7 +90,7 @@ class CSEPass(PassBase):
 
 
 def _may_be_one(first: Node, node: Node, storage: SharedStorage) -> bool:
-    """Return whether two equal calls may become one: nobody could see that their values share memory, or are older."""
+    """Return whether two equal calls may become one, because no reader can tell their memory or their age apart."""
     if any(storage.is_written_between(value, first, node) for value in node.all_input_nodes):
         return False
     return not (storage.writers(first) or storage.writers(node)) and not (

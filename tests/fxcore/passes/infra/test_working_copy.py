@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +12,7 @@ import fxcore
 from fxcore.errors import PassArgumentError
 from fxcore.interop import on_torch_graphs
 from fxcore.passes.dialect.common.cse_pass import CSEPass
-from fxcore.passes.infra.working_copy import working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, working_copy
 from fxcore.transforms.identities import RemoveIdentities
 
 
@@ -38,3 +40,26 @@ def test_a_model_is_refused_with_the_call_that_traces_it():
         PassArgumentError, match=r"was given a torch\.nn\..*ReLU; trace it first: fxcore.symbolic_trace"
     ):
         RemoveIdentities()(nn.ReLU())
+
+
+class Swap(RewritingPass):
+    """Subtracts where the graph adds."""
+
+    def rewrite(self, gm):
+        nodes = gm.graph.find_nodes(op="call_function", target=operator.add)
+        for node in nodes:
+            node.target = operator.sub
+        return bool(nodes)
+
+
+def test_a_rewriting_pass_changes_a_copy_that_shares_the_layers():
+    model = nn.Sequential(nn.Linear(2, 2))
+    traced = fxcore.symbolic_trace(lambda x: x + x)
+    layered = fxcore.symbolic_trace(model)
+
+    made, modified = Swap()(traced)
+
+    assert modified
+    assert torch.equal(made(torch.ones(2)), torch.zeros(2))
+    assert torch.equal(traced(torch.ones(2)), torch.full((2,), 2.0))
+    assert Swap()(layered) == (layered, False)
