@@ -47,7 +47,10 @@ def extract_between(
                 f"cannot extract what lies between: {end.name!r} does not depend on "
                 f"{', '.join(start.name for start in first)}; give nodes that it is computed from"
             )
-    inside = _needed_for(last, after, set(first))
+    inside: set[Node] = set()
+    for node in reversed(gm.graph.nodes):
+        if node in after and (node in last or not inside.isdisjoint(node.users)):
+            inside.add(node)
     graph = Graph()
     inputs: dict[Node, Node] = {}
     copies: dict[Node, Node] = {}
@@ -95,18 +98,6 @@ def _reached_from(starts: list[Node], gm: GraphModule) -> set[Node]:
         if node not in begin and node.op != "output" and any(v in found or v in begin for v in node.all_input_nodes):
             found.add(node)
     return found
-
-
-def _needed_for(ends: list[Node], after: set[Node], starts: set[Node]) -> set[Node]:
-    """Return the nodes of `after` that `ends` depend on."""
-    needed: set[Node] = set()
-    waiting = list(ends)
-    while waiting:
-        node = waiting.pop()
-        if node in after and node not in starts and node not in needed:
-            needed.add(node)
-            waiting.extend(node.all_input_nodes)
-    return needed
 
 
 class _Recorder(Interpreter):
