@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -65,20 +65,18 @@ class Answers:
         if convert is bool and type(proxy.example) is not bool:
             node, told = self._tracer.record_without_running("call_function", bool, (proxy,), {}), value
             self.scalars.add(node)
-        call = None if frame is None else running_call(frame)
-        self._answers.append(_Answer(node, told, self._guard(node, told, proxy.is_of_input), call))
+        self.note(node, told, is_assumed=proxy.is_of_input, call=running_call(frame))
         return value
 
     def assumed(self, proxy: ExampleProxy) -> bool:
         """Return the truth of a value in the example, and note that the graph holds for this truth alone."""
         value = bool(proxy.example)
-        node = self._tracer.record_without_running("call_function", bool, (proxy,), {})
-        self._answers.append(_Answer(node, value, self._guard(node, value, True)))
+        self.note(self._tracer.record_without_running("call_function", bool, (proxy,), {}), value, is_assumed=True)
         return value
 
-    def note(self, node: Node, value: Any) -> None:
-        """Note that Python knows the value of a node."""
-        self._answers.append(_Answer(node, value, self._guard(node, value, False)))
+    def note(self, node: Node, value: Any, *, is_assumed: bool = False, call: RunningCall | None = None) -> None:
+        """Note that Python knows the value of a node. `call` is the call in C that asked for the value."""
+        self._answers.append(_Answer(node, value, self._guard(node, value, is_assumed), call))
 
     def drop_indices_of_call(self, frame: FrameType) -> None:
         """Forget the indices that a call in C asked for. Because it found proxies, the call itself is recorded.
@@ -125,9 +123,7 @@ class Answers:
             seen.setdefault(text, each)
         nodes = [each.node for each in seen.values()]
         conditions = copied_slice(graph, nodes)
-        guards = [
-            Guard(text, *[getattr(each.guard, item.name) for item in fields(Guard)[1:]]) for text, each in seen.items()
-        ]
+        guards = [replace(each.guard, expression=text) for text, each in seen.items()]
         graph.guards = Guards(guards, conditions, self.notes)
         self._remove_unread(graph, set(nodes))
 
