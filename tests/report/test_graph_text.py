@@ -59,7 +59,10 @@ def test_the_text_of_a_graph_has_its_blocks_once_and_no_code():
     lines = ["%x = input x"]
     for layer in range(6):
         before = f"b_{layer - 1}" if layer else "x"
-        lines += [f"%a_{layer} = torch.add(%{before}, %x) @ layers.{layer}", f"%b_{layer} = f(%a_{layer}) @ layers.{layer}"]
+        lines += [
+            f"%a_{layer} = torch.add(%{before}, %x) @ layers.{layer}",
+            f"%b_{layer} = f(%a_{layer}) @ layers.{layer}",
+        ]
     graph = document("\n".join([*lines, "return %b_5"]), code="def f()")
 
     assert graph_text_lines(graph) == [
