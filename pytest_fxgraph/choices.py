@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 Level = Literal["exact", "structure", "ops", "signature", "cost", "breaks"]
 ConstantForm = Literal["exact", "close", "shape"]
-CodeForm = Literal["always", "exact"]
+CodeForm = Literal["folded", "always", "exact"]
 Mode = Literal["eval", "train"]
 # What a comparison of eager and graph looks at, beside the structure and the shapes of the outputs.
 Check = Literal[

@@ -24,7 +24,8 @@ from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
+from pytest_fxgraph.document.generated_code import Graphs, with_code
+from pytest_fxgraph.document.level_facts import recorded_at, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
@@ -145,7 +146,7 @@ def assert_graph_matches_golden(
     commutative: bool = False,
     normalize: bool = False,
     meta: Sequence[str] = (),
-    code: CodeForm = "always",
+    code: CodeForm = "folded",
     budget: Budget | None = None,
     frontend: Frontend = "symbolic",
 ) -> None:
@@ -225,20 +226,23 @@ class _GoldenCheck:
         if program is not None:
             document = replace(document, notes=(*document.notes, PROGRAM_NOTE + program))
         store = GoldenStore(place.parent)
-        if self.level != "exact" and _holds(store, place, document):  # the ordinary case, which costs no YAML
+        if self.level != "exact" and _holds(
+            store, place, recorded_at(document, self.level)
+        ):  # the ordinary case, which costs no YAML
             return None
         document = with_code(document, graphs)
-        complete = document if self.level == "exact" or self.code == "always" else without_code(document)
+        complete = document if self.level == "exact" or self.code != "exact" else without_code(document)
+        complete = recorded_at(complete, self.level)
         expected = _golden_at(place, store, document, self.is_update)
         if expected is None:
-            return encode(replace(complete, keeps_traced_names=self.level == "exact"))
+            return encode(replace(complete, keeps_traced_names=self.level == "exact"), folds_code=self.code == "folded")
         difference = compare_documents(
             expected, document, level=self.level, constants=self.constants, budget=self.budget, **self.loosened
         )
         if difference.is_empty:
             return None
         if self.is_update:
-            return encode(document_after(expected, complete, graphs, self.level))
+            return encode(document_after(expected, complete, graphs, self.level), folds_code=self.code == "folded")
         lines = short_lines(difference, golden=str(place))
         section = full_section(difference, expected, document, golden=str(place))
         raise AssertionError("\n".join([*lines, f"  {_REMEDY}", "", section]))

@@ -229,9 +229,10 @@ CONSTANT_FORM = Setting(
 )
 CODE = Setting(
     "code",
-    "always",
+    "folded",
     _one_of(*CODE_FORMS),
-    "when a golden holds the generated code: always, or where it is compared at level exact (default: always)",
+    "how a golden holds the generated code: folded along with its blocks, always whole, or at level exact alone "
+    "(default: folded)",
 )
 FRONTEND = Setting(
     "frontend",

@@ -17,7 +17,7 @@ from pytest_fxgraph.report.printable import printable_line
 
 # A verb is the function `add_<verb>` of the module of its name. The module is imported when the command line names the
 # verb, or when the help lists all verbs: `fxgraph show` does not wait for pages and comparisons.
-_VERBS = ("show", "diff", "draw", "accept", "review", "report", "upgrade")
+_VERBS = ("show", "diff", "draw", "accept", "review", "report")
 _COMPLETION = "completion"
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 _FILES = ("G", "A", "B", "FILE", "PATH", "REPORT.json", "GLOB")
@@ -52,8 +52,6 @@ examples:
       the goldens that no test asked for in any of these runs
   fxgraph report shard1.json shard2.json -o fx.md
       one report of all shards, for a pull request
-  fxgraph upgrade golden/
-      rewrite goldens of older formats in the one of today
   eval "$(fxgraph completion bash)"
       complete commands, options and files in this shell; zsh, fish and tcsh, too
 

@@ -10,7 +10,7 @@ from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden
 from pytest_fxgraph.command.output import SAME, add_color, add_json, print_json, print_lines
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.goldens.table_rows import table_lines
-from pytest_fxgraph.report.graph_text import document_lines
+from pytest_fxgraph.report.graph_text import graph_text_lines
 
 # Part of a golden that may be absent, to the reason and the next step.
 _ABSENT = {
@@ -88,7 +88,7 @@ def _lines_of(file: GoldenFile, part: str, folds: bool) -> Iterator[str]:
 
         yield from cost_lines(document.cost)
     else:
-        yield from document_lines(document, folds=folds)
+        yield from graph_text_lines(document, folds=folds)
 
 
 def _data_of(file: GoldenFile, part: str) -> dict[str, object]:

@@ -20,7 +20,6 @@ from pytest_fxgraph.compare.isomorphism import Alignment, values_agree
 from pytest_fxgraph.compare.node_changes import MOST_CHANGES, about_node
 from pytest_fxgraph.compare.normalization import normalized_spelling
 from pytest_fxgraph.compare.record_changes import add_capture_notes, note_changes
-from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
 from pytest_fxgraph.compare.rewritten import with_inner_graphs
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.capture_notes import is_of_capture
@@ -52,7 +51,6 @@ def compare_documents(
     if level == "cost":
         return cost_difference(expected, obtained, budget)
     with _gc_paused():
-        expected, obtained = with_facts_of_both(expected, obtained)
         if level == "exact":
             state = close_contents(obtained.state, expected.state) if is_close else obtained.state
             return compare(expected, replace(obtained, state=state))

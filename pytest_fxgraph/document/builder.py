@@ -16,9 +16,10 @@ from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_note
 from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes
 from pytest_fxgraph.document.effects import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
+from pytest_fxgraph.document.folding import numbered_prefixes
 from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.generated_names import with_origins_of_names
-from pytest_fxgraph.document.model import FACTS, GraphDocument, ModuleRecord, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.document.module_config import module_config, training_flag
 from pytest_fxgraph.document.module_hooks import hook_config
 from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
@@ -159,7 +160,7 @@ class _DocumentBuilder:
         return GraphDocument(
             nodes=nodes,
             modules=tuple(self._module_records()),
-            state=state.records(),
+            state=_by_block(state.records()),
             torch_version=str(torch.__version__),
             notes=(
                 *structure_notes(self._graph, self._texts.text),
@@ -167,7 +168,6 @@ class _DocumentBuilder:
                 *specialisation_notes(self._graph, self._nodes),
                 *capture_notes(self._module),
             ),
-            facts=() if self._place else FACTS,
         )
 
     def _records(self) -> Iterator[NodeRecord]:
@@ -381,6 +381,18 @@ class _DocumentBuilder:
 
     def _hooks(self, module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
         return hook_config(module, self._texts.names.name)
+
+
+def _by_block(records: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
+    """Put the tensors of one numbered module together, because the text of a golden folds tensors that stand together.
+
+    Tensors that a graph reads itself come before those that it reads through modules, and would split each block.
+    """
+    blocks: dict[str, list[StateRecord]] = {}
+    for record in records:
+        prefixes = numbered_prefixes(record.path.rpartition(".")[0])
+        blocks.setdefault(prefixes[0] if prefixes else "", []).append(record)
+    return tuple([record for block in blocks.values() for record in block])
 
 
 def _earlier(other: Any, own: int, positions: Mapping[Any, int], references: Mapping[Any, str]) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-_Quote = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -46,31 +43,3 @@ class CostBlock:
         """Return a metric of the whole graph: "flops", "bytes", "params", "peak_activation" or "nodes"."""
         value: int = self.peak_activation if name == "peak_activation" else getattr(self.total, name)
         return value
-
-
-def cost_lines(block: CostBlock, quote: _Quote) -> list[str]:
-    """Write the block of a golden."""
-    whole = f"{_counts(block.total)}, peak_activation: {block.peak_activation}, peak_at: {quote(block.peak_at)}"
-    if block.uncounted:
-        whole += f", uncounted: [{', '.join(map(quote, block.uncounted))}]"
-    rows = [f"- {{module: {quote(path)}, {_counts(record)}}}" for path, record in block.modules]
-    return ["cost:", f"- {{whole: true, {whole}}}", *rows]
-
-
-def _counts(record: CostRecord) -> str:
-    return ", ".join(f"{name}: {getattr(record, name)}" for name in COUNTS)
-
-
-def block_of(whole: Mapping[str, Any], modules: Sequence[Mapping[str, Any]]) -> CostBlock:
-    """Make the block of lines that were read and checked."""
-    return CostBlock(
-        _record(whole),
-        whole["peak_activation"],
-        whole["peak_at"],
-        tuple((each["module"], _record(each)) for each in modules),
-        tuple(whole.get("uncounted", ())),
-    )
-
-
-def _record(line: Mapping[str, Any]) -> CostRecord:
-    return CostRecord(*(line[name] for name in COUNTS))

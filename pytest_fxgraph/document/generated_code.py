@@ -31,15 +31,6 @@ def _with_code_inside(module: ModuleRecord, graphs: Graphs, place: Place) -> Mod
     )
 
 
-def without_code(document: GraphDocument) -> GraphDocument:
-    """Take the code away from a document and those inside it."""
-    modules = [
-        module if module.graph is None else replace(module, graph=without_code(module.graph))
-        for module in document.modules
-    ]
-    return replace(document, code="", modules=tuple(modules))
-
-
 def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs, place: Place = ()) -> GraphDocument:
     """Return a document under the names of `named`, which is the same under other names, in its code as well.
 

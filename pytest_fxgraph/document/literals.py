@@ -15,7 +15,7 @@ QUIET_NAN = 0x7FF8000000000000
 SIGN_BIT = 1 << 63
 
 QUOTED = r'"(?:[^"\\]|\\.)*"'
-_REFERENCE = re.compile(rf"{QUOTED}|%(\w+)", re.DOTALL)
+REFERENCE = re.compile(rf"{QUOTED}|%(\w+)", re.DOTALL)
 _LONE_REFERENCE = re.compile(r"%(\w+)\Z")
 _PARTS = re.compile(rf"{QUOTED}|[\[\](){{}},]", re.DOTALL)
 _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
@@ -62,7 +62,7 @@ def references(text: str) -> list[str]:
         return []
     if lone := _LONE_REFERENCE.match(text):
         return [lone[1]]
-    return [name for name in _REFERENCE.findall(text) if name]
+    return [name for name in REFERENCE.findall(text) if name]
 
 
 def rename_references(text: str, mapping: Mapping[str, str]) -> str:
@@ -71,7 +71,7 @@ def rename_references(text: str, mapping: Mapping[str, str]) -> str:
         return text
     if lone := _LONE_REFERENCE.match(text):
         return "%" + mapping.get(lone[1], lone[1])
-    return _REFERENCE.sub(lambda found: "%" + mapping.get(found[1], found[1]) if found[1] else found[0], text)
+    return REFERENCE.sub(lambda found: "%" + mapping.get(found[1], found[1]) if found[1] else found[0], text)
 
 
 def split(text: str) -> tuple[str, tuple[str, ...], str] | None:

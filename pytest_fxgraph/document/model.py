@@ -14,13 +14,8 @@ from dataclasses import dataclass, field
 
 from pytest_fxgraph.document.costs import CostBlock
 
-FORMAT = 2  # that is written; older ones are read, too
+FORMAT = 3  # of golden files; any other is refused
 MOST_BYTES = 256 * 1024 * 1024  # of a golden file
-# What documents tell since format 2; a golden names those that it tells, and of others nothing is compared.
-# "attributes": data of users' modules beyond numbers. "classes": which class a class method is called on. "hooks":
-# forward hooks that return something. "layouts": strides. "nested": graphs inside of leaf modules, delegates.
-# "ranges": of exported dimensions. "views": tensors of the state that overlap.
-FACTS = ("attributes", "classes", "hooks", "layouts", "nested", "ranges", "views")
 HOOK_KEYS = ("forward pre-hooks", "forward hooks")  # of `config`; no parameter or attribute can have these names
 RANGE_NOTE = "range: "  # begins the notes on exported dimensions
 MOST_RECORDS = 150_000  # nodes, modules and tensors of a golden: what is read in seconds
@@ -152,7 +147,6 @@ class GraphDocument:
     code: str = ""  # as generated; "" where the golden does not hold it
     torch_version: str | None = field(default=None, compare=False)  # known for a fresh graph, never written
     notes: tuple[str, ...] = ()  # specialisations and other facts that hold for the whole graph
-    facts: tuple[str, ...] = field(default=(), compare=False)  # of FACTS, told here and in nested graphs
     symbols: tuple[str, ...] = ()  # names of unknown sizes, "s0", in values, arguments and notes; of the outermost only
     cost: CostBlock | None = None  # only where the level is `cost`; of the outermost only
     # Written last for a comparison at level `exact`: an update leaves names as they were traced. Never compared.

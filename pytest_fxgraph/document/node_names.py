@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
-from pytest_fxgraph.document.encoding import CLOSING_LINE, encode_graph
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import CLOSING_LINE
+from pytest_fxgraph.document.folding import INDENT, changed
 from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.text_writer import (
+    NO_NODES,
+    Texts,
+    module_lines,
+    node_line,
+    seen_lines,
+    short_sections,
+    state_lines,
+)
+from pytest_fxgraph.errors import GoldenFormatError
 
-_HEAD = re.compile(r"format: (?:1|(2))\n(?:names: traced\n)?")
+_HEAD = re.compile(r"format: 3\n(?:names: traced\n)?")
 _END = f"\n{CLOSING_LINE}\n"
-_CODE = "\ncode: "
-# Lines of the literal block as they are written; what is anything else is left to the YAML reader.
-_CODE_SECTION = re.compile(r"\ncode: \|-\n(?:(?:  [ -~]*)?\n)*\Z")
-_INNER_CODE = re.compile(r"^( +)code: \|-\n(?:(?:\1  [ -~]*)?\n)*", re.MULTILINE)
-# Not bound to the beginning of a line, which takes seven times as long; what is found elsewhere makes the count wrong.
-_NAME = re.compile(r"- \{name: '?(\w+)'?, op: ")
+_CODE = "\ncode: |\n"
+_CODE_SECTION = re.compile(rf"{re.escape(_CODE)}(?:(?:  [^\n]*)?\n)*{CLOSING_LINE}\n\Z")
+_SECTION = re.compile(r"\n(\w+): \|\n")
+_NAME = re.compile(r"(?:%(\w+) = |input \*{0,2}(\w+)(?: as %(\w+))?(?= |\Z)|return\b)")
+_LABEL = r"[\w.*]+(?: \(\d+\))?"
+_BLOCK = re.compile(
+    rf"(?:block ({_LABEL}):|((?:(?:%\w+(?:, %\w+)* = )?([\w.]+)\([%\w, ]*\)|[\w.]+))(?::| like ({_LABEL})( but)?))\Z"
+)
+
+_Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
 
 
 def rename_nodes(document: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
@@ -40,70 +56,164 @@ def _renamed(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
 
 
 def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
-    """Tell, without reading YAML, that a golden's text holds this graph in this order, whatever its nodes are named.
+    """Return True if a golden's text holds this graph in this order, whatever its nodes are named.
 
     Generated code is not compared. False means that nothing is known: the text has to be read.
     """
-    has_inner_graphs = bool([module for module in document.modules if module.graph is not None])
-    graph_text = _graph_text(text, has_inner_graphs)
-    if graph_text is None:
-        return False
-    # The ordinary case: to look for the names in the text, and to give them, takes a seventh longer.
-    is_plain = not (has_inner_graphs or document.code) and _may_have_its_names(graph_text, document)
-    if is_plain and encode_graph(document) == graph_text:
-        return True
-    found = _NAME.findall(graph_text)
-    names = iter(found)
-    graphs = [list(itertools.islice(names, len(graph.nodes))) for graph in _graphs(document)]
-    if len(found) != sum(len(graph.nodes) for graph in _graphs(document)):
-        return False
-    if any(len(set(own)) < len(own) for own in graphs):  # two nodes have one name
-        return False
-    return encode_graph(_with_names_in_order(document, iter(graphs))) == graph_text
-
-
-def _may_have_its_names(graph_text: str, document: GraphDocument) -> bool:
-    """Tell whether a text names the last node as a document does; where an earlier one was added, that is another."""
-    names = {node.name for node in document.nodes}
-    if not names or len(names) < len(document.nodes):
-        return False
-    last = document.nodes[-2 if len(names) > 1 else -1].name  # the very last one is `output` in nearly all graphs
-    return f"- {{name: {last}, op: " in graph_text
-
-
-def _graph_text(text: str, has_inner_graphs: bool) -> str | None:
-    """Return what a golden's text holds of the graph except for its code; None if the text is not as we write it."""
+    if any(module.graph is not None for module in document.modules):
+        return _is_read_alike(text, document)
     head = _HEAD.match(text)
-    if head is None or (head[1] and not text.endswith(_END)):
-        return None
-    end = len(text) - len(_END) + 1 if head[1] else len(text)
-    start_of_code = text.find(_CODE, head.end(), end)
-    if start_of_code >= 0:
-        if not _CODE_SECTION.match(text, start_of_code, end):
-            return None
-        end = start_of_code + 1
-    graph_text = text[head.end() : end]
-    return _INNER_CODE.sub("", graph_text) if has_inner_graphs else graph_text
+    if head is None or not text.endswith(_END):
+        return False
+    start_of_code = text.find(_CODE, head.end())
+    if start_of_code >= 0 and not _CODE_SECTION.match(text, start_of_code):
+        return False
+    end = start_of_code if start_of_code >= 0 else len(text) - len(_END)
+    _, *told = _SECTION.split(text[head.end() - 1 : end])
+    found = dict(zip(told[::2], told[1::2], strict=True))
+    try:
+        walk = _Walk(document.nodes)
+        texts = Texts(refuses_unknown=True)
+        lines = _lines_of(found.pop("graph", ""))
+        walk.nodes_of([] if lines == [NO_NODES] else _compiled(lines), "", texts)
+        _check(walk.position == len(document.nodes))
+        modules, state = (_compiled(_lines_of(found.pop(title, ""))) for title in ("modules", "state"))
+        _check(_records(modules, "", document.modules, 0, module_lines) == len(document.modules))
+        _check(_records(state, "", document.state, 0, state_lines) == len(document.state))
+    except LookupError:
+        return False
+    return dict(short_sections(document)) == {title: _lines_of(section) for title, section in found.items()}
 
 
-def _graphs(document: GraphDocument) -> Iterator[GraphDocument]:
-    """Yield a document and those inside it, in the order in which they are written."""
-    yield document
-    for module in document.modules:
-        if module.graph is not None:
-            yield from _graphs(module.graph)
+def _lines_of(section: str) -> list[str]:
+    return [line[len(INDENT) :] for line in section.split("\n")] if section else []
 
 
-def _with_names_in_order(document: GraphDocument, graphs: Iterator[list[str]]) -> GraphDocument:
-    """Give the nodes of a document, and of those inside it, names in order, and leave out the code."""
-    own = [node.name for node in document.nodes]
-    names = next(graphs)
-    if names != own:
-        document = rename_nodes(document, dict(zip(own, names, strict=True)))
-    modules = tuple(
-        [
-            module if module.graph is None else replace(module, graph=_with_names_in_order(module.graph, graphs))
-            for module in document.modules
-        ]
-    )
-    return replace(document, modules=modules, code="")
+class _Line(NamedTuple):
+    """A line of a golden with the lines of its block."""
+
+    text: str
+    own: str | None  # name of the node that it holds
+    path: str = ""  # of the block that it holds
+    body: Sequence[_Line] = ()
+
+
+def _compiled(lines: Sequence[str]) -> list[_Line]:
+    """Take the lines of one level apart. Raises LookupError for lines that are not as we write them."""
+    bodies: dict[str, tuple[str, ...]] = {}
+    known: dict[str, list[_Line]] = {}
+    compiled: list[_Line] = []
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        position += 1
+        block = _BLOCK.match(line)
+        if block is None:
+            node = _NAME.match(line)
+            compiled.append(_Line(line, (node[1] or node[3] or node[2] or "output") if node else None))
+            continue
+        begin = position
+        while position < len(lines) and lines[position].startswith(INDENT):
+            position += 1
+        below = tuple([each[len(INDENT) :] for each in lines[begin:position]])
+        shared, head, path, label, but = block.groups()
+        path = path or head
+        if shared:
+            bodies[shared], known[shared] = below, _compiled(below)
+        elif but:
+            compiled.append(_Line(head, None, path, _compiled(changed(bodies[label], below) or ())))
+        else:
+            compiled.append(_Line(head, None, path, known[label] if label else _compiled(below)))
+    return compiled
+
+
+def _check(is_alike: bool) -> None:
+    if not is_alike:
+        raise LookupError
+
+
+class _Walk:
+    """Compares nodes with the lines of a golden, block by block, under the golden's names."""
+
+    def __init__(self, nodes: Sequence[NodeRecord]) -> None:
+        self._nodes = nodes
+        self.position = 0
+
+    def nodes_of(self, lines: Sequence[_Line], base: str, texts: Texts) -> list[str]:
+        """Compare a level; return the names of a block's results in the document. Raises LookupError."""
+        nodes, position = self._nodes, self.position
+        made: dict[str, str] = {}
+        last = len(lines) - 1 if base else len(lines)
+        for place, line in enumerate(lines):
+            if place == last:
+                break
+            if not line.path:
+                own, node = line.own, nodes[position]
+                if own is None or own in made:
+                    raise LookupError
+                made[own] = name = f"%{node.name}"
+                texts[name] = f"%{own}"
+                written = node_line(node, own, texts, base)
+                if written != line.text and seen_lines([written]) != [line.text]:
+                    raise LookupError
+                position += 1
+                continue
+            inner = Texts(is_block=True)
+            self.position = position
+            results = self.nodes_of(line.body, f"{base}{line.path}.", inner)
+            position = self.position
+            inputs = ", ".join([texts[each] for each in inner.inputs])
+            names = line.text.partition(" = ")[0].split(", ") if results else []
+            _check(len(names) == len(results) and not made.keys() & {name[1:] for name in names})
+            for name, result in zip(names, results, strict=True):
+                made[name[1:]] = result
+                texts[result] = name
+            _check(line.text == f"{', '.join(names)}{' = ' if names else ''}{line.path}({inputs})")
+        self.position = position
+        returned = lines[-1].text.removeprefix("return").replace(",", "").split() if base else []
+        return [made[name[1:]] for name in returned]
+
+
+def _records(
+    lines: Sequence[_Line],
+    base: str,
+    records: Sequence[_Record],
+    position: int,
+    lines_of: Callable[[_Record, str], list[str]],
+) -> int:
+    """Compare modules or tensors with lines, from a position on; return the position behind them."""
+    for line in lines:
+        if line.path:
+            position = _records(line.body, f"{base}{line.path}.", records, position, lines_of)
+            continue
+        record = records[position]
+        written = lines_of(record, base)
+        if not record.path.startswith(base) or (written != [line.text] and seen_lines(written) != [line.text]):
+            raise LookupError
+        position += 1
+    return position
+
+
+def _is_read_alike(text: str, document: GraphDocument) -> bool:
+    """Compare by reading, for a graph that holds graphs."""
+    try:
+        return _are_alike(decode(text, ""), document)
+    except GoldenFormatError:
+        return False
+
+
+def _are_alike(expected: GraphDocument, obtained: GraphDocument) -> bool:
+    """Return whether two documents differ in names of nodes, code and sources at most."""
+    if len(expected.nodes) != len(obtained.nodes) or len(expected.modules) != len(obtained.modules):
+        return False
+    names = {other.name: node.name for node, other in zip(expected.nodes, obtained.nodes, strict=True)}
+    if len(set(names.values())) < len(names):
+        return False
+    nodes = tuple([replace(_renamed(node, names), source=None) for node in obtained.nodes])
+    pairs = list(zip(expected.modules, obtained.modules, strict=True))
+    for module, other in pairs:
+        if (module.graph is None) != (other.graph is None) or replace(module, graph=None) != replace(other, graph=None):
+            return False
+        if module.graph is not None and other.graph is not None and not _are_alike(module.graph, other.graph):
+            return False
+    return replace(obtained, nodes=nodes, modules=(), code="") == replace(expected, modules=(), code="")

@@ -30,9 +30,13 @@ class YamlDataError(Exception):
 
 
 class Record(dict[str, Any]):
-    """A mapping that knows its line."""
+    """A mapping that knows its line, and those of its keys."""
 
     line: int = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lines: dict[str, int] = {}
 
 
 class Items(list[Any]):
@@ -120,11 +124,14 @@ class _Reader:
 
     def _key(self, event: Any) -> None:
         key = _scalar_value(event)
+        record = self._open[-1]
         if not isinstance(key, str):
             _refuse(event, f"the key {event.value} is not quoted, so YAML does not read it as text")
-        if key in self._open[-1]:
+        if key in record:
             _refuse(event, f"the key {key!r} stands there twice")
         self._keys[-1] = key
+        if isinstance(record, Record):
+            record.lines[key] = event.start_mark.line + 1
 
     def _start(self, event: Any, container: Record | Items) -> None:
         if len(self._open) >= MOST_DEPTH:

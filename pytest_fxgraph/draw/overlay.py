@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
-from pytest_fxgraph.compare.recorded_facts import with_facts_of_both
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.costs import CostRecord
 from pytest_fxgraph.document.literals import rename_references
@@ -44,7 +43,6 @@ def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None)
         index = graph_index_of(expected)
         pairs = [(None, position) for position in range(len(index.nodes))]
         return _merged(None, index, pairs, [-1] * len(index.nodes))
-    expected, obtained = with_facts_of_both(expected, obtained)
     obtained = in_expected_terms(expected, obtained)
     before, after = graph_index_of(expected), graph_index_of(obtained)
     difference, alignment = structure_and_alignment(before, after)

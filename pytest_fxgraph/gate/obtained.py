@@ -17,7 +17,8 @@ from pytest_fxgraph.captures.subjects import to_graph_module, to_readable_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, traced_again_with_sources
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.generated_code import Graphs, with_code, without_code
+from pytest_fxgraph.document.generated_code import Graphs, with_code
+from pytest_fxgraph.document.level_facts import recorded_at, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE
@@ -94,7 +95,7 @@ class ObtainedGraph:
 
     def differs_in_names_at_most(self, text: str) -> bool:
         """Tell, without reading YAML, that a golden's text holds this graph, whatever its nodes are named."""
-        return differs_in_names_at_most(text, self.document)
+        return differs_in_names_at_most(text, recorded_at(self.document, self._level))
 
     @functools.cached_property
     def traced_text(self) -> str:
@@ -104,18 +105,18 @@ class ObtainedGraph:
     @functools.cached_property
     def new_text(self) -> str:
         """The text of a golden where there is none that can be read."""
-        return self.traced_text if self._is_exact else encode(self._complete)
+        return self.traced_text if self._is_exact else encode(self._complete, folds_code=self._folds_code)
 
     def text_after(self, golden: GraphDocument) -> str:
         """Return the text that replaces a golden: with its names, unless it keeps those that tracing gave."""
         from pytest_fxgraph.goldens.kept_names import document_after
 
-        return encode(document_after(golden, self._complete, self._graphs, self._level))
+        return encode(document_after(golden, self._complete, self._graphs, self._level), folds_code=self._folds_code)
 
     @property
     def inline_document(self) -> GraphDocument:
         """The document as an inline golden holds it: the code is there where the level compares it."""
-        return self._with_code if self._is_exact else without_code(self.document)
+        return self._with_code if self._is_exact else recorded_at(without_code(self.document), self._level)
 
     def inline_document_after(self, golden: GraphDocument) -> GraphDocument:
         """Return the document that replaces an inline golden, with its names, unless the level compares them."""
@@ -129,9 +130,14 @@ class ObtainedGraph:
         return self.document if self._is_exact or self._normalizers else with_code(self.document, self._graphs)
 
     @property
+    def _folds_code(self) -> bool:
+        return bool(self._code == "folded")
+
+    @property
     def _complete(self) -> GraphDocument:
         """The document with what a golden is to hold."""
-        return self._with_code if self._is_exact or self._code == "always" else without_code(self.document)
+        has_code = self._is_exact or self._code != "exact"
+        return recorded_at(self._with_code if has_code else without_code(self.document), self._level)
 
     def with_sources(self) -> GraphDocument | None:
         """Return the document with the lines of the model's source; None if they are there, or cannot be had.

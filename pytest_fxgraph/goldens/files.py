@@ -59,7 +59,7 @@ def begins_like_a_golden(path: Path) -> bool:
     except OSError:
         return False
     named = re.match(_BEGINNING, beginning)
-    return named is not None and re.search(rb"(?m)^nodes:", beginning[named.end() :]) is not None
+    return named is not None and re.search(rb"(?m)^(?:nodes|graph|cost|notes):", beginning[named.end() :]) is not None
 
 
 def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:

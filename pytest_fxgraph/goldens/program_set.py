@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from pytest_fxgraph.document.spelling import plain_text
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenNameError, SubjectError
 from pytest_fxgraph.goldens.files import RECEIVED_SUFFIX
 from pytest_fxgraph.goldens.location import SUFFIX
@@ -14,7 +15,7 @@ from pytest_fxgraph.goldens.store import GoldenStore
 
 PROGRAM_NOTE = "program: "  # begins the note of a golden that belongs to a set
 
-_NOTE_LINE = re.compile(rf"^- '{PROGRAM_NOTE}((?:[^'\n]|'')+)'$", re.MULTILINE)
+_NOTE_LINE = re.compile(rf"^  (?:{PROGRAM_NOTE}(.+)|~(\"{PROGRAM_NOTE}.+\"))$", re.MULTILINE)
 
 
 def programs_of(subject: Any) -> dict[str, Any] | None:
@@ -52,7 +53,7 @@ def vanished_programs(
             continue
         try:
             note = _NOTE_LINE.search(store.read(place))
-            name = note[1].replace("''", "'") if note else None
+            name = None if note is None else note[1] or plain_text(note[2]).removeprefix(PROGRAM_NOTE)
             if name is not None and place_of(name) == place:
                 found[name] = place
         except (GoldenError, GoldenNameError):  # of a file that is no golden of this test, somebody else will tell

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from pytest_fxgraph.errors import GateError
@@ -19,19 +18,23 @@ from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.goldens.location import LONGEST_STEM, SUFFIX, golden_path
 from pytest_fxgraph.report.outcome import Outcome
 
-_NODE = re.compile(r"^- \{name: ('[^']*'|[^,}]+)", re.MULTILINE)
-_REFERENCE = re.compile(r"%([A-Za-z_]\w*)")
-_BODY = re.compile(r"^nodes:.*?(?=^code:|^end:|^format:|\Z)", re.MULTILINE | re.DOTALL)
-
 
 def graph_digest(text: str, level: str) -> str:
-    """Return a digest that two texts of one graph share: at level exact the whole texts, otherwise without names."""
-    body = _BODY.search(text)
-    if level == "exact" or body is None:
+    """Return a digest that two texts of one graph share: at level exact the whole texts, otherwise without names.
+
+    Raises GateError for a text that is no golden.
+    """
+    # Imported here, because a run without such goldens reads none.
+    from pytest_fxgraph.document.decoding import decode
+    from pytest_fxgraph.document.encoding import encode
+    from pytest_fxgraph.document.level_facts import without_code
+    from pytest_fxgraph.document.node_names import rename_nodes
+
+    document = decode(text, "a golden")
+    if level == "exact":
         return golden_digest(text.encode("utf-8", "surrogatepass"))
-    places = {name.strip("'"): str(place) for place, name in enumerate(_NODE.findall(body[0]))}
-    bare = _NODE.sub("- {name: ", body[0])
-    bare = _REFERENCE.sub(lambda found: f"%{places.get(found[1], found[1])}", bare)
+    names = {node.name: str(place) for place, node in enumerate(document.nodes)}
+    bare = encode(replace(rename_nodes(without_code(document), names), keeps_traced_names=True))
     return hashlib.sha256(bare.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -89,14 +92,10 @@ def _digest_of_file(path: Path, level: str) -> str | None:
         text = path.read_bytes().decode().removeprefix("\ufeff").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError):
         return None
-    from pytest_fxgraph.document.decoding import decode  # here: a run without such goldens parses no YAML
-
-    digest = graph_digest(text, level)
     try:
-        decode(text, str(path))
+        return graph_digest(text, level)
     except GateError:
         return None  # the copy of a damaged golden would be another one
-    return digest
 
 
 def _likeness(one: PurePosixPath, other: PurePosixPath) -> tuple[bool, float, str]:

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
 from pytest_fxgraph.report.context import node_line
-from pytest_fxgraph.report.graph_text import document_lines, node_path
+from pytest_fxgraph.report.graph_text import graph_text_lines, node_path
 from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
 from pytest_fxgraph.report.printable import printable, printable_line
 
@@ -27,7 +27,7 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
     A module's line counts what its nodes compute; of modules that are alike and count up, one line tells all.
     """
     head = f"{printable_line(golden)} would be"
-    lines = list(islice(document_lines(document), MOST_LINES))
+    lines = list(islice(graph_text_lines(document), MOST_LINES))
     if len(lines) < MOST_LINES:
         return printable("\n".join([head, *lines]))
     counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]

@@ -1,83 +1,20 @@
-"""A graph as people read it: its nodes, modules and state as lines, with blocks that repeat shown once."""
+"""Repeated blocks of nodes, for pictures and summaries; and the text of a graph without its code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Hashable
+from dataclasses import replace
 
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
-from pytest_fxgraph.report.context import node_line
-from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
+from pytest_fxgraph.document.text_writer import document_lines
+from pytest_fxgraph.report.numbered_paths import pattern_of
 from pytest_fxgraph.report.repetition import Entry, Repetition, repetitions
 
-_Record = TypeVar("_Record", NodeRecord, ModuleRecord, StateRecord)
 
-
-def document_lines(document: GraphDocument, *, folds: bool = True) -> Iterator[str]:
-    """Yield the lines of a document; with `folds`, one for all blocks that repeat, below a line with their paths."""
-    yield from _folded(document.nodes, repeated_nodes(document) if folds else [], _scoped_lines)
-    modules, state = document.modules, document.state
-    module_lines = partial(_module_lines, folds=folds)
-    yield from _titled("modules", _folded(modules, repeated_modules(modules) if folds else [], module_lines))
-    yield from _titled("state", _folded(state, repeated_state(state) if folds else [], _state_lines))
-    yield from _titled("notes", iter(document.notes))
-
-
-def _folded(
-    records: Sequence[_Record],
-    repeated: Sequence[Repetition],
-    lines_of: Callable[[Sequence[_Record]], Iterator[str]],
-) -> Iterator[str]:
-    position = 0
-    for block in repeated:
-        yield from lines_of(records[position : block.start])
-        yield f"block x{len(block.blocks)}: {format_paths(block.blocks)}"
-        yield from _indented(lines_of(records[block.start : block.start + block.length]))
-        position = block.end
-    yield from lines_of(records[position:])
-
-
-def _scoped_lines(nodes: Sequence[NodeRecord]) -> Iterator[str]:
-    scope: str | None = None
-    for node in nodes:
-        if node.scope and node.scope != scope:
-            yield f"in {node.scope}"
-        elif scope and not node.scope and node.op != "output":  # which is in no module
-            yield f"end of {scope}"
-        scope = node.scope
-        yield f"  {node_line(node)}"
-
-
-def _module_lines(modules: Sequence[ModuleRecord], *, folds: bool) -> Iterator[str]:
-    for module in modules:
-        config = ", ".join(f"{name}={text}" for name, text in module.config)
-        training = "" if module.training is None else f", {'training' if module.training else 'evaluating'}"
-        shared = f", the same object as {module.same_as}" if module.same_as else ""
-        yield f"{module.path}: {module.kind}({config}){training}{shared}"
-        if module.graph is not None:
-            yield from _indented(document_lines(module.graph, folds=folds))
-
-
-def _state_lines(state: Sequence[StateRecord]) -> Iterator[str]:
-    for record in state:
-        grad = ", requires grad" if record.requires_grad else ""
-        shared = f", the same object as {record.same_as}" if record.same_as else ""
-        content = f" = {record.content}" if record.content is not None else ""
-        persistent = "" if record.persistent else ", not in the state dict"
-        yield f"{record.path}: {record.kind} {record.value}{content}{grad}{persistent}{shared}"
-
-
-def _indented(lines: Iterator[str]) -> Iterator[str]:
-    return (f"  {line}" for line in lines)
-
-
-def _titled(title: str, lines: Iterator[str]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        if not number:
-            yield title
-        yield f"  {line}"
+def graph_text_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
+    """Return the lines of a document without its code; with `folds`, blocks that repeat are written once."""
+    return document_lines(replace(document, code=""), folds=folds)
 
 
 def repeated_nodes(document: GraphDocument) -> list[Repetition]:
@@ -109,16 +46,6 @@ def repeated_nodes(document: GraphDocument) -> list[Repetition]:
 def node_path(node: NodeRecord) -> str:
     """Return the path of the module that made a node, else that it leads to; empty if neither is known."""
     return node.scope or (node.target if node.op in ("call_module", "get_attr") else "")
-
-
-def repeated_modules(modules: Sequence[ModuleRecord]) -> list[Repetition]:
-    """Find blocks of modules of one configuration whose paths count up."""
-    return repetitions([Entry(each.path, _module_token(each), each.same_as or "") for each in modules])
-
-
-def repeated_state(state: Sequence[StateRecord]) -> list[Repetition]:
-    """Find blocks of parameters, buffers and constants that are alike and whose paths count up."""
-    return repetitions([Entry(each.path, _state_token(each), each.same_as or "") for each in state])
 
 
 def _module_token(module: ModuleRecord) -> Hashable:

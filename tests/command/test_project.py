@@ -143,8 +143,6 @@ GOLDEN = "golden/test_a/test_x.yaml"
         ("diff", GOLDEN, GOLDEN),
         ("diff", "golden", "golden"),
         ("draw", GOLDEN, "-o", "here.svg"),
-        ("upgrade", "--check", GOLDEN),
-        ("upgrade",),
         ("accept",),
         ("review",),
         ("report", "--unused"),

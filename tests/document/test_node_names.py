@@ -49,7 +49,6 @@ def test_a_node_is_renamed_wherever_it_is_named_and_nowhere_else():
         encode(replace(RENAMED, keeps_traced_names=True)),
         encode(replace(RENAMED, code="")),
         encode(replace(RENAMED, code=CODE.replace("relu", "first"))),
-        encode(RENAMED).replace("format: 2", "format: 1").replace("end: true\n", ""),
     ],
 )
 def test_other_names_and_other_code_are_looked_past(text):
@@ -62,21 +61,20 @@ def test_other_names_and_other_code_are_looked_past(text):
     [
         ("torch.relu", "torch.gelu"),
         ("torch.sin", "torch.cos"),
-        ("args: ['%first']", "args: ['%x']"),
-        ("args: ['%x', '[%x]']", "args: ['%x', '[%first]']"),
-        ("effects: [write %x]", "effects: [write %first]"),
-        ("target: x}", "target: y}"),
-        ("name: first", "name: x"),
+        ("self.inner(%first)", "self.inner(%x)"),
+        ("torch.relu(%x, [%x]", "torch.relu(%x, [%y]"),
+        ("effects: write %x", "effects: write %first"),
+        ("input x", "input y as %x"),
+        ("%first = torch.relu", "%x = torch.relu"),
         ("a note", "another note"),
-        ("path: inner", "path: other"),
-        ("- {name: x, op: placeholder, target: x}\n", ""),
+        ("  inner: Gr", "  other: Gr"),
+        ("  input x\n", ""),
         ("end: true\n", ""),
         ("end: true\n", "end: tru"),
         ("  def forward(self, x):\n", "def forward(self, x):\n"),
-        ("code: |-\n", "<<<<<<< HEAD\ncode: |-\n"),
+        ("code: |\n", "<<<<<<< HEAD\ncode: |\n"),
         ("    return relu\nend", "    return relu\nmore: 1\nend"),
-        ("format: 2\n", "format: 3\n"),
-        ("format: 2\n", "# a note\nformat: 2\n"),
+        ("format: 3\n", "format: 2\n"),
         ("torch.relu(x)\n", "torch.relu(x)\x07\n"),
     ],
 )
@@ -94,8 +92,8 @@ def test_any_document_is_found_under_other_names(document):
     obtained = rename_nodes(document, {node.name: f"{node.name}_1x" for node in document.nodes})
 
     text = encode(document)
-    # Characters that are not printed as they are stand in names as escapes, which only YAML reads.
-    assert differs_in_names_at_most(text, obtained) or not text.isascii() or "\\" in text
+    # A line in quotes has its names in escapes, so the text has to be read.
+    assert differs_in_names_at_most(text, obtained) or "~" in text
 
 
 @given(documents(), documents())

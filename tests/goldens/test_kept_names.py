@@ -29,7 +29,7 @@ def updated(golden: str, graph_module: fxcore.GraphModule) -> GraphDocument:
     kept = document_after(decode(golden, "golden"), with_code(obtained, graphs), graphs, "structure")
     assert compare_documents(kept, obtained).is_empty
     assert differs_in_names_at_most(encode(kept), obtained)
-    assert decode(encode(kept), "kept").code == kept.code
+    assert encode(decode(encode(kept), "kept")) == encode(kept)
     return kept
 
 
@@ -65,7 +65,7 @@ def test_an_operator_inserted_into_3000_nodes_changes_its_lines_and_those_of_its
 
     assert len(changed) == 6
     assert [line[0] for line in changed] == ["-", "+", "+", "-", "+", "+"]
-    assert "{name: add_1000, op: call_function, target: operator.add" in changed[1]
+    assert "%add_1000 = operator.add(" in changed[1]
 
 
 class BasicBlock(nn.Module):
@@ -113,7 +113,7 @@ def test_an_operator_after_the_maxpool_of_resnet18_changes_its_lines_and_those_o
 
     changed = changed_lines(golden, updated(golden, fxcore.symbolic_trace(ResNet18(adds=True))))
 
-    assert len(changed) == 10
+    assert len(changed) == 8
 
 
 def test_without_kept_names_the_same_edit_renumbers_the_rest(large):

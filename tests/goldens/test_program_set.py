@@ -39,9 +39,9 @@ def test_only_goldens_of_the_set_itself_can_have_vanished(tmp_path, params):
         return golden_path("tests/test_a.py", [], function, params, program=name)
 
     for name in ("decode", "prefill"):
-        store.write(place_of(name), f"format: 2\nnotes:\n- 'program: {name}'\n")
-    store.write(place_of("named"), "format: 2\n")
-    store.write(place_of("other", "test_y"), "format: 2\nnotes:\n- 'program: other'\n")
+        store.write(place_of(name), f"format: 3\nnotes: |\n  program: {name}\n")
+    store.write(place_of("named"), "format: 3\n")
+    store.write(place_of("other", "test_y"), "format: 3\nnotes: |\n  program: other\n")
     store.write(PurePosixPath("tests/test_a/damaged.yaml"), "\0")
 
     assert vanished_programs(store, place_of, ["decode"]) == {"prefill": place_of("prefill")}

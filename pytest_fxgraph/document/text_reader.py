@@ -1,0 +1,635 @@
+"""Reads the text of a document, which `document/text_writer` or a person wrote.
+
+The reader refuses a text with the line and the reason. It unfolds blocks, so that the document holds each node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Generic, NamedTuple, TypeVar
+
+from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
+from pytest_fxgraph.document.folding import changed
+from pytest_fxgraph.document.literals import references, rename_references
+from pytest_fxgraph.document.model import MOST_RECORDS, GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.spelling import KEYWORD, plain_text, split_at, tidy_text
+from pytest_fxgraph.document.text_writer import NO_NODES, block_prefix, decoded_name
+from pytest_fxgraph.document.yaml_reader import YamlDataError
+
+SECTIONS = ("modules", "state", "notes", "symbols", "cost", "code")
+OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+STATE_KINDS = ("parameter", "buffer", "constant")
+_MOST_DEPTH = 64  # of blocks in blocks, and of graphs in graphs
+
+_NODE = re.compile(r"%(\w+) *= *(.+)\Z")
+_CALLED = re.compile(r"(?:(self)\.|%(\w+)\.(?=\w+\()|(\.)(?=\w+\())?([\w.<>-]+)")
+_GENERAL = re.compile(rf"({'|'.join(OPS)}) +(?=\")")
+_INPUT = re.compile(r"input +(\*{0,2}\w+)(?: +as +%(\w+))?")
+_MODULE = re.compile(r"([\w.<>#]+|\"(?:[^\"\\]|\\.)*\") *(?=\()")
+_STATE = re.compile(rf"({'|'.join(STATE_KINDS)}) +")
+_PATH = re.compile(r"([\w.-]+|\"(?:[^\"\\]|\\.)*\") *: *")
+_LABEL = r"[\w.*]+(?: \(\d+\))?"
+_ENDING = rf"(?::| like (?P<label>{_LABEL})(?P<but> but)?)\Z"
+_NODES_HEAD = re.compile(rf"(?:(?P<made>%\w+(?:, *%\w+)*) *= *)?(?P<path>[\w.]+)\((?P<inputs>[%\w, ]*)\){_ENDING}")
+_RECORDS_HEAD = re.compile(rf"(?P<path>[\w.]+){_ENDING}")
+_BLOCK = re.compile(rf"block ({_LABEL}):\Z")
+
+Line = tuple[int, str]  # its number, counted from 1, and its text
+_T = TypeVar("_T")
+_Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
+
+
+def read_document(lines: Sequence[Line]) -> GraphDocument:
+    """Read the lines of a whole document, with titles above its sections. Raises YamlDataError."""
+    return _Reader().document(lines, 0)
+
+
+def read_sections(graph: Sequence[Line], sections: Mapping[str, Sequence[Line]]) -> GraphDocument:
+    """Read the lines of a graph and of each section below it. Raises YamlDataError."""
+    return _Reader().of_sections(graph, sections, 0)
+
+
+class _Item(NamedTuple):
+    """A line and the lines that are indented below it."""
+
+    number: int
+    text: str
+    below: list[Line]
+
+
+def _items(lines: Sequence[Line]) -> Iterator[_Item]:
+    """Yield the lines of one level; blank lines and comments are left out."""
+    margin = min((_margin(line) for _, line in lines if _is_filled(line)), default=0)
+    position = 0
+    while position < len(lines):
+        number, line = lines[position]
+        position += 1
+        if not _is_filled(line):
+            continue
+        if _margin(line) > margin:
+            raise YamlDataError("it is indented, and nothing that could hold it stands before it", number)
+        begin = position
+        while position < len(lines) and (not lines[position][1].strip() or _margin(lines[position][1]) > margin):
+            position += 1
+        yield _Item(number, _unquoted(line.strip(), number), _dedented(lines[begin:position]))
+
+
+def _is_filled(line: str) -> bool:
+    bare = line.lstrip(" ")
+    return bool(bare) and not bare.startswith("#")
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _dedented(lines: Sequence[Line]) -> list[Line]:
+    """Return lines without the indentation that they share, and without blank lines around them."""
+    margin = min((_margin(line) for _, line in lines if line), default=0)
+    below = [(number, line[margin:]) for number, line in lines]
+    while below and not below[-1][1]:
+        below.pop()
+    while below and not below[0][1]:
+        del below[0]
+    return below
+
+
+def _unquoted(line: str, number: int) -> str:
+    """Return a line that stands in quotes behind a tilde, which is one that an editor could change."""
+    if not line.startswith("~"):
+        return line
+    try:
+        return plain_text(line[1:])
+    except YamlDataError as error:
+        raise YamlDataError(error.reason, number) from None
+
+
+class _Level(NamedTuple):
+    """One level of a graph that is read: the outermost, or a block."""
+
+    base: str  # path of the block with a dot behind it
+    names: dict[str, str]  # from the name in the block to the name in the document
+
+
+class _Reader:
+    """Reads one text; it counts the records, because blocks in blocks could stand for more than memory holds."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def document(self, lines: Sequence[Line], depth: int) -> GraphDocument:
+        """Read lines with sections."""
+        graph: list[Line] = []
+        sections: dict[str, list[Line]] = {}
+        current = graph
+        filled = [line for _, line in lines if line.strip()]
+        margin = min(map(_margin, filled), default=0)
+        for number, line in lines:
+            title = line[margin:].rstrip()
+            if title.endswith(":") and title[:-1] in SECTIONS:
+                if title[:-1] in sections:
+                    raise YamlDataError(f"the section {title} stands there twice", number)
+                current = sections[title[:-1]] = []
+            else:
+                current.append((number, line.rstrip()))
+        return self.of_sections(graph, sections, depth)
+
+    def of_sections(self, graph: Sequence[Line], sections: Mapping[str, Sequence[Line]], depth: int) -> GraphDocument:
+        """Read sections."""
+        if depth > _MOST_DEPTH:
+            raise YamlDataError(f"graphs lie in graphs deeper than {_MOST_DEPTH} levels", graph[0][0] if graph else 1)
+        has_facts = "cost" in sections or "notes" in sections
+        nodes = () if has_facts and not any(_is_filled(line) for _, line in graph) else self._graph(graph)
+
+        def module(item: _Item, base: str) -> ModuleRecord:
+            record = _at(item, _module, base)
+            return replace(record, graph=self.document(item.below, depth + 1)) if item.below else record
+
+        return GraphDocument(
+            nodes=nodes,
+            modules=tuple(_Records(self, module).read(sections.get("modules", ()))),
+            state=tuple(_Records(self, _state_of_item).read(sections.get("state", ()))),
+            code=_code(sections["code"]) if "code" in sections else "",
+            notes=tuple(item.text for item in _flat(sections.get("notes", ()))),
+            symbols=tuple(item.text for item in _flat(sections.get("symbols", ()))),
+            cost=_costs(sections["cost"]) if "cost" in sections else None,
+        )
+
+    def count(self, number: int) -> None:
+        """Count a record. Raises YamlDataError if there are too many."""
+        self._count += 1
+        if self._count > MOST_RECORDS:
+            raise YamlDataError(f"it has more than {MOST_RECORDS:,} nodes, modules and tensors", number)
+
+    def _graph(self, lines: Sequence[Line]) -> tuple[NodeRecord, ...]:
+        items = list(_items(lines))
+        if [item.text for item in items] == [NO_NODES]:
+            return ()
+        if not items:
+            raise YamlDataError(f"a graph without a node is written as {NO_NODES!r}", lines[0][0] if lines else 1)
+        nodes: list[NodeRecord] = []
+        numbers: list[int] = []
+        self._level(items, _Level("", {}), nodes, numbers)
+        check_references(numbers, nodes)
+        return tuple(nodes)
+
+    def _level(self, items: Sequence[_Item], level: _Level, nodes: list[NodeRecord], numbers: list[int]) -> list[str]:
+        """Read the nodes of a level; return the results of a block, as references in the document."""
+        if level.base.count(".") > 4 * _MOST_DEPTH:
+            raise YamlDataError(f"blocks lie in blocks deeper than {_MOST_DEPTH} levels", items[0].number)
+        templates = _Templates()
+        results: list[str] | None = None
+        for item in items:
+            if results is not None:
+                raise YamlDataError("it stands behind the `return` of its block", item.number)
+            body = templates.take(item, _NODES_HEAD)
+            if body is not None:
+                if body.path:
+                    self._block(item, body, level, nodes, numbers)
+                continue
+            if item.below:
+                raise YamlDataError("it is indented, and the line before it is no block", item.below[0][0])
+            self.count(item.number)
+            local = _at(item, _local_node)
+            if level.base and local.record.op == "output" and not local.is_general:
+                results = _results(local.record, level, item.number)
+            else:
+                nodes.append(_node_of(local, level, item.number))
+                numbers.append(item.number)
+        if level.base and results is None:
+            raise YamlDataError(f"the block {level.base[:-1]!r} has no `return`", items[-1].number if items else None)
+        return results or []
+
+    def _block(self, item: _Item, body: _Body, level: _Level, nodes: list[NodeRecord], numbers: list[int]) -> None:
+        """Read a block: its nodes go to the document, and its results get names in the level around it."""
+        inputs = [f"%{name}" for name in references(body.inputs)]
+        _check_known(inputs, level, item.number)
+        names = {str(place): rename_references(name, level.names)[1:] for place, name in enumerate(inputs)}
+        inner = _Level(f"{level.base}{body.path}.", names)
+        results = self._level(list(_items(body.lines)), inner, nodes, numbers)
+        made = references(body.made)
+        if len(made) != len(results):
+            raise YamlDataError(f"it names {len(made)} results, and its block returns {len(results)}", item.number)
+        for name, result in zip(made, results, strict=True):
+            if name in level.names:
+                raise YamlDataError(f"two values are named {name!r}", item.number)
+            level.names[name] = result[1:]
+
+
+class _Body(NamedTuple):
+    """A block as its line tells it, with the lines of its body."""
+
+    path: str
+    made: str
+    inputs: str
+    lines: list[Line]
+
+
+class _Templates:
+    """The shared bodies of a level."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[Line]] = {}
+
+    def take(self, item: _Item, head: re.Pattern[str]) -> _Body | None:
+        """Read the line of a block, or of a shared body (whose path is empty); None for any other line."""
+        if not (item.text.endswith(":") or " like " in item.text):
+            return None
+        if shared := _BLOCK.match(item.text):
+            if shared[1] in self._lines:
+                raise YamlDataError(f"two blocks are named {shared[1]!r}", item.number)
+            self._lines[shared[1]] = item.below
+            return _Body("", "", "", [])
+        found = head.match(item.text)
+        if found is None:
+            return None
+        told = found.groupdict()
+        return _Body(told["path"], told.get("made") or "", told.get("inputs") or "", self._body(item, found))
+
+    def _body(self, item: _Item, found: re.Match[str]) -> list[Line]:
+        label = found["label"]
+        if label is None:
+            return item.below
+        if label not in self._lines:
+            raise YamlDataError(f"no `block {label}:` stands before it", item.number)
+        template = self._lines[label]
+        if not found["but"]:
+            if item.below:
+                raise YamlDataError("it is indented below a block that differs in nothing", item.below[0][0])
+            return template
+        texts = changed(tuple([line for _, line in template]), tuple([line for _, line in item.below]))
+        if texts is None or not item.below:
+            raise YamlDataError(f"its lines marked by `-`, or not marked, are not those of {label}", item.number)
+        return [(item.number, text) for text in texts]
+
+
+def _at(item: _Item, read: Callable[..., _T], *args: object) -> _T:
+    """Read the text of a line; an error gets its number."""
+    try:
+        return read(item.text, *args)
+    except YamlDataError as error:
+        raise YamlDataError(error.reason, error.line or item.number) from None
+
+
+def _flat(lines: Sequence[Line]) -> Iterator[_Item]:
+    for item in _items(lines):
+        if item.below:
+            raise YamlDataError("it is indented more than the line before it", item.below[0][0])
+        yield item
+
+
+# Nodes.
+
+
+class _Local(NamedTuple):
+    """A node as a line tells it, with the names and paths of its block."""
+
+    record: NodeRecord
+    is_relative: bool  # whether its target is a path in the block
+    is_general: bool
+
+
+def _results(record: NodeRecord, level: _Level, number: int) -> list[str]:
+    texts = list(record.args)
+    _check_known(texts, level, number)
+    if record.kwargs or record.value is not None or not all(re.fullmatch(r"%\w+", text) for text in texts):
+        raise YamlDataError("a block returns names alone, as in `return %add`", number)
+    return [rename_references(text, level.names) for text in texts]
+
+
+def _check_known(texts: Sequence[str], level: _Level, number: int) -> None:
+    for text in texts:
+        for name in references(text):
+            if name not in level.names:
+                raise YamlDataError(f"it reads %{name}, which no node before it makes", number)
+
+
+def _node_of(local: _Local, level: _Level, number: int) -> NodeRecord:
+    """Return a node of a block as the document has it."""
+    record, base, names = local.record, level.base, level.names
+    own = record.name
+    if base and own.isdecimal():
+        raise YamlDataError(f"the name %{own} is that of an input of the block", number)
+    if own in names:
+        raise YamlDataError(f"two values are named {own!r}", number)
+    if not base:
+        names[own] = own
+        return _renamed(record, names, own, record.target, record.scope)
+    if record.op in ("placeholder", "output"):
+        raise YamlDataError("an input or output of the graph stands in a block", number)
+    names[own] = block_prefix(base) + decoded_name(own)
+    _check_known(record.args, level, number)
+    _check_known([text for _, text in (*record.kwargs, *record.meta)], level, number)
+    scope = base[:-1] if record.scope is None else base + record.scope
+    target = base + record.target if local.is_relative else record.target
+    return _renamed(record, names, names[own], target, scope)
+
+
+def _renamed(record: NodeRecord, names: Mapping[str, str], own: str, target: str, scope: str | None) -> NodeRecord:
+    """Return a node with the names and paths of the document."""
+    return NodeRecord(
+        own,
+        record.op,
+        target,
+        tuple([rename_references(text, names) for text in record.args]),
+        _renamed_pairs(record.kwargs, names),
+        record.value,
+        tuple([rename_references(text, names) for text in record.effects]),
+        scope,
+        None,
+        _renamed_pairs(record.meta, names),
+        record.name_from,
+    )
+
+
+def _renamed_pairs(pairs: tuple[tuple[str, str], ...], names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple([(key, rename_references(text, names)) for key, text in pairs]) if pairs else ()
+
+
+def check_references(numbers: Sequence[int], nodes: Sequence[NodeRecord]) -> None:
+    """Refuse a graph in which two nodes have one name, or one reads a name that no node before it makes."""
+    known: set[str] = set()
+    for number, node in zip(numbers, nodes, strict=True):
+        for text in (*node.args, *(value for _, value in (*node.kwargs, *node.meta))):
+            for name in references(text):
+                if name not in known:
+                    raise YamlDataError(f"node {node.name!r} reads %{name}, which no node before it makes", number)
+        if node.name in known:
+            raise YamlDataError(f"two nodes are named {node.name!r}", number)
+        known.add(node.name)
+
+
+@lru_cache(maxsize=16_384)
+def _local_node(line: str) -> _Local:
+    """Read the line of a node."""
+    head, facts = _with_facts(line)
+    told = _told(facts, ("effects:", "meta:", "named by", "in"))
+    is_relative = is_general = False
+    kwargs: tuple[tuple[str, str], ...] = ()
+    if head == "return" or head.startswith("return "):
+        args, kwargs = _arguments(head.removeprefix("return").strip())
+        name, op, target = "output", "output", "output"
+    elif (found := _INPUT.match(head)) is not None:
+        name, op, target = found[2] or found[1], "placeholder", found[1]
+        args = _default(head[found.end() :].strip())
+    elif (made := _NODE.match(head)) is not None:
+        name, (op, target, args, kwargs, is_relative) = made[1], _called(made[2].strip())
+        is_general = op == "output"
+    else:
+        raise YamlDataError(
+            "it is none of: input NAME, %NAME = TARGET(...), return ..., block PATH:, or a title "
+            f"({', '.join(SECTIONS)}) with a colon behind it"
+        )
+    effects = tuple(map(tidy_text, split_at(told["effects:"], ","))) if "effects:" in told else ()
+    meta_args, meta = _arguments(told.get("meta:", ""))
+    if meta_args:
+        raise YamlDataError(f"the metadata {meta_args[0]!r} has no name, as in `meta: tag=1`")
+    value, scope, name_from = _optional(told, ""), _optional(told, "in"), _optional(told, "named by")
+    record = NodeRecord(name, op, target, args, kwargs, value, effects, scope, None, meta, name_from)
+    return _Local(record, is_relative, is_general)
+
+
+def _with_facts(line: str) -> tuple[str, str]:
+    head, *facts = split_at(line, "#")
+    if len(facts) > 1:
+        raise YamlDataError("a second `#` stands in it; put a text with this character in quotes")
+    return head.strip(), facts[0].strip() if facts else ""
+
+
+def _told(facts: str, words: Sequence[str]) -> dict[str, str]:
+    """Read facts with semicolons between them, by the word that begins each; the value has none."""
+    told: dict[str, str] = {}
+    for place, fact in enumerate(split_at(facts, ";") if facts else []):
+        text = fact.strip()
+        word = next((each for each in words if text == each or text.startswith(f"{each} ")), "")
+        rest = text[len(word) :].strip()
+        if word in told or (not word and place):
+            raise YamlDataError(f"{text[:60]!r} stands there twice, or is none of: {', '.join(words)}")
+        told[word] = rest
+    return told
+
+
+def _optional(told: Mapping[str, str], word: str) -> str | None:
+    return tidy_text(told[word]) if word in told else None
+
+
+def _called(text: str) -> tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], bool]:
+    """Read the call of a node: opcode, target, arguments, and whether the target is a path in the block."""
+    if general := _GENERAL.match(text):
+        quoted, rest = _quoted_beginning(text[general.end() :])
+        args, kwargs = _call_arguments(rest, quoted)
+        return general[1], quoted, args, kwargs, False
+    found = _CALLED.match(text)
+    if found is None:
+        raise YamlDataError(f"{text[:60]!r} calls nothing: a call is TARGET(...), self.PATH(...) or %NAME.METHOD(...)")
+    own, receiver, dot, target = found.groups()
+    rest = text[found.end() :].strip()
+    if not rest and own:
+        return "get_attr", target, (), (), True
+    args, kwargs = _call_arguments(rest, text[: found.end()])
+    if own:
+        return "call_module", target, args, kwargs, True
+    if receiver:
+        return "call_method", target, (f"%{receiver}", *args), kwargs, False
+    return "call_method" if dot else "call_function", target, args, kwargs, False
+
+
+def _call_arguments(rest: str, called: str) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    if not (rest.startswith("(") and rest.endswith(")")):
+        raise YamlDataError(f"expected (...) behind {called!r}, got {rest[:60]!r}")
+    return _arguments(rest[1:-1])
+
+
+def _quoted_beginning(text: str) -> tuple[str, str]:
+    """Split a text in quotes from the text behind it."""
+    found = re.match(r'"(?:[^"\\]|\\.)*"', text)
+    if found is None:
+        raise YamlDataError("a quoted text does not end")
+    return plain_text(found[0]), text[found.end() :].strip()
+
+
+def _default(text: str) -> tuple[str, ...]:
+    if not text:
+        return ()
+    if not text.startswith("=") or not text[1:].strip():
+        raise YamlDataError(f"expected `= DEFAULT`, `# VALUE` or nothing behind the input, got {text[:60]!r}")
+    return (tidy_text(text[1:]),)
+
+
+def _arguments(text: str) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    args: list[str] = []
+    kwargs: dict[str, str] = {}
+    for item in split_at(text, ",") if text.strip() else []:
+        keyword = KEYWORD.match(item.strip())
+        if not item.strip():
+            raise YamlDataError("an argument is missing at a comma")
+        if keyword is None and kwargs:
+            raise YamlDataError(f"the argument {item.strip()!r} stands behind one with a keyword")
+        if keyword is None:
+            args.append(tidy_text(item))
+            continue
+        key = plain_text(keyword[1])
+        if key in kwargs:
+            raise YamlDataError(f"the keyword {key!r} stands there twice")
+        kwargs[key] = tidy_text(item.strip()[keyword.end() :])
+    return tuple(args), tuple(kwargs.items())
+
+
+# Modules, tensors, costs and code.
+
+
+class _Records(Generic[_Record]):
+    """Reads modules or tensors, in blocks or not."""
+
+    def __init__(self, reader: _Reader, read: Callable[[_Item, str], _Record]) -> None:
+        self._reader = reader
+        self._read = read
+        self._found: list[_Record] = []
+
+    def read(self, lines: Sequence[Line]) -> list[_Record]:
+        """Read the lines of a section."""
+        self._level(lines, "")
+        return self._found
+
+    def _level(self, lines: Sequence[Line], base: str) -> None:
+        templates = _Templates()
+        if base.count(".") > 4 * _MOST_DEPTH:
+            raise YamlDataError(f"blocks lie in blocks deeper than {_MOST_DEPTH} levels", lines[0][0])
+        for item in _items(lines):
+            body = templates.take(item, _RECORDS_HEAD)
+            if body is None:
+                self._reader.count(item.number)
+                self._found.append(self._read(item, base))
+            elif body.path:
+                self._level(body.lines, f"{base}{body.path}.")
+
+
+def _with_path(line: str, base: str) -> tuple[str, str]:
+    found = _PATH.match(line)
+    if found is None or found.end() == len(line):
+        raise YamlDataError("it is no line of this section, such as `PATH: torch.nn.ReLU()` or `PATH: buffer int64[]`")
+    is_odd = found[1].startswith('"')
+    return plain_text(found[1]) if is_odd else base + found[1], line[found.end() :]
+
+
+def _module(line: str, base: str) -> ModuleRecord:
+    path, rest = _with_path(line, base)
+    head, *facts = split_at(rest, ";")
+    found = _MODULE.match(head)
+    if found is None or not head.rstrip().endswith(")"):
+        raise YamlDataError("a module is written as `PATH: CLASS(name=value, ...)`")
+    args, config = _arguments(head.rstrip()[found.end() + 1 : -1])
+    if args:
+        raise YamlDataError(f"the value {args[0]!r} of the module has no name, as in `bias=True`")
+    told = _told_records(facts, ("training", "not training", "is", "named by"))
+    training = True if "training" in told else False if "not training" in told else None
+    return ModuleRecord(
+        path, plain_text(found[1]), config, training, _other_path(told, base), None, _optional(told, "named by")
+    )
+
+
+def _told_records(facts: Sequence[str], words: Sequence[str]) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for fact in facts:
+        text = fact.strip()
+        word = next((each for each in words if text == each or text.startswith(f"{each} ")), None)
+        if word is None:
+            raise YamlDataError(f"{text[:60]!r} is none of: {', '.join(words)}")
+        if word in told:
+            raise YamlDataError(f"{word!r} stands there twice")
+        told[word] = text[len(word) :].strip()
+        if (word in _WITH_A_TEXT) != bool(told[word]):
+            raise YamlDataError(f"{text[:60]!r} is none of: {', '.join(words)}")
+    return told
+
+
+_WITH_A_TEXT = ("is", "named by", "storage", "=")
+
+
+def _other_path(told: Mapping[str, str], base: str) -> str | None:
+    text = told.get("is")
+    if text is None:
+        return None
+    is_inside = base and text.startswith("self.")
+    return base + tidy_text(text.removeprefix("self.")) if is_inside else tidy_text(text)
+
+
+def _state_of_item(item: _Item, base: str) -> StateRecord:
+    if item.below:
+        raise YamlDataError("it is indented below a tensor", item.below[0][0])
+    return _at(item, _state, base)
+
+
+def _state(line: str, base: str) -> StateRecord:
+    path, rest = _with_path(line, base)
+    head, *facts = split_at(rest, ";")
+    found = _STATE.match(head)
+    if found is None:
+        raise YamlDataError("a tensor is written as `PATH: parameter float32[2, 4]`, or buffer, or constant")
+    told = _told_records(facts, ("=", "requires grad", "no grad", "not persistent", "storage", "named by", "is"))
+    is_parameter = found[1] == "parameter"
+    return StateRecord(
+        path,
+        found[1],
+        tidy_text(head[found.end() :]),
+        "requires grad" in told or (is_parameter and "no grad" not in told),
+        "not persistent" not in told,
+        _other_path(told, base),
+        _optional(told, "="),
+        _optional(told, "storage"),
+        _optional(told, "named by"),
+    )
+
+
+def _costs(lines: Sequence[Line]) -> CostBlock:
+    items = list(_flat(lines))
+    if not items:
+        raise YamlDataError("the section `cost:` is empty", lines[0][0] if lines else None)
+    total, *modules = [_at(item, _cost_line) for item in items]
+    counts = dict(total[1])
+    peak, place = counts.pop("peak_activation", ""), counts.pop("peak_at", "")
+    uncounted = counts.pop("uncounted", "[]").strip("[]")
+    if total[0] != "total" or not _is_count(peak) or not place.startswith('"'):
+        raise YamlDataError(
+            'the costs begin with `total: flops=0, ..., peak_activation=0, peak_at="PATH"`', items[0].number
+        )
+    records = [(path, _at(item, _cost_record, each)) for item, (path, each) in zip(items[1:], modules, strict=True)]
+    return CostBlock(
+        _at(items[0], _cost_record, counts),
+        int(peak),
+        plain_text(place),
+        tuple(records),
+        tuple([plain_text(each.strip()) for each in split_at(uncounted, ",")]) if uncounted else (),
+    )
+
+
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) < 40
+
+
+def _cost_line(line: str) -> tuple[str, dict[str, str]]:
+    path, rest = _with_path(line, "")
+    args, counts = _arguments(rest)
+    if args:
+        raise YamlDataError(f"the number {args[0]!r} has no name, as in `flops=1`")
+    return path, dict(counts)
+
+
+def _cost_record(_: str, counts: Mapping[str, str]) -> CostRecord:
+    if counts.keys() != set(COUNTS) or not all(map(_is_count, counts.values())):
+        raise YamlDataError(f"costs are whole numbers of {', '.join(COUNTS)}")
+    return CostRecord(*(int(counts[name]) for name in COUNTS))
+
+
+def _code(lines: Sequence[Line]) -> str:
+    filled = [_margin(line) for _, line in lines if line]
+    texts = [line[min(filled, default=0) :] for _, line in lines]
+    while texts and not texts[-1]:
+        texts.pop()
+    if not texts:
+        raise YamlDataError("no code stands below `code:`", lines[0][0] - 1 if lines else None)
+    is_quoted = all(text.startswith('"') for text in texts)
+    return "\n".join(map(plain_text, texts) if is_quoted else texts)

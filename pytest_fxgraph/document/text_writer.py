@@ -1,0 +1,450 @@
+"""The text of a document: one line per node, module, tensor and note, with repeated blocks written once.
+
+    input x  # float32[2, 4]
+    %linear = self.linear(%x)  # float32[2, 5]
+    return %linear
+    modules:
+      linear: torch.nn.Linear(in_features=4, out_features=5, bias=True)
+    state:
+      linear.weight: parameter float32[5, 4]
+
+Golden files, inline goldens, `fxgraph show` and reports hold this text. `document/text_reader` reads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
+from pytest_fxgraph.document.folding import (
+    INDENT,
+    Block,
+    Body,
+    Items,
+    NotFoldableError,
+    Run,
+    blocks_of_level,
+    folded_lines,
+)
+from pytest_fxgraph.document.literals import REFERENCE, references, string_text
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.spelling import argument_text, fact_text, fits_in_a_block, is_seen_line, key_text, raw_text
+
+NO_NODES = "no nodes"
+_PATH = re.compile(r"[\w.-]+\Z")
+_FUNCTION = re.compile(r"(?!self\.)[A-Za-z_][\w.<>]*\Z")
+_INPUT = re.compile(r"\*{0,2}\w+\Z")
+_METHOD = re.compile(r"\w+\Z")
+_RECEIVER = re.compile(r"%\w+\Z")
+_KIND = re.compile(r"[\w.<>#]+\Z")
+_NOT_IN_NAMES = re.compile(r"\W")
+_COUNT = re.compile(r"_\d+\Z")
+
+_Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
+
+
+def document_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
+    """Return the lines of a document. Without `folds`, each block is written out under the names of the document."""
+    lines = graph_lines(document, folds=folds)
+    for title, section in sections(document, folds=folds):
+        lines += titled(title, section)
+    return lines + titled("code", code_lines(document.code)) if document.code else lines
+
+
+def titled(title: str, lines: Sequence[str]) -> list[str]:
+    """Return lines below their title."""
+    return [f"{title}:", *[f"{INDENT}{line}" if line else "" for line in lines]]
+
+
+def graph_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
+    """Return the lines of the nodes. A golden of costs or breaks alone has no line."""
+    if not document.nodes:
+        return [] if document.notes or document.cost is not None else [NO_NODES]
+    lines = None
+    if folds and any(node.scope for node in document.nodes):
+        try:
+            lines = GraphText(document.nodes).lines()
+        except NotFoldableError:
+            lines = None
+    if lines is None:
+        texts, lines = Texts(), []
+        for node in document.nodes:
+            texts[f"%{node.name}"] = f"%{node.name}"
+            lines.append(node_line(node, node.name, texts, ""))
+    return seen_lines(lines)
+
+
+def sections(document: GraphDocument, *, folds: bool = True) -> Iterator[tuple[str, list[str]]]:
+    """Yield the title and the lines of each section below the graph, but not the code."""
+    if document.modules:
+        yield "modules", seen_lines(_record_lines(document.modules, module_lines, folds))
+    if document.state:
+        yield "state", seen_lines(_record_lines(document.state, state_lines, folds))
+    yield from short_sections(document)
+
+
+def short_sections(document: GraphDocument) -> Iterator[tuple[str, list[str]]]:
+    """Yield the sections that have no blocks."""
+    if document.notes:
+        yield "notes", [_plain_or_quoted(note) for note in document.notes]
+    if document.symbols:
+        yield "symbols", [_plain_or_quoted(symbol) for symbol in document.symbols]
+    if document.cost is not None:
+        yield "cost", seen_lines(list(_cost_lines(document.cost)))
+
+
+def seen_lines(lines: list[str]) -> list[str]:
+    """Quote each line with a character that editors change or nobody sees."""
+    joined = "".join(lines)
+    if joined.isascii() and joined.isprintable():
+        return lines
+    return [line if is_seen_line(line.lstrip()) else _quoted_line(line) for line in lines]
+
+
+def _quoted_line(line: str) -> str:
+    bare = line.lstrip(" ")
+    return f"{line[: len(line) - len(bare)]}{raw_text(bare)}"
+
+
+def _plain_or_quoted(text: str) -> str:
+    return text if is_seen_line(text) and not text.startswith(("~", "#")) else raw_text(text)
+
+
+class Texts(dict[str, str]):
+    """Spelling of argument texts in one block; a reference from outside the block becomes the next input, `%0`."""
+
+    def __init__(self, *, is_block: bool = False, refuses_unknown: bool = False) -> None:
+        super().__init__()
+        self._is_block = is_block
+        self._refuses_unknown = refuses_unknown
+        self.inputs: list[str] = []
+
+    def __missing__(self, text: str) -> str:
+        if "%" not in text:
+            spelt = argument_text(text)
+        elif _RECEIVER.match(text):
+            if self._refuses_unknown:
+                raise KeyError(text)
+            spelt = f"%{len(self.inputs)}" if self._is_block else text
+            self.inputs.append(text)
+        else:
+            return argument_text(REFERENCE.sub(lambda found: self[f"%{found[1]}"] if found[1] else found[0], text))
+        self[text] = spelt
+        return spelt
+
+
+# Nodes.
+
+
+def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
+    """Write a node of the block `base`, a module path that ends in a dot, under its own name in the block."""
+    spelt = texts.__getitem__
+    args = list(map(spelt, node.args))
+    if node.kwargs:
+        args += [f"{key_text(key)}={spelt(text)}" for key, text in node.kwargs]
+    op, target = node.op, node.target
+    call = _call(op, target, base)
+    if op == "placeholder" and call is not None and len(args) < 2 and not node.kwargs:
+        alias = "" if target == own else f" as %{own}"
+        line = f"input {target}{alias}{''.join([f' = {default}' for default in args])}"
+    elif op == "output" and own == target == "output":
+        line = f"return {', '.join(args)}" if args else "return"
+    elif call is None or op == "placeholder" or (op == "get_attr" and args):
+        line = f"%{own} = {op} {string_text(target)}({', '.join(args)})"
+    elif op == "call_method" and node.args and args[0][0] == "%" and _RECEIVER.match(args[0]):
+        line = f"%{own} = {args[0]}{call}{', '.join(args[1:])})"
+    else:
+        line = f"%{own} = {call}{', '.join(args)})" if op != "get_attr" else f"%{own} = {call}"
+    effects = node.effects
+    if effects or node.meta:
+        effects = tuple([_effect_text(effect, spelt) for effect in effects])
+        meta = ", ".join([f"{key_text(key)}={spelt(text)}" for key, text in node.meta])
+        return line + _facts(node.value, node.scope, base, effects, meta, node.name_from)
+    return line + _facts(node.value, node.scope, base, (), "", node.name_from)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _call(op: str, target: str, base: str) -> str | None:
+    """Return the text before the arguments of a call, or the text of an attribute; None for an odd target."""
+    if op == "call_function":
+        return f"{target}(" if _FUNCTION.match(target) else None
+    if op == "call_method":
+        return f".{target}(" if _METHOD.match(target) else None
+    if op in ("call_module", "get_attr"):
+        is_plain = target.startswith(base) and len(target) > len(base) and _PATH.match(target)
+        return f"self.{target[len(base) :]}{'(' if op == 'call_module' else ''}" if is_plain else None
+    return "" if op == "placeholder" and _INPUT.match(target) else None
+
+
+@functools.lru_cache(maxsize=16_384)
+def _facts(
+    value: str | None, scope: str | None, base: str, effects: tuple[str, ...], meta: str, name_from: str | None
+) -> str:
+    """Return the text behind a node: its value, where it is, and the rest."""
+    facts = [] if value is None else [fact_text(value)]
+    if scope is not None and (not base or scope != base[:-1]):
+        facts.append(f"in {fact_text(scope[len(base) :])}")
+    if effects:
+        facts.append(f"effects: {', '.join(effects)}")
+    if meta:
+        facts.append(f"meta: {meta}")
+    if name_from is not None:
+        facts.append(f"named by {fact_text(name_from)}")
+    return f"  # {'; '.join(facts)}" if facts else ""
+
+
+def _effect_text(effect: str, spelt: Callable[[str], str]) -> str:
+    if "%" in effect:
+        effect = REFERENCE.sub(lambda found: spelt(f"%{found[1]}") if found[1] else found[0], effect)
+    return argument_text(effect)
+
+
+class _Level(NamedTuple):
+    """The names of one level of a graph: of the outermost, or inside a block."""
+
+    texts: Texts
+    base: str
+    own: Sequence[str] | Mapping[int, str]  # the name of each node, by position
+    taken: list[str]
+
+
+class Ends(NamedTuple):
+    """The nodes at the border of a block."""
+
+    inputs: list[str]  # references in the document: "%add"
+    outputs: list[tuple[str, str]]  # reference in the document, and name in the block
+
+
+class GraphText(Items[_Level, Ends]):
+    """Writes the nodes of a graph, with its blocks folded."""
+
+    has_names = True
+
+    def __init__(self, nodes: Sequence[NodeRecord]) -> None:
+        self._nodes = nodes
+        self._last_use: dict[str, int] = {}
+        self.flat_names: dict[int, str] = {}  # of the nodes in blocks
+        self.places = [None if node.op in ("placeholder", "output") else node.scope for node in nodes]
+        self._note_uses()
+
+    def lines(self) -> list[str]:
+        """Return the lines. Raises NotFoldableError if two values would have one name."""
+        level = _Level(Texts(), "", [node.name for node in self._nodes], [])
+        lines = folded_lines(self, 0, len(self._nodes), "", level)
+        _check_unique(level.taken)
+        _check_unique(list(self.flat_names.values()))
+        return lines
+
+    def _note_uses(self) -> None:
+        uses = self._last_use
+        for position, node in enumerate(self._nodes):
+            for texts in (node.args, node.effects):
+                for text in texts:
+                    if text[:1] == "%" and _RECEIVER.match(text):
+                        uses[text] = position
+                    elif "%" in text:
+                        uses.update([(f"%{name}", position) for name in references(text)])
+            for _, text in (*node.kwargs, *node.meta):
+                uses.update([(f"%{name}", position) for name in references(text)])
+
+    def line(self, position: int, context: _Level) -> str:
+        """Write a node that is in no block of this level."""
+        node, own = self._nodes[position], context.own[position]
+        context.texts[f"%{node.name}"] = f"%{own}"
+        context.taken.append(own)
+        self.flat_names[position] = block_prefix(context.base) + decoded_name(own) if context.base else own
+        return node_line(node, own, context.texts, context.base)
+
+    def body(self, run: Run) -> Body[Ends]:
+        """Write the nodes of a block under names of its own, and its results behind `return`."""
+        base = f"{run.path}."
+        level = _Level(Texts(is_block=True), base, self._names_inside(run), [])
+        lines = folded_lines(self, run.start, run.stop, base, level)
+        _check_unique(level.taken)
+        made = [f"%{node.name}" for node in self._nodes[run.start : run.stop]]
+        outputs = [(each, level.texts[each]) for each in made if self._last_use.get(each, 0) >= run.stop]
+        lines.append(f"return {', '.join([own for _, own in outputs])}".rstrip())
+        return Body(tuple(lines), Ends(level.texts.inputs, outputs))
+
+    def head(self, block: Run, inside: Ends, context: _Level) -> str:
+        """Write the results, the path and the inputs of a block."""
+        path = block.path[len(context.base) :]
+        names = self.result_names(block, inside, context.base)
+        context.texts.update({flat: f"%{name}" for (flat, _), name in zip(inside.outputs, names, strict=True)})
+        context.taken.extend(names)
+        made = f"{', '.join([f'%{name}' for name in names])} = " if names else ""
+        return f"{made}{path}({', '.join([context.texts[each] for each in inside.inputs])})"
+
+    @staticmethod
+    def result_names(block: Run, inside: Ends, base: str) -> list[str]:
+        """Return the names that the results of a block have around it: the path, and which of several it is."""
+        result = encoded_name(_NOT_IN_NAMES.sub("_", block.path[len(base) :]))
+        return [result if len(inside.outputs) == 1 else f"{result}_{own[1:]}" for _, own in inside.outputs]
+
+    def blocks(self) -> list[Block[Ends]]:
+        """Return the outermost blocks."""
+        return blocks_of_level(self, 0, len(self._nodes), "")
+
+    def _names_inside(self, run: Run) -> Mapping[int, str]:
+        """Name the nodes of a block: as the golden did before, else counted within the block."""
+        prefix = block_prefix(run.path)
+        names: dict[int, str] = {}
+        for position in range(run.start, run.stop):
+            name = self._nodes[position].name
+            if name.startswith(prefix) and len(name) > len(prefix):
+                names[position] = encoded_name(name[len(prefix) :])
+        taken = set(names.values())
+        counts: dict[str, int] = {}
+        for position in range(run.start, run.stop):
+            if position in names:
+                continue
+            stem = _COUNT.sub("", self._nodes[position].name) or self._nodes[position].name
+            name = encoded_name(stem)
+            while name in taken:
+                counts[stem] = counts.get(stem, 0) + 1
+                name = encoded_name(f"{stem}_{counts[stem]}")
+            names[position] = name
+            taken.add(name)
+        return names
+
+
+def _check_unique(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise NotFoldableError
+
+
+def block_prefix(path: str) -> str:
+    """Return the beginning of the names that a document gives to the nodes of a block."""
+    return f"{_NOT_IN_NAMES.sub('_', path.rstrip('.'))}_"
+
+
+def encoded_name(name: str) -> str:
+    """Return a name as it stands in a block, where names of digits are inputs."""
+    return f"_{name}" if name[0] in "_0123456789" else name
+
+
+def decoded_name(name: str) -> str:
+    """Return a name that stands in a block as it was before `encoded_name`."""
+    return name.removeprefix("_")
+
+
+# Modules, tensors and costs.
+
+
+class _Records(Items[str, None], Generic[_Record]):
+    """Writes modules or tensors, with their blocks folded."""
+
+    has_names = False
+
+    def __init__(self, records: Sequence[_Record], lines_of: Callable[[_Record, str], list[str]]) -> None:
+        self._records = records
+        self._lines_of = lines_of
+        self.places = [record.path.rpartition(".")[0] or None for record in records]
+
+    def line(self, position: int, context: str) -> str:
+        """Write a record that is in no block of this level; the lines of a graph inside it follow in one text."""
+        return "\n".join(self._lines_of(self._records[position], context))
+
+    def body(self, run: Run) -> Body[None]:
+        """Write the records of a block."""
+        base = f"{run.path}."
+        return Body(tuple(folded_lines(self, run.start, run.stop, base, base)), None)
+
+    def head(self, block: Run, inside: None, context: str) -> str:
+        """Write the path of a block."""
+        del inside
+        return block.path[len(context) :]
+
+
+def _record_lines(records: Sequence[_Record], lines_of: Callable[[_Record, str], list[str]], folds: bool) -> list[str]:
+    if folds:
+        lines = folded_lines(_Records(records, lines_of), 0, len(records), "", "")
+        return "\n".join(lines).split("\n") if any("\n" in line for line in lines) else lines
+    return [line for record in records for line in lines_of(record, "")]
+
+
+@functools.lru_cache(maxsize=16_384)
+def _path_text(path: str, base: str) -> str:
+    """Write a path relative to its block; an odd one in quotes."""
+    return path[len(base) :] if _PATH.match(path) else string_text(path)
+
+
+def _other_path(path: str, base: str) -> str:
+    if base and path.startswith(base):
+        return f"self.{fact_text(path[len(base) :])}"
+    return fact_text(path) if not path.startswith("self.") else f"~{string_text(path)}"
+
+
+def module_lines(module: ModuleRecord, base: str) -> list[str]:
+    facts = [_module_text(module.kind, module.config)]
+    if module.training is not None:
+        facts.append("training" if module.training else "not training")
+    if module.same_as is not None:
+        facts.append(f"is {_other_path(module.same_as, base)}")
+    if module.name_from is not None:
+        facts.append(f"named by {fact_text(module.name_from)}")
+    line = f"{_path_text(module.path, base)}: {'; '.join(facts)}"
+    if module.graph is None:
+        return [line]
+    inner = document_lines(module.graph, folds=False)
+    return [line, *[f"{INDENT}{each}" if each else "" for each in inner]]
+
+
+@functools.lru_cache(maxsize=4096)
+def _module_text(kind: str, config: tuple[tuple[str, str], ...]) -> str:
+    texts = ", ".join([f"{key_text(name)}={argument_text(text)}" for name, text in config])
+    return f"{kind if _KIND.match(kind) else string_text(kind)}({texts})"
+
+
+def state_lines(state: StateRecord, base: str) -> list[str]:
+    text = _state_text(
+        state.kind, state.value, state.requires_grad, state.persistent, state.content, state.storage, state.name_from
+    )
+    shared = "" if state.same_as is None else f"; is {_other_path(state.same_as, base)}"
+    return [f"{_path_text(state.path, base)}: {text}{shared}"]
+
+
+@functools.lru_cache(maxsize=4096)  # the tensors of a model are of few sorts
+def _state_text(
+    kind: str,
+    value: str,
+    requires_grad: bool,
+    persistent: bool,
+    content: str | None,
+    storage: str | None,
+    name_from: str | None,
+) -> str:
+    facts = [f"{kind} {fact_text(value)}"]
+    if content is not None:
+        facts.append(f"= {fact_text(content)}")
+    if requires_grad != (kind == "parameter"):
+        facts.append("requires grad" if requires_grad else "no grad")
+    if not persistent:
+        facts.append("not persistent")
+    if storage is not None:
+        facts.append(f"storage {fact_text(storage)}")
+    if name_from is not None:
+        facts.append(f"named by {fact_text(name_from)}")
+    return "; ".join(facts)
+
+
+def _cost_lines(block: CostBlock) -> Iterator[str]:
+    peak = f"peak_activation={block.peak_activation}, peak_at={string_text(block.peak_at)}"
+    operators = f", uncounted=[{', '.join(map(string_text, block.uncounted))}]" if block.uncounted else ""
+    yield f"total: {_counts(block.total)}, {peak}{operators}"
+    for path, record in block.modules:
+        yield f"{_path_text(path, '') if path else string_text(path)}: {_counts(record)}"
+
+
+def _counts(record: CostRecord) -> str:
+    return ", ".join([f"{name}={getattr(record, name)}" for name in COUNTS])
+
+
+def code_lines(code: str) -> list[str]:
+    """Return the lines of code, in quotes if an editor could change them unseen."""
+    lines = code.split("\n")
+    is_plain = fits_in_a_block(code) and not all(line.startswith('"') for line in lines)
+    return lines if is_plain else [string_text(line) for line in lines]

@@ -1,0 +1,147 @@
+"""Folded goldens: how long they are, which lines a change touches, and that two branches merge in git."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.models.gpt_like import DecoderBlock, GptLike
+from pytest_fxgraph.captures.shapes import shapes_recorded
+from pytest_fxgraph.captures.subjects import to_graph_module
+from pytest_fxgraph.document.builder import build_document_of_graph
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.folding import changed, changes_between
+from pytest_fxgraph.document.generated_code import Graphs, with_code
+from pytest_fxgraph.goldens.kept_names import document_after
+
+
+def golden_of(model: nn.Module, before: str | None = None, batch: int = 2) -> str:
+    """Return the golden that a test of a model writes; with `before`, the update of that golden."""
+    inputs = (torch.zeros(batch, 8, dtype=torch.int64),)
+    module = to_graph_module(model.eval(), example_inputs=inputs)
+    graphs: Graphs = {}
+    with shapes_recorded(module, inputs, None):
+        document = build_document_of_graph(module.graph, module, graphs=graphs)
+    document = with_code(document, graphs)
+    if before is not None:
+        document = document_after(decode(before, "golden"), document, graphs, "structure")
+    return encode(document, folds_code=True)
+
+
+def changed_lines(before: str, after: str) -> int:
+    """Count the lines that a change adds, removes or replaces."""
+    matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
+    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
+
+
+class LayerScale(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
+class ScaledBlock(DecoderBlock):
+    """A decoder block with a scale behind its attention, as CaiT and DINOv2 have it."""
+
+    def __init__(self, width, heads, context):
+        super().__init__(width, heads, context)
+        self.scale = LayerScale(width)
+
+    def forward(self, x):
+        x = x + self.scale(self.attn(self.ln_1(x)))
+        return x + self.down(nn.functional.gelu(self.up(self.ln_2(x))))
+
+
+class ReluBlock(DecoderBlock):
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.down(torch.relu(self.up(self.ln_2(x))))
+
+
+class WideBlock(DecoderBlock):
+    def __init__(self, width, heads, context):
+        super().__init__(width, heads, context)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+
+def gpt(block: type[nn.Module] = DecoderBlock, places: range | tuple[int, ...] = range(12)) -> GptLike:
+    model = GptLike(layers=12)
+    for place in places:
+        model.blocks[place] = block(32, 4, 8)
+    return model
+
+
+@pytest.fixture(scope="module")
+def golden() -> str:
+    return golden_of(gpt())
+
+
+def test_a_decoder_of_twelve_layers_has_at_most_250_lines(golden):
+    assert golden.count("\n") <= 200
+    assert golden.count(" like blocks.*\n") == 36  # nodes, modules and tensors of twelve blocks
+    assert golden.count("= blocks_N(") == 12  # in the code
+
+
+def test_a_scale_in_each_of_twelve_blocks_changes_at_most_twelve_lines(golden):
+    assert changed_lines(golden, golden_of(gpt(ScaledBlock), golden)) <= 12
+
+
+def test_another_batch_changes_at_most_60_lines(golden):
+    assert changed_lines(golden, golden_of(gpt(), golden, batch=4)) <= 60
+
+
+@pytest.mark.parametrize("block", [ReluBlock, WideBlock, ScaledBlock])
+@pytest.mark.parametrize("place", [0, 5, 11])
+def test_a_change_in_one_block_touches_the_lines_of_that_block_alone(golden, block, place):
+    after = golden_of(gpt(block, (place,)), golden)
+
+    lines = difflib.unified_diff(golden.split("\n"), after.split("\n"), lineterm="", n=0)
+    removed = [line for line in lines if line.startswith("-") and not line.startswith("---")]
+    assert removed
+    assert all(f"blocks.{place}" in line or f"blocks_{place} =" in line for line in removed)
+    assert encode(decode(after, "golden")) == after
+
+
+@pytest.mark.parametrize(("one", "other"), [(ReluBlock, ReluBlock), (ReluBlock, WideBlock), (WideBlock, ScaledBlock)])
+def test_two_branches_that_change_two_blocks_merge_in_git(golden, one, other, tmp_path):
+    def git(*arguments: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    file = tmp_path / "golden.yaml"
+
+    def commit(text: str) -> None:
+        file.write_text(text, "utf-8")
+        git("add", "golden.yaml")
+        git("commit", "-m", "a change")
+
+    git("init", "-b", "trunk")
+    commit(golden)
+    git("checkout", "-b", "branch")
+    commit(golden_of(gpt(one, (3,)), golden))
+    git("checkout", "trunk")
+    commit(golden_of(gpt(other, (7,)), golden))
+    git("merge", "branch")
+
+    both = gpt(one, (3,))
+    both.blocks[7] = other(32, 4, 8)
+    assert file.read_text("utf-8") == golden_of(both, golden)
+
+
+def test_changes_are_found_and_applied():
+    lines = ("%a = f(%0)", "%b = g(%a)", "return %b")
+
+    assert changes_between(lines, lines) == ()
+    assert changes_between(lines, (lines[0], "%c = h(%a)", lines[1], lines[2])) == ("  %a = f(%0)", "+ %c = h(%a)")
+    for other in (lines[1:], lines[:1] + lines[2:], ("%c = h()", *lines), (*lines[:2], "return %a"), ()):
+        assert changed(lines, changes_between(lines, other)) == other
+    assert changed(lines, ("- %z = f()",)) is None
+    assert changed(lines, ("* %a = f(%0)",)) is None
