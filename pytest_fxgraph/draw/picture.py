@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pytest_fxgraph.draw.layers import Layers, layers_of
 
@@ -64,6 +65,15 @@ class Cluster:
     layers: Layers = field(default_factory=lambda: Layers((), ()))
 
 
+class Seen(NamedTuple):
+    """A visible box of a picture: a node, or a cluster that is folded, opens or ends."""
+
+    child: int
+    depth: int  # clusters around it, without the outermost
+    box: DrawnNode | Cluster
+    state: str = ""  # of a cluster: "" if it is folded, else "open" or "end"
+
+
 @dataclass(frozen=True)
 class Picture:
     """A graph, or the overlay of two, ready to be laid out."""
@@ -104,6 +114,27 @@ class Picture:
     def all_opened(self) -> frozenset[int]:
         """Return all clusters."""
         return frozenset(cluster.number for cluster in self.clusters)
+
+    def walk(self, opened: Collection[int]) -> Iterator[Seen]:
+        """Yield the visible boxes from the outside to the inside. An open cluster yields a second time at its end."""
+        return self._walk(self.root, opened, 0)
+
+    def _walk(self, cluster: Cluster, opened: Collection[int], depth: int) -> Iterator[Seen]:
+        for child in cluster.children:
+            inner = self.cluster(child)
+            if inner is None:
+                yield Seen(child, depth, self.nodes[child])
+            elif child in opened:
+                yield Seen(child, depth, inner, "open")
+                yield from self._walk(inner, opened, depth + 1)
+                yield Seen(child, depth, inner, "end")
+            else:
+                yield Seen(child, depth, inner)
+
+    def labelled_edges(self, opened: Collection[int]) -> Iterator[tuple[int, int, str, str]]:
+        """Yield source, target, status and shape of each visible edge. An edge of several values has no shape."""
+        for (source, target, status), values in sorted(self.visible_edges(opened).items()):
+            yield source, target, status, self.nodes[min(values)].value if len(values) == 1 else ""
 
     def visible_edges(self, opened: Collection[int]) -> dict[tuple[int, int, str], set[int]]:
         """Map source and target, as far as they are seen, and status to the nodes whose values flow."""

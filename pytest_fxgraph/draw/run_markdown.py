@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_fxgraph.document.decoding import decode
@@ -10,10 +12,11 @@ from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
 from pytest_fxgraph.draw.run_page import ACCEPT
 from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
-from pytest_fxgraph.report.markdown import code_block, code_span, html_code, table
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import printable, printable_line
 
 # In bytes, of which there are at least as many as characters. GitHub refuses what is longer, as a whole.
 MOST_OF_COMMENT = 65_536
@@ -23,6 +26,7 @@ _MOST_ROWS = 50
 _MOST_NAMES = 10  # of goldens of one cause
 _MOST_PICTURES = 8  # a browser draws each in a frame of its own
 _BOXES = (25, 15)  # of a picture, the first that GitHub draws
+_LONGEST_SPAN = 300
 _WORDS = {"missing": "no golden yet", "error": "unreadable golden", "refused": "not written"}
 
 
@@ -180,3 +184,44 @@ def _left_out(counts: dict[str, int]) -> Iterator[str]:
     told = [f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
     if told:
         yield f"Left out for lack of room: {', '.join(told)}. The page that `--fx-report x.html` writes has everything."
+
+
+# Names, docstrings and code of a model may hold anything. They become code spans, fenced blocks or escaped HTML, where
+# neither Markdown nor GitHub's mentions, links and formulas have an effect.
+
+
+def code_span(text: str) -> str:
+    """Return a text as code within a line, cut in the middle if it is very long."""
+    line = clipped(printable_line(text), _LONGEST_SPAN).strip()
+    if not line:
+        return ""
+    fence = "`" * (1 + _longest_run(line))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def code_block(text: str, language: str = "text") -> list[str]:
+    """Return a text as the lines of a fenced block, which no line of it can end."""
+    fence = "`" * max(3, 1 + _longest_run(text))
+    return [f"{fence}{language}", *printable(text).split("\n"), fence]
+
+
+def html_code(text: str) -> str:
+    """Return a text as code within a line of HTML, such as a summary."""
+    return f"<code>{html.escape(clipped(printable_line(text), _LONGEST_SPAN))}</code>"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the lines of a table; cells are Markdown on one line, in which pipes may stand within code."""
+    head = [*head]
+    return [_table_row(head), _table_row(["---"] * len(head)), *map(_table_row, rows)]
+
+
+def _table_row(cells: Iterable[str]) -> str:
+    # Cells are told apart before anything else is read, also within code.
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
