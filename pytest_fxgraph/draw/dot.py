@@ -14,7 +14,7 @@ _FILLS_BY_SORT = {"input": "#ddf4ff", "output": "#ddf4ff", "state": "#fff8c5", "
 
 
 def dot_text(picture: Picture, opened: Collection[int]) -> str:
-    """Return the picture in graphviz's language, clusters that are not in `opened` as one node."""
+    """Return the picture in graphviz's language. A cluster outside `opened` becomes one node."""
     lines = [
         f"digraph {_quoted(picture.title)} {{",
         '  graph [fontname="monospace", fontsize=11, style="rounded,dashed", color="#8c959f"];',
@@ -46,6 +46,6 @@ def _box_line(seen: Seen) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as graphviz reads it back; `\\n` is the only escape in it, which ends a line."""
+    """Return a text as graphviz reads it back. The only escape is `\\n`, the end of a line."""
     lines = [printable_line(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n")]
     return '"' + "\\n".join(lines) + '"'

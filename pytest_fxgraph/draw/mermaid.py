@@ -9,7 +9,7 @@ from pytest_fxgraph.draw.picture import DrawnNode, Picture, Seen
 from pytest_fxgraph.draw.placement import cluster_lines
 from pytest_fxgraph.report.printable import printable_line
 
-# What GitHub refuses to draw: more characters, or more edges.
+# Above these limits, GitHub draws nothing.
 MOST_CHARACTERS, MOST_EDGES = 50_000, 500
 _STYLES = {
     "added": "fill:#dafbe1,stroke:#1a7f37,color:#1f2328",
@@ -20,7 +20,7 @@ _ARROWS = {"added": "==>", "removed": "-.->"}
 
 
 def mermaid_text(picture: Picture, opened: Collection[int]) -> str:
-    """Return the picture in mermaid's language, clusters that are not in `opened` as one node."""
+    """Return the picture in mermaid's language. A cluster outside `opened` becomes one node."""
     lines = ["flowchart TB", *(_box_line(seen) for seen in picture.walk(opened))]
     for source, target, status, value in picture.labelled_edges(opened):
         label = f"|{_quoted(value)}|" if value else ""
@@ -31,7 +31,7 @@ def mermaid_text(picture: Picture, opened: Collection[int]) -> str:
 
 
 def fits_on_github(text: str) -> bool:
-    """Tell whether GitHub draws a flowchart, as far as its size goes."""
+    """Return whether GitHub draws a flowchart of this size."""
     return (
         len(text) <= MOST_CHARACTERS
         and sum(arrow in line for line in text.split("\n") for arrow in ("-->", "==>", "-.->")) <= MOST_EDGES
@@ -52,7 +52,7 @@ def _box_line(seen: Seen) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a label: what mermaid, Markdown or HTML would take for more than a character is an entity."""
+    """Return a text as a label. Characters with a meaning in mermaid, Markdown or HTML become entities."""
     lines = (re.sub(r"[^\w .,:()/+=×→−…-]", _entity, printable_line(line)) for line in text.split("\n"))  # noqa: RUF001
     return '"' + "<br>".join(lines) + '"'
 

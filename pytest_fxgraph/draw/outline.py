@@ -9,12 +9,12 @@ from pytest_fxgraph.draw.placement import cluster_lines
 from pytest_fxgraph.report.change_text import clipped
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
-_NOT_TOLD = ("name", "in module", "source")  # of a node that changed: what is no difference
+_NOT_TOLD = ("name", "in module", "source")  # facts of a changed node that are no difference
 _LONGEST_TEXT = 60
 
 
 def outline_lines(picture: Picture, opened: Collection[int]) -> Iterator[str]:
-    """Yield a line for each box that is seen; `+`, `-` and `~` mark nodes that were added, removed or changed."""
+    """Yield a line for each visible box; `+`, `-` and `~` mark added, removed and changed nodes."""
     reads: dict[int, list[int]] = {}
     for edge in picture.edges:
         reads.setdefault(edge.target, []).append(edge.source)

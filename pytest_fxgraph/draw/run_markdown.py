@@ -1,4 +1,4 @@
-"""The report of a run as Markdown, for pull requests and the job summaries of GitHub: one cause is told once."""
+"""The report of a run as Markdown, for pull requests and the job summaries of GitHub, with one entry per cause."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import printable, printable_line
 
-# In bytes, of which there are at least as many as characters. GitHub refuses what is longer, as a whole.
+# In bytes; a text has at most as many characters. GitHub refuses a longer text as a whole.
 MOST_OF_COMMENT = 65_536
 MOST_OF_SUMMARY = 1_048_576
-_ROOM = 1_500  # for what is said of the things that were left out
+_ROOM = 1_500  # for the list of omitted parts
 _MOST_ROWS = 50
-_MOST_NAMES = 10  # of goldens of one cause
-_MOST_PICTURES = 8  # a browser draws each in a frame of its own
-_BOXES = (25, 15)  # of a picture, the first that GitHub draws
+_MOST_NAMES = 10  # goldens of one cause
+_MOST_PICTURES = 8  # a browser draws each picture in a frame of its own
+_BOXES = (25, 15)  # boxes of a picture; the first size that GitHub draws
 _LONGEST_SPAN = 300
 _WORDS = {"missing": "no golden yet", "error": "unreadable golden", "refused": "not written"}
 
 
 @dataclass(frozen=True)
 class _Cause:
-    """Goldens that differ in the same way; those without a cluster stand alone."""
+    """Goldens that differ in the same way. A golden without a cluster stands alone."""
 
     outcomes: tuple[Outcome, ...]
 
@@ -47,7 +47,7 @@ class _Cause:
 
 @dataclass
 class _Pages:
-    """Blocks of Markdown as long as there is room, and how many of which sort were left out."""
+    """Blocks of Markdown up to a size, and a count of the omitted blocks by sort."""
 
     most: int
     lines: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class _Pages:
     size: int = 0
 
     def add(self, block: Sequence[str], what: str, count: int = 1) -> bool:
-        """Add a block if there is room for it, else count what it is; tell whether it was added."""
+        """Add a block if there is room, else count it as omitted. Return whether it was added."""
         size = sum(len(line.encode("utf-8", "replace")) + 1 for line in block)
         if self.size + size > self.most - _ROOM:
             self.left_out[what] = self.left_out.get(what, 0) + count
@@ -66,9 +66,9 @@ class _Pages:
 
 
 def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
-    """Return the report of a run in at most so many bytes; it says what was left out.
+    """Return the report of a run in at most `most` bytes. The report names its omissions.
 
-    Goldens that differ in the same way are told together, each however many tests compared it.
+    Goldens that differ in the same way share one entry. A golden has one entry, however many tests compared it.
     """
     causes = _causes(report.outcomes)
     pages = _Pages(most)
@@ -96,7 +96,7 @@ def _summary(report: RunReport) -> str:
 
 
 def _causes(outcomes: Sequence[Outcome]) -> list[_Cause]:
-    """Group what failed by its cause, that of most goldens first."""
+    """Group failed goldens by cause, the cause of most goldens first."""
     failed: dict[str, Outcome] = {}
     for outcome in outcomes:
         if outcome.status not in ("matched", "updated"):
@@ -139,7 +139,7 @@ def _accepting(cause: _Cause) -> str:
 
 
 def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
-    """Return what is told of a cause, folded unless it is open: the goldens, the picture and the words of the first."""
+    """Return the text about a cause, folded unless `is_open`: the goldens, picture and words of the first."""
     first = cause.first
     told = f"{len(cause.outcomes)} goldens: " if cause.others else ""
     said = _WORDS.get(first.status)
@@ -155,7 +155,7 @@ def _folded(title: str, body: Sequence[str], *, is_open: bool = False) -> list[s
 
 
 def _picture(outcome: Outcome) -> list[str]:
-    """Return what changed, with what is near it, as a flowchart; nothing where GitHub would not draw it."""
+    """Return the change and its neighbours as a flowchart, or nothing where GitHub would not draw it."""
     try:
         documents = [decode(text, outcome.golden) for text in outcome.graphs]
     except GoldenError:
@@ -171,7 +171,7 @@ def _picture(outcome: Outcome) -> list[str]:
 
 
 def _add_rest(pages: _Pages, report: RunReport) -> None:
-    """Add unused goldens and what hooks say."""
+    """Add unused goldens and the texts of hooks."""
     if report.unused:
         count = len(report.unused)
         title = f"no test asked for {count} golden{'s' if count > 1 else ''}"
@@ -191,7 +191,7 @@ def _left_out(counts: dict[str, int]) -> Iterator[str]:
 
 
 def code_span(text: str) -> str:
-    """Return a text as code within a line, cut in the middle if it is very long."""
+    """Return a text as code within a line, cut in the middle above _LONGEST_SPAN characters."""
     line = clipped(printable_line(text), _LONGEST_SPAN).strip()
     if not line:
         return ""
@@ -201,24 +201,24 @@ def code_span(text: str) -> str:
 
 
 def code_block(text: str, language: str = "text") -> list[str]:
-    """Return a text as the lines of a fenced block, which no line of it can end."""
+    """Return a text as the lines of a fenced block. The fence is longer than any fence in the text."""
     fence = "`" * max(3, 1 + _longest_run(text))
     return [f"{fence}{language}", *printable(text).split("\n"), fence]
 
 
 def html_code(text: str) -> str:
-    """Return a text as code within a line of HTML, such as a summary."""
+    """Return a text as code within a line of HTML, for example a summary."""
     return f"<code>{html.escape(clipped(printable_line(text), _LONGEST_SPAN))}</code>"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of a table; cells are Markdown on one line, in which pipes may stand within code."""
+    """Return the lines of a table. Cells are Markdown in one line; pipes may stand within code."""
     head = [*head]
     return [_table_row(head), _table_row(["---"] * len(head)), *map(_table_row, rows)]
 
 
 def _table_row(cells: Iterable[str]) -> str:
-    # Cells are told apart before anything else is read, also within code.
+    # A table splits cells before it reads code, so that pipes within code need an escape too.
     escaped = [cell.replace("|", "\\|") for cell in cells]
     return f"| {' | '.join(escaped)} |"
 

@@ -1,4 +1,4 @@
-"""The report of a run as a page: what became of the goldens, and a picture of each that differs."""
+"""The report of a run as a page: the results of the goldens, and a picture of each golden that differs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACCEPT = "fxgraph accept --cluster"
 
 
 def run_page(report: RunReport) -> str:
-    """Return the page of a run; each golden that failed is told once, however many tests compared it."""
+    """Return the page of a run. A failed golden has one entry, however many tests compared it."""
     failed: dict[str, Outcome] = {}
     others: dict[str, dict[str, None]] = {}
     for outcome in report.outcomes:
@@ -61,7 +61,7 @@ def run_page(report: RunReport) -> str:
 
 
 def clusters_of(failed: Mapping[str, Outcome]) -> list[Cluster]:
-    """Group goldens by what differs in them, the cause of most goldens first."""
+    """Group goldens by cluster, the cause of most goldens first."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in failed.values():
         if outcome.cluster:
@@ -93,7 +93,7 @@ def _page_graph(outcome: Outcome) -> PageGraph:
 
 
 def _decoded(text: str, name: str) -> GraphDocument | None:
-    # What cannot be read back is told in words alone.
+    # A text that cannot be read back is shown in words alone.
     try:
         return decode(text, name)
     except GoldenError:
