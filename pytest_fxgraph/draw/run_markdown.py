@@ -30,19 +30,8 @@ _LONGEST_SPAN = 300
 _WORDS = {"missing": "no golden yet", "error": "unreadable golden", "refused": "not written"}
 
 
-@dataclass(frozen=True)
-class _Cause:
-    """Goldens that differ in the same way. A golden without a cluster stands alone."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def first(self) -> Outcome:
-        return self.outcomes[0]
-
-    @property
-    def others(self) -> int:
-        return len(self.outcomes) - 1
+# Failed goldens of one cause; the first one speaks for all.
+_Cause = tuple[Outcome, ...]
 
 
 @dataclass
@@ -70,13 +59,13 @@ def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
 
     Goldens that differ in the same way share one entry. A golden has one entry, however many tests compared it.
     """
-    causes = _causes(report.outcomes)
+    causes = report.failed_by_cause()
     pages = _Pages(most)
     pages.add([f"## Graphs and goldens: {_summary(report)}", ""], "headings")
     _add_table(pages, causes, report.failures)
     pictures = 0
     for number, cause in enumerate(causes):
-        drawn = _picture(cause.first) if pictures < _MOST_PICTURES else []
+        drawn = _picture(cause[0]) if pictures < _MOST_PICTURES else []
         is_open = number == 0 and len(causes) + len(report.failures) < _MOST_NAMES
         if drawn and pages.add(_details(cause, drawn, is_open=is_open), "picture"):
             pictures += 1
@@ -93,18 +82,6 @@ def _summary(report: RunReport) -> str:
     parts = [report.summary] if report.summary else []
     parts += [f"{failed} check{'s' if failed > 1 else ''} of eager against graph failed"] if failed else []
     return ", ".join(parts) or "no golden was compared"
-
-
-def _causes(outcomes: Sequence[Outcome]) -> list[_Cause]:
-    """Group failed goldens by cause, the cause of most goldens first."""
-    failed: dict[str, Outcome] = {}
-    for outcome in outcomes:
-        if outcome.status not in ("matched", "updated"):
-            failed.setdefault(outcome.golden, outcome)
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in failed.values():
-        groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
-    return sorted((_Cause(tuple(group)) for group in groups.values()), key=lambda cause: -len(cause.outcomes))
 
 
 def _add_table(pages: _Pages, causes: Sequence[_Cause], failures: Sequence[NumericFailure]) -> None:
@@ -124,28 +101,26 @@ def _plain(failure: NumericFailure) -> str:
 
 
 def _row(cause: _Cause) -> tuple[str, str, str, str]:
-    first = cause.first
-    name = code_span(first.golden)
-    if cause.others:
-        name += f" and {cause.others} more"
+    first = cause[0]
+    name = code_span(first.golden) + (f" and {len(cause) - 1} more" if len(cause) > 1 else "")
     said = _WORDS.get(first.status) or code_span(first.headline)
     return name, code_span(first.level), said, _accepting(cause)
 
 
 def _accepting(cause: _Cause) -> str:
-    if cause.others:
-        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause.first.cluster}')}"
-    return code_span(cause.first.command)
+    if len(cause) > 1:
+        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
+    return code_span(cause[0].command)
 
 
 def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
     """Return the text about a cause, folded unless `is_open`: the goldens, picture and words of the first."""
-    first = cause.first
-    told = f"{len(cause.outcomes)} goldens: " if cause.others else ""
+    first = cause[0]
+    told = f"{len(cause)} goldens: " if len(cause) > 1 else ""
     said = _WORDS.get(first.status)
     title = f"{html_code(first.golden)}: {said}" if said else f"{told}{html_code(first.headline)}"
-    names = [f"- {code_span(each.golden)}" for each in cause.outcomes[:_MOST_NAMES]]
-    names += [f"- and {len(cause.outcomes) - _MOST_NAMES} more"] if len(cause.outcomes) > _MOST_NAMES else []
+    names = [f"- {code_span(each.golden)}" for each in cause[:_MOST_NAMES]]
+    names += [f"- and {len(cause) - _MOST_NAMES} more"] if len(cause) > _MOST_NAMES else []
     text = first.section or "\n".join(first.lines)
     return _folded(title, [*names, "", *picture, *code_block(text)], is_open=is_open)
 

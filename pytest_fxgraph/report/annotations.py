@@ -64,7 +64,7 @@ def annotations_of_run(
     """
     found: dict[object, list[Outcome]] = {}
     for outcome in report.outcomes:
-        if outcome.status not in ("matched", "updated"):
+        if outcome.has_failed:
             source = _source_place(outcome, folders)
             key = (outcome.cluster, source) if by_cause and outcome.cluster else outcome.golden
             found.setdefault(key, []).append(outcome)

@@ -35,6 +35,20 @@ class RunReport:
     failures: Sequence[NumericFailure] = ()  # of fx_equivalence and fx_transform
     strips: Sequence[StageStrip] = ()  # of fx_stages
 
+    def failed_by_cause(self) -> list[tuple[Outcome, ...]]:
+        """Return the failed goldens by cluster, the cluster of most goldens first.
+
+        A golden has one outcome, however many tests compared it. A golden without a cluster stands alone.
+        """
+        failed: dict[str, Outcome] = {}
+        for outcome in self.outcomes:
+            if outcome.has_failed:
+                failed.setdefault(outcome.golden, outcome)
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in failed.values():
+            groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
+        return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
+
 
 def json_text(report: RunReport) -> str:
     """Return a report as JSON. The texts of goldens are left out, because they are on disk."""

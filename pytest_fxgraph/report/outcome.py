@@ -49,6 +49,11 @@ class Outcome:
         """Name the report section that tells everything."""
         return f"fx golden {printable_line(self.golden)}"
 
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the golden neither matched nor was written."""
+        return self.status not in ("matched", "updated")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as values that JSON and pytest-xdist can send."""
         return {**asdict(self), "lines": list(self.lines), "changes": [dict(change) for change in self.changes]}
