@@ -19,13 +19,6 @@ UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".html", ".md", ".json")
 
-MARKER = (
-    "fx(level=..., budget=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., "
-    "cosine=..., checks=..., fp64_reference=..., seed=..., strict_inputs=..., search=..., search_seconds=..., "
-    "frontend=...): how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes "
-    "precedence."
-)
-
 
 class Setting:
     """One setting, with every place where a user can set it."""
@@ -250,6 +243,10 @@ _SETTINGS = (
 )
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
+MARKER = (
+    f"fx({', '.join(f'{name}=...' for name in _ON_MARKER)}): how the graph fixtures of pytest-fxgraph compare in this "
+    "test; an argument of the fixture takes precedence."
+)
 
 
 def add_options(parser: pytest.Parser) -> None:

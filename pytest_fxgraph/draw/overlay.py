@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
@@ -209,14 +210,13 @@ class _Tables:
         for record in self._owned.get(node.target, ()):
             yield f"tensor {record.path[len(node.target) + 1 :]}", _state_text(record)
 
-    @property
+    @cached_property
     def _owned(self) -> Mapping[str, list[StateRecord]]:
-        cached: dict[str, list[StateRecord]] | None = self.__dict__.get("_by_module")
-        if cached is None:
-            cached = self.__dict__["_by_module"] = {}
-            for record in self._state.values():
-                cached.setdefault(record.path.rpartition(".")[0], []).append(record)
-        return cached
+        """Map the path of a module to its own tensors."""
+        found: dict[str, list[StateRecord]] = {}
+        for record in self._state.values():
+            found.setdefault(record.path.rpartition(".")[0], []).append(record)
+        return found
 
 
 def _cost_text(cost: CostRecord) -> str:
