@@ -49,11 +49,6 @@ class Outcome:
         """Name the report section that tells everything."""
         return f"fx golden {printable_line(self.golden)}"
 
-    @property
-    def has_failed(self) -> bool:
-        """Return whether the golden neither matched nor was written."""
-        return self.status not in ("matched", "updated")
-
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as values that JSON and pytest-xdist can send."""
         return {**asdict(self), "lines": list(self.lines), "changes": [dict(change) for change in self.changes]}
@@ -65,3 +60,8 @@ class Outcome:
         values = {key: value for key, value in data.items() if key in known}
         lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes", "graphs", "sources")}
         return cls(**{**values, **lists})
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the golden neither matched nor was written."""
+        return self.status not in ("matched", "updated")
