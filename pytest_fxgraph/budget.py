@@ -1,4 +1,4 @@
-"""By how much the costs of a graph may differ from those of its golden. This file imports no torch."""
+"""The allowed difference between the costs of a graph and the costs of its golden. This file imports no torch."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 
 from pytest_fxgraph.errors import ChoiceError
 
-# What is judged, in the order in which it is told.
+# The judged metrics, in the order of the report.
 METRICS = ("flops", "bytes", "params", "peak_activation", "nodes")
 _ALLOWANCE = re.compile(r"\+?(\d+(?:\.\d+)?)\s*(%?)\Z")
 
-# As users write it: {"flops": "+1%", "params": 0, "bytes": None}.
+# A user's budget: {"flops": "+1%", "params": 0, "bytes": None}.
 Budget = Mapping[str, "str | int | None"]
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """By how much one metric may differ."""
+    """The allowed difference of one metric."""
 
     amount: float
     is_percent: bool = False
 
     def allows(self, expected: int, obtained: int) -> bool:
-        """Tell whether a metric stays within it, upwards and downwards."""
+        """Return whether the obtained metric is near enough, upwards and downwards."""
         room = expected * self.amount / 100 if self.is_percent else self.amount
         return abs(obtained - expected) <= room
 
@@ -33,14 +33,14 @@ class Allowance:
         return f"{self.amount:g}%" if self.is_percent else f"{self.amount:,.0f}"
 
 
-# By metric; None where it is not judged.
+# Metric to its allowance; None for a metric that is not judged.
 Allowances = Mapping[str, "Allowance | None"]
 
 
 def allowances_of(budget: Budget | None) -> Allowances:
-    """Return the allowance of every metric: none to spend where the budget names none, None where it says None.
+    """Return the allowance of every metric: 0 for a metric that the budget leaves out, None for a metric set to None.
 
-    Raises ChoiceError for a budget of another form, naming what is wrong.
+    Raises ChoiceError for a budget of another form; the message names the fault.
     """
     if budget is None:
         budget = {}

@@ -1,17 +1,17 @@
-"""The words that a user chooses from: as types for who writes them, as tuples for who checks them."""
+"""The words that a user chooses from: as types for type checkers, and as tuples for checks at run time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
-# Errors are imported where one is raised: a run of pytest that uses no fixture waits for this file, and not for them.
+# Errors are imported at their `raise`, because every run of pytest loads this file.
 
 Level = Literal["exact", "structure", "ops", "signature", "cost", "breaks"]
 ConstantForm = Literal["exact", "close", "shape"]
 CodeForm = Literal["folded", "always", "exact"]
 Mode = Literal["eval", "train"]
-# What a comparison of eager and graph looks at, beside the structure and the shapes of the outputs.
+# Parts of a comparison of eager and graph, besides the structure and shapes of the outputs.
 Check = Literal[
     "values",
     "dtype",
@@ -27,23 +27,23 @@ Check = Literal[
     "global state",
     "gradients",
 ]
-# One number for all that is compared, or numbers by globs of paths: {"output[0]": 1e-3, "*.logits": 1e-2}.
+# One number for everything, or numbers by globs of paths: {"output[0]": 1e-3, "*.logits": 1e-2}.
 NumberByPath = float | Mapping[str, float]
 Trace = Literal["fxcore", "torch", "export"]
 Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
-BESIDE = "beside"  # in place of the golden folder: one beside each test file
-LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, those that this release has, the strictest first
-CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # how floats in arguments and constants are compared
+BESIDE = "beside"  # in place of the golden folder: one folder beside each test file
+LEVELS: tuple[Level, ...] = get_args(Level)  # of comparison, the strictest level first
+CONSTANT_FORMS: tuple[ConstantForm, ...] = get_args(ConstantForm)  # comparison of floats in arguments and constants
 CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the generated code
 CHECKS: tuple[Check, ...] = get_args(Check)
-MODES: tuple[Mode, ...] = get_args(Mode)  # in which a model is run
-FRONTENDS: tuple[Frontend, ...] = get_args(Frontend)  # how a module becomes a graph, or several
-TRACES: tuple[Trace, ...] = get_args(Trace)  # how a module becomes the graph that a pass is given
+MODES: tuple[Mode, ...] = get_args(Mode)  # of a model's run
+FRONTENDS: tuple[Frontend, ...] = get_args(Frontend)  # ways from a module to one graph or several
+TRACES: tuple[Trace, ...] = get_args(Trace)  # ways from a module to the graph for a pass
 
 
 def checks_named(names: str | Iterable[str]) -> frozenset[Check]:
-    """Return the checks of one name or several; raises ChoiceError if one is unknown or none is given."""
+    """Return the checks of one name or several. Raises ChoiceError for an unknown name, or without a name."""
     wanted = (names,) if isinstance(names, str) else tuple(names)
     from pytest_fxgraph.errors import ChoiceError
 

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 def pytest_fxgraph_adapt(obj: Any) -> Any:
     """Turn an object of your own into a subject: a module, a function, or a graph.
 
-    Called for each subject of a fixture that is no graph of fxcore or torch.fx, before it is traced: a module can be
-    turned into a graph here, too. The first answer that is not None is used, and the hook is not called for it again.
-    `fx_equivalence` and `fx_transform` run the object itself as the model if it is a module or a function, otherwise
-    the answer.
+    pytest-fxgraph calls the hook for each subject of a fixture, unless the subject is a graph of fxcore or torch.fx.
+    The call comes before the trace, so that the hook can also turn a module into a graph. The first answer other than
+    None is used, and the hook is not called for that answer again. `fx_equivalence` and `fx_transform` run the object
+    itself as the model if the object is a module or a function, otherwise the answer.
 
-    :param obj: what the test gave to the fixture.
+    :param obj: the subject that the test gave to the fixture.
     :returns: a torch.nn.Module, a function, a Graph or GraphModule of fxcore or torch.fx, or a
-        torch.export.ExportedProgram; None for objects that this hook does not know.
+        torch.export.ExportedProgram. None for objects that this hook does not know.
 
-    Example, for models that are kept in a container::
+    Example, for models in a container::
 
         def pytest_fxgraph_adapt(obj):
             if isinstance(obj, Pipeline):
@@ -35,13 +35,14 @@ def pytest_fxgraph_adapt(obj: Any) -> Any:
 def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
     """Change the document of a graph before it is compared with its golden or written as one.
 
-    Called for each comparison of `fx_golden`. Every implementation is called, in pluggy's order, each with the document
-    that the one before it returned. The golden on disk is not changed here: its document was, when it was written.
+    pytest-fxgraph calls the hook for each comparison of `fx_golden`. Every implementation is called, in pluggy's order,
+    each with the result of the one before. The golden on disk is not changed here: the hook changed its document when
+    the golden was written.
 
     :param document: the graph as plain frozen data, see `pytest_fxgraph.document.model`.
-    :returns: another document, made with `dataclasses.replace`; None to leave the document as it is.
+    :returns: another document, made with `dataclasses.replace`. None to leave the document as it is.
 
-    Example, for a project whose module paths begin with a prefix that varies::
+    Example, for module paths with a prefix that varies::
 
         def pytest_fxgraph_normalize(document):
             nodes = [replace(node, target=node.target.removeprefix("wrapped.")) for node in document.nodes]
@@ -51,17 +52,16 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
 
 @pytest.hookspec(firstresult=True)
 def pytest_fxgraph_target_name(target: Any) -> str | None:
-    """Return the name under which goldens write, and `fx_ops` finds, a function or operator that a graph calls.
+    """Return the name of a function or operator in goldens and for `fx_ops`.
 
-    Called by `fx_golden`, `fx_ops` and `fx_transform`, once for each function or operator of a graph, also for those
-    that are arguments; not for methods and modules, which are written by name and path. The first answer that is not
-    None is used. Two functions with one name are the same function to a golden.
+    `fx_golden`, `fx_ops` and `fx_transform` call the hook once for each function or operator of a graph, also for
+    functions that are arguments. Methods and modules are written by name and path, without a call. The first answer
+    other than None is used. Two functions with one name are the same function to a golden.
 
     :param target: the function or operator.
-    :returns: a name that is the same in every run; None for the name that it has without this hook. Anything else is a
-        DocumentError.
+    :returns: a name that is the same in every run. None for the usual name. Any other answer is a DocumentError.
 
-    Example, for kernels whose module was moved, and whose goldens are to stay as they are::
+    Example, for kernels that moved to another module while their goldens stay as they are::
 
         def pytest_fxgraph_target_name(target):
             if getattr(target, "__module__", "").startswith("acme._kernels."):
@@ -72,13 +72,13 @@ def pytest_fxgraph_target_name(target: Any) -> str | None:
 def pytest_fxgraph_report_section(outcomes: tuple[Outcome, ...]) -> str | None:
     """Return a text about the goldens of a run, for its summary and its reports.
 
-    Called once at the end of a run that compared something, in the process that writes goldens (under pytest-xdist the
-    controller). Every implementation is called; the texts are printed in the summary, and written under "sections" in
-    the reports of --fx-report.
+    pytest-fxgraph calls the hook once, at the end of a run with comparisons, in the process that writes goldens (under
+    pytest-xdist the controller). Every implementation is called. The texts are printed in the summary, and written
+    under "sections" in the reports of --fx-report.
 
-    :param outcomes: one for each comparison in the last attempt of each test, see `pytest_fxgraph.report.outcome`;
-        `nodeid`, `golden`, `level`, `status` and `headline` say most.
-    :returns: a text of one or more lines; None to add nothing.
+    :param outcomes: one for each comparison in the last attempt of each test, see `pytest_fxgraph.report.outcome`.
+        `nodeid`, `golden`, `level`, `status` and `headline` are the most useful fields.
+    :returns: a text of one or more lines. None to add no text.
 
     Example, for a line in the log of a nightly run::
 
@@ -90,18 +90,18 @@ def pytest_fxgraph_report_section(outcomes: tuple[Outcome, ...]) -> str | None:
 
 @pytest.hookspec(firstresult=True)
 def pytest_fxgraph_compare_outputs(expected: Any, obtained: Any, path: str) -> str | None:
-    """Compare an output of a model that ran eagerly with the output of its graph, in a way of your own.
+    """Compare an output of the eager model with the output of its graph, in a way of your own.
 
-    Called by `fx_equivalence` and `fx_transform` for each output, first for containers, then for their items. The first
-    answer that is not None is used; the items of a container with an answer are not compared any more.
+    `fx_equivalence` and `fx_transform` call the hook for each output, first for containers, then for their items. The
+    first answer other than None is used. The items of a container with an answer are not compared.
 
     :param expected: the output of the model.
     :param obtained: the output of its graph.
-    :param path: where in the output the two are, such as ``output['logits'][0]``.
-    :returns: "" if the two are equal enough; otherwise how they differ, for the failure, which puts it after the path;
-        None to have them compared as usual.
+    :param path: the place in the output, for example ``output['logits'][0]``.
+    :returns: "" if the two are equal enough. Otherwise the difference in words; the failure shows it after the path.
+        None for the usual comparison.
 
-    Example, for boxes whose order does not matter::
+    Example, for boxes in any order::
 
         def pytest_fxgraph_compare_outputs(expected, obtained, path):
             if path.endswith("['boxes']"):

@@ -19,13 +19,6 @@ UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
 REPORTS = (".html", ".md", ".json")
 
-MARKER = (
-    "fx(level=..., budget=..., commutative=..., normalize=..., constants=..., code=..., rtol=..., atol=..., sqnr=..., "
-    "cosine=..., checks=..., fp64_reference=..., seed=..., strict_inputs=..., search=..., search_seconds=..., "
-    "frontend=...): how the graph fixtures of pytest-fxgraph compare in this test; an argument of the fixture takes "
-    "precedence."
-)
-
 
 class Setting:
     """One setting, with every place where a user can set it."""
@@ -56,7 +49,7 @@ class Setting:
             raise pytest.UsageError(f"{place}: {reason}") from None
 
 
-_Form = tuple[str, Callable[[Any], Any]]  # a right value in words, and its parser, which raises ValueError for others
+_Form = tuple[str, Callable[[Any], Any]]  # a right value in words, and its parser, which raises ValueError
 
 
 def _one_of(*choices: str) -> _Form:
@@ -107,7 +100,7 @@ def _allowances(value: Any) -> object:
 
 
 def _number_by_path(value: object) -> NumberByPath:
-    """Read a number, a dict from path to number, or a text such as `output[0]=1e-3, *.logits=1e-2`."""
+    """Read a number, a dict from path to number, or a text like `output[0]=1e-3, *.logits=1e-2`."""
     if isinstance(value, str) and "=" in value:
         entries = [entry.rpartition("=") for entry in value.replace("\n", ",").split(",") if entry.strip()]
         value = {glob.strip(): text.strip() for glob, _, text in entries}
@@ -251,6 +244,10 @@ _SETTINGS = (
 )
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}
+MARKER = (
+    f"fx({', '.join(f'{name}=...' for name in _ON_MARKER)}): how the graph fixtures of pytest-fxgraph compare in this "
+    "test; an argument of the fixture takes precedence."
+)
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -372,12 +369,12 @@ def value_of_config(setting: Setting, config: pytest.Config) -> Any:
 
 
 def wants_collection_record(config: pytest.Config) -> bool:
-    """Tell whether this run must look for unused goldens."""
+    """Return whether this run must look for unused goldens."""
     # An update needs unused goldens too, because it copies the goldens of renamed tests.
     is_asked = any(config.getoption(name) for name in ("fx_prune_golden", "fx_report", "fx_update_golden"))
     return bool(is_asked) or value_of_config(UNUSED_GOLDENS, config) != "ignore"
 
 
 def wants_update(config: pytest.Config, update: str) -> bool:
-    """Tell whether the run writes goldens of this kind: "new" or "changed"."""
+    """Return whether the run writes goldens of this kind: "new" or "changed"."""
     return bool(config.getoption("fx_update_golden")) and config.getoption("fx_update_only") in (None, update)

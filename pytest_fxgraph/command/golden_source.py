@@ -1,4 +1,4 @@
-"""Golden files as the command finds and reads them: on disk, in folders, in git revisions."""
+"""Golden files that the command finds and reads: on disk, in folders, in git revisions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 
 
 def looks_like_a_revision(text: str) -> bool:
-    """Tell whether a text is of the form `revision:path`; `C:\\x` is not."""
+    """Return whether a text has the form `revision:path`. `C:\\x` does not count."""
     revision, colon, _ = text.partition(":")
     return bool(colon) and len(revision) != 1 and not text.startswith("-")
 
 
 def object_of(text: str) -> tuple[str, bool]:
-    """Return the id of what `revision:path` names, and whether it is a folder.
+    """Return the object id of `revision:path`, and whether it is a folder.
 
     Raises GoldenMissingError if git does not know it, GoldenError if it is neither file nor folder or git cannot run.
     """
@@ -44,8 +44,8 @@ def object_of(text: str) -> tuple[str, bool]:
 
 
 def content_of(object_id: str, name: str) -> bytes:
-    """Return the content of a file in git. Raises GoldenError, which names it by `name`, if git does not return it."""
-    # Not `git show`, which would pass it through a textconv of ours.
+    """Return the content of a file in git. Raises GoldenError with `name` if git does not return the content."""
+    # `git show` is no choice, because it would apply a textconv of ours.
     content = _git("cat-file", "blob", object_id)
     if content is None:
         raise GoldenError(f"cannot read {name}: git does not give its content; try `git fsck`")
@@ -64,7 +64,7 @@ def files_of(tree_id: str) -> dict[str, str]:
 
 
 def _git(*arguments: str) -> bytes | None:
-    """Return what git prints; None if it fails."""
+    """Return the output of git, None if git fails."""
     try:
         result = subprocess.run(["git", *arguments], capture_output=True, check=False)
     except OSError as error:
@@ -75,32 +75,32 @@ def _git(*arguments: str) -> bytes | None:
 
 @dataclass(frozen=True)
 class GoldenFile:
-    """One golden file, wherever it is."""
+    """One golden file at any place."""
 
-    name: str  # as errors and headings show it
+    name: str  # shown in errors and headings
     read: Callable[[], bytes]
 
     def document(self) -> GraphDocument:
-        """Read the golden. Raises GoldenError, which names it, if it cannot be read."""
+        """Read the golden. Raises GoldenError with the golden's name if it cannot be read."""
         return decode(self.read(), self.name)
 
     def rows(self) -> Mapping[str, Row] | None:
-        """Read a table; None if it is none. Raises GoldenError, which names it, if it cannot be read."""
+        """Read a table, or return None for a graph. Raises GoldenError with the file's name if it cannot be read."""
         return rows_if_table(self.read(), self.name)
 
 
 @dataclass(frozen=True)
 class GoldenPlace:
-    """What a user names on the command line: one golden, or a folder of them."""
+    """A place on the command line: one golden, or a folder of goldens."""
 
     name: str
     is_folder: bool
-    files: Mapping[str, GoldenFile]  # by path in the folder; of a single file, by its name
+    files: Mapping[str, GoldenFile]  # path in the folder, or the name of a single file, to the golden
 
 
 def golden_place(text: str) -> GoldenPlace:
-    """Return the goldens at a path or at `revision:path`. Raises GoldenMissingError if there is nothing."""
-    if text == os.devnull:  # git names it where a file is new or gone
+    """Return the goldens at a path or at `revision:path`. Raises GoldenMissingError for an empty place."""
+    if text == os.devnull:  # git names the null device for a new or removed file
         return GoldenPlace(text, False, {})
     path = Path(text)
     if path.exists() or not looks_like_a_revision(text):
@@ -134,17 +134,17 @@ def _file_on_disk(path: Path) -> GoldenFile:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file anywhere, cut after one byte more than is allowed.
+    """Read a file at any path, at most one byte more than the limit.
 
-    Raises GoldenError if it cannot be read, or is no file but a FIFO, device or socket, or a link to one.
+    Raises GoldenError if the file cannot be read, or if it is a FIFO, device or socket, or a link to one.
     """
     try:
         _refuse_other_than_files(path, os.stat(path).st_mode)
-        # It may have become a FIFO since; opened like this, one does not wait for somebody who writes to it.
+        # The file may have become a FIFO since. With O_NONBLOCK, the open does not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(descriptor, "rb") as file:
             _refuse_other_than_files(path, os.fstat(descriptor).st_mode)
-            # One byte more than is allowed is enough to be refused.
+            # One byte above the limit is enough to refuse the file.
             return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise _missing(path) from None

@@ -76,20 +76,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:
-        # Whoever read this has seen enough; Python would complain once more when it closes the stream.
+        # The reader has seen enough. Python would complain once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 
 def _never_fail_at_a_character(*streams: TextIO) -> None:
-    """Make streams write characters that their encoding lacks as escapes."""
+    """Make streams write a character outside their encoding as an escape."""
     for stream in streams:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of one verb, or of all verbs where the word is no verb."""
+    """Return the parser of one verb, or of all verbs if the word is no verb."""
     parser = argparse.ArgumentParser(
         prog="fxgraph",
         description="Read and compare golden files of graphs, without importing torch.",
@@ -129,7 +129,7 @@ def _complete(root: argparse.ArgumentParser, shell: str) -> int:
     from pytest_fxgraph.choices import LEVELS
 
     (commands,) = (action for action in root._actions if isinstance(action, argparse._SubParsersAction))
-    for verb in commands._choices_actions:  # shtab shows descriptions, which are paragraphs here
+    for verb in commands._choices_actions:  # shtab shows descriptions; ours are paragraphs
         commands.choices[verb.dest].description = verb.help
     for action in (each for parser in commands.choices.values() for each in parser._actions):
         if action.metavar == "LEVEL":

@@ -1,6 +1,6 @@
-"""The project that the command is run in: its rootdir, and where its goldens lie, found as pytest finds them.
+"""The project around the working directory: its rootdir and its golden folder, found by the rules of pytest.
 
-pytest itself is not asked: it would load the plugins of the project, and with them torch.
+pytest itself is not asked, because it would load the plugins of the project, and with them torch.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-# As in pytest_fxgraph.settings, which imports pytest.
+# The same words as in pytest_fxgraph.settings, which imports pytest.
 KEY, OPTION, DEFAULT = "fx_golden_dir", "--fx-golden-dir", "golden"
-# In the order in which pytest looks for them in a folder; the first with something for pytest counts.
+# pytest looks for these files in a folder, in this order; the first file with a section for pytest counts.
 _FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _ALWAYS_COUNT = _FILES[:4]
 _SECTIONS = {"setup.cfg": "tool:pytest"}
@@ -42,7 +42,7 @@ def add_golden_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def golden_layout_here(golden_dir: str | None = None) -> GoldenLayout:
-    """Return where the goldens lie; `golden_dir` is what the user says, from here, if anything.
+    """Return the layout of the goldens. `golden_dir` is the user's option, relative to the working directory.
 
     Paths are relative to the working directory. Raises GateError if the configuration of pytest cannot be read.
     """
@@ -53,7 +53,7 @@ def golden_layout_here(golden_dir: str | None = None) -> GoldenLayout:
 
 
 def from_rootdir(path: Path) -> Path:
-    """Return a path as it is; if only rootdir has it, from where pytest prints paths, return it as it is from here.
+    """Return an existing path as it is. Otherwise try the path from rootdir, because pytest prints paths from there.
 
     Raises GateError as `golden_layout_here` does.
     """
@@ -64,7 +64,7 @@ def from_rootdir(path: Path) -> Path:
 
 
 def _configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
-    """Return rootdir and what is configured: the nearest file with something for pytest, else marks of a project."""
+    """Return rootdir and its options: the nearest file with a section for pytest, else the marks of a project."""
     folders = (here, *here.parents)
     for folder in folders:
         for file in (folder / name for name in _FILES):
@@ -79,7 +79,7 @@ def _configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
 
 
 def _folder_with_goldens(folders: Sequence[Path]) -> Path | None:
-    """Return where pytest was started when it wrote goldens and nothing marked the project, within one repository."""
+    """Return the nearest folder with goldens within one repository, for projects without a configuration."""
     for folder in folders:
         if (folder / DEFAULT).is_dir():
             return folder
@@ -89,7 +89,7 @@ def _folder_with_goldens(folders: Sequence[Path]) -> Path | None:
 
 
 def _options(file: Path) -> Mapping[str, Any] | None:
-    """Return the options of pytest in a file, None if it has none."""
+    """Return pytest's options in a file, None without a section for pytest."""
     try:
         if file.suffix == ".toml":
             content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -113,7 +113,7 @@ def _tables_of_pyproject(content: Mapping[str, Any]) -> Iterator[object]:
 
 
 def _golden_dir(options: Mapping[str, Any]) -> str:
-    """Return the folder that the options set; those that are added to each command line go first."""
+    """Return the golden folder from the options. `addopts` precedes the ini key, as on pytest's command line."""
     added = options.get("addopts") or ""
     words = shlex.split(added) if isinstance(added, str) else [str(word) for word in added]
     for place in reversed(range(len(words))):

@@ -53,8 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         print(json_text(report), end="")
     else:
         _write_markdown(report, options.output)
-    has_failed = any(outcome.status not in ("matched", "updated") for outcome in report.outcomes)
-    return DIFFERENT if has_failed or report.failures else SAME
+    return DIFFERENT if report.failures or any(outcome.has_failed for outcome in report.outcomes) else SAME
 
 
 def _write_markdown(report: RunReport, output: str | None) -> None:

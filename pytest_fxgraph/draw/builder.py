@@ -1,4 +1,4 @@
-"""A picture of a document, or of the overlay of two: which nodes are drawn, and what is folded with what."""
+"""The nodes and clusters of a picture, made from a document or from the overlay of two documents."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pytest_fxgraph.report.graph_text import repeated_nodes
 from pytest_fxgraph.report.numbered_paths import format_paths
 from pytest_fxgraph.report.repetition import Repetition
 
-_MOST_CHILDREN = 120  # of a cluster; more are drawn in parts
+_MOST_CHILDREN = 120  # of a cluster; a larger cluster is drawn in parts
 _PART = 40
-_FEWEST_UNCHANGED = 3  # that are worth a box of their own
+_FEWEST_UNCHANGED = 3  # unchanged nodes; fewer nodes get no box of their own
 _LONGEST_LITERALS = 22
-_MOST_BOXES = 24  # one in the other; what lies deeper is drawn in the innermost
+_MOST_BOXES = 24  # nested boxes; deeper nodes are drawn in the innermost box
 _SHAPE = re.compile(r"\b(?:(?:b?float|u?int|complex|bits|quint|qint)\w*|bool)\[([^\]]*)\]")
 _SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call_module": "module"}
 
-Key = tuple[str, str]  # what sort of cluster, and which
+Key = tuple[str, str]  # sort and name of a cluster
 
 
 def picture_of(
@@ -33,9 +33,9 @@ def picture_of(
     title: str,
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Picture:
-    """Return the picture of one document, or of what differs between two: both in one.
+    """Return the picture of one document, or the overlay of two documents.
 
-    `sources` are lines of the model by the names of the nodes of the last document, which files do not hold.
+    `sources` maps the names of the last document's nodes to lines of the model, because golden files hold no lines.
     """
     return picture_of_nodes(
         merged_nodes(expected, obtained),
@@ -52,7 +52,7 @@ def picture_of_nodes(
     title: str,
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> Picture:
-    """Return the picture of the nodes of a document, or of an overlay, for which it is None; see `picture_of`."""
+    """Return the picture of merged nodes. `document` is None for an overlay; see `picture_of` for the rest."""
     is_overlay = document is None
     kept, attached = _without_private_state(merged)
     order = {old: new for new, old in enumerate(kept)}
@@ -73,9 +73,9 @@ def picture_of_nodes(
 
 
 def _without_private_state(merged: Sequence[MergedNode]) -> tuple[list[int], dict[int, list[MergedNode]]]:
-    """Return the nodes that are drawn, tensors right before their first reader, and the tensors of single readers.
+    """Return the drawn nodes, with each tensor right before its first reader, and the tensors with a single reader.
 
-    A tensor that one node reads, and that did not change, is told with that node.
+    An unchanged tensor with one reader is shown as a fact of the reader.
     """
     readers: dict[int, list[int]] = {}
     for position, node in enumerate(merged):
@@ -100,13 +100,13 @@ def _edge_status(reader: MergedNode, source: int) -> str:
 
 
 def _module_keys(node: MergedNode) -> list[Key]:
-    """Return the modules that a node is in, the outermost first."""
+    """Return the modules around a node, the outermost first."""
     parts = (node.record.scope or (node.expected.scope if node.expected else None) or "").split(".")
     return [("module", ".".join(parts[: end + 1])) for end in range(min(len(parts), _MOST_BOXES))] if parts[0] else []
 
 
 def _repetitions(document: GraphDocument, attached: Iterable[Sequence[MergedNode]]) -> list[Repetition]:
-    """Find blocks that repeat; where torch.export lists all tensors first, these count as inputs of the graph."""
+    """Find blocks that repeat. torch.export lists all tensors first; these count as inputs of the graph."""
     names = {node.record.name for nodes in attached for node in nodes}
     nodes = tuple(
         NodeRecord(node.name, "placeholder", node.target, value=node.value) if node.name in names else node
@@ -116,7 +116,7 @@ def _repetitions(document: GraphDocument, attached: Iterable[Sequence[MergedNode
 
 
 def _fold_repeated(repeated: Sequence[Repetition], kept: Sequence[int], paths: list[list[Key]]) -> None:
-    """Put the second and further ones of blocks that repeat into a cluster of their own."""
+    """Put every repetition of a block except the first into its own cluster."""
     for block in repeated:
         first = block.start + block.length
         inside = [place for place, old in enumerate(kept) if first <= old < block.end]
@@ -159,7 +159,7 @@ def _drawn(node: MergedNode, tensors: Sequence[MergedNode], sources: Mapping[str
 
 
 def _kind(node: MergedNode, record: NodeRecord, *, is_obtained: bool) -> str:
-    """Return the class of the module that a node calls, its path if that is not known."""
+    """Return the class of the module that a node calls, or the module's path if the class is not known."""
     kinds = [fact.obtained if is_obtained else fact.expected for fact in node.facts if fact.what == "module"]
     return next(filter(None, kinds), record.target)
 
@@ -175,7 +175,7 @@ def _label(record: NodeRecord, kind: str) -> str:
 
 
 def _call_label(record: NodeRecord) -> str:
-    """Return the operator, with the literals among its arguments where they are short."""
+    """Return the operator, with its short literal arguments."""
     target = record.target
     for prefix in (
         "aten.",
@@ -199,20 +199,20 @@ def _call_label(record: NodeRecord) -> str:
 
 
 def short_value(value: str | None) -> str:
-    """Return the shapes in the text of a value: sizes with a multiplication sign between; of several, the first few."""
+    """Return the shapes in the text of a value, with a multiplication sign between sizes, at most the first few."""
     shapes = [shape.replace(", ", "\N{MULTIPLICATION SIGN}") or "scalar" for shape in _SHAPE.findall(value or "")]
     return ", ".join(shapes[:2]) + (f", … {len(shapes)}" if len(shapes) > 2 else "")
 
 
 class _Clusters:
-    """Builds the clusters of a picture from the paths of its nodes, which are in the order of execution."""
+    """Builds the clusters of a picture from the module paths of its nodes, which are in execution order."""
 
     def __init__(
         self, nodes: Sequence[DrawnNode], edges: Sequence[Edge], paths: Sequence[Sequence[Key]], *, is_overlay: bool
     ) -> None:
         self.all: list[Cluster] = []
         self._nodes, self._paths, self._is_overlay = nodes, paths, is_overlay
-        self._near: set[int] = set()  # nodes that changed, and those beside them
+        self._near: set[int] = set()  # changed nodes and their neighbours
         for edge in edges:
             if edge.status or any(
                 nodes[end].status in ("added", "removed", "changed") for end in (edge.source, edge.target)
@@ -222,12 +222,12 @@ class _Clusters:
         self._parent_path: dict[int, str] = {}
 
     def build(self, title: str) -> None:
-        """Make the cluster of the whole graph, and all clusters in it."""
+        """Make the cluster of the whole graph with all inner clusters."""
         root = self._new(title, "graph", "")
         self._fill(root, range(len(self._nodes)), 0)
 
     def with_place(self, number: int, node: DrawnNode) -> DrawnNode:
-        """Return a node with where it is, as seen from the cluster that it is drawn in."""
+        """Return a node with its module path, relative to the cluster around the node."""
         scope = self._paths[number][-1][1] if self._paths[number] else ""
         path = next((fact.obtained or fact.expected for fact in node.facts if fact.what == "target"), "")
         path = path if node.sort in ("module", "state") else scope
@@ -241,10 +241,10 @@ class _Clusters:
         return cluster
 
     def _fill(self, cluster: Cluster, inside: Sequence[int], depth: int) -> None:
-        """Put nodes into a cluster, those of one module, one after the other, in a cluster of it."""
+        """Put nodes into a cluster. Neighbouring nodes of one module go into an inner cluster."""
         runs = [*_runs(inside, self._paths, depth)]
         while len(runs) == 1 and runs[0][0] is not None and len(runs[0][1]) > 1 and cluster.sort == "module":
-            cluster.label, cluster.path = runs[0][0][1], runs[0][0][1]  # around everything there is: one box is enough
+            cluster.label, cluster.path = runs[0][0][1], runs[0][0][1]  # one box is enough around everything
             depth += 1
             runs = [*_runs(inside, self._paths, depth)]
         for key, members in runs:
@@ -276,7 +276,7 @@ class _Clusters:
         return [member for each in cluster.children for member in self._members(each)]
 
     def _fold_unchanged(self, cluster: Cluster) -> None:
-        """Put what is far from any change into boxes of their own."""
+        """Put runs of unchanged nodes far from any change into boxes of their own."""
         children: list[int] = []
         waiting: list[int] = []
 
@@ -309,7 +309,7 @@ class _Clusters:
         return f"unchanged: {format_paths(paths)}" if paths else "unchanged"
 
     def _split(self, cluster: Cluster) -> None:
-        """Draw a cluster of very many children in parts."""
+        """Draw a cluster with very many children in parts."""
         while len(cluster.children) > _MOST_CHILDREN:
             parts = []
             for start in range(0, len(cluster.children), _PART):
@@ -324,7 +324,7 @@ class _Clusters:
 
 
 def _relative(path: str, around: str) -> str:
-    """Return a path as seen from a module; a number alone would say little, so the name before it stays."""
+    """Return a path relative to a module. A bare number keeps the name before it, because it says too little alone."""
     if not around or not path.startswith(f"{around}."):
         return path
     short = path[len(around) + 1 :]
@@ -332,7 +332,7 @@ def _relative(path: str, around: str) -> str:
 
 
 def _runs(inside: Sequence[int], paths: Sequence[Sequence[Key]], depth: int) -> Iterator[tuple[Key | None, list[int]]]:
-    """Yield nodes that follow on each other in one cluster together, and others one by one."""
+    """Yield neighbouring nodes of one cluster together, and other nodes one by one."""
     run: list[int] = []
     current: Key | None = None
     for number in inside:

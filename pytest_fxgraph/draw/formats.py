@@ -1,4 +1,4 @@
-"""The endings of picture files, and the text that a file of each holds."""
+"""The endings of picture files, and the text of a file for each ending."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pytest_fxgraph.draw.svg import svg_text
 from pytest_fxgraph.errors import ReportError
 
 ENDINGS = (".svg", ".html", ".mmd", ".dot")
-MOST_SEEN = 150  # boxes of a picture, unless everything is to be seen
+MOST_SEEN = 150  # boxes of a picture that is not shown in full
 _STEPS = (150, 100, 60, 30, 15)
 
 
 def ending_of(path: str) -> str:
-    """Return the ending of a picture's path. Raises ReportError, which lists those there are, for any other."""
+    """Return the ending of a picture's path. Raises ReportError for an unknown ending."""
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         raise ReportError(f"cannot draw to {path}: a picture's name ends in {', '.join(ENDINGS)}; choose one of these")
@@ -27,9 +27,9 @@ def ending_of(path: str) -> str:
 
 
 def drawn_text(document: GraphDocument, path: str, *, title: str, is_full: bool = False) -> str:
-    """Return the text of a picture file of a graph, in the format that its path ends in.
+    """Return the text of a picture file of a graph. The ending of the path selects the format.
 
-    With `is_full` nothing is folded. Raises ReportError for another ending.
+    With `is_full`, nothing is folded. Raises ReportError for an unknown ending.
     """
     ending = ending_of(path)
     picture = picture_of(document, title=title)
@@ -44,7 +44,7 @@ def drawn_text(document: GraphDocument, path: str, *, title: str, is_full: bool 
 
 
 def _mermaid(picture: Picture) -> str:
-    """Return a flowchart that is folded as far as it takes for GitHub to draw it."""
+    """Return a flowchart, folded until GitHub draws it."""
     text = ""
     for most in _STEPS:
         text = mermaid_text(picture, picture.opened(most))

@@ -1,4 +1,4 @@
-"""The layers of one cluster: which child stands in which layer, and in which order, whatever its size."""
+"""The layers of one cluster: the layer of each child and the order in each layer, independent of sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _SWEEPS = 8
-# Where there would be more bends, long lines go straight to where they lead.
+# Above this number of bends, long lines go straight to their ends.
 _MOST_BENDS, _LONGEST_WITH_BENDS = 3_000, 6
 
 
@@ -16,21 +16,21 @@ Ends = tuple[int, int, str]  # source, target, status
 
 @dataclass(frozen=True)
 class Link:
-    """A line between two items of a cluster, on its way through one bend in each layer between them."""
+    """A line between two items of a cluster, with one bend in each layer between them."""
 
     source: int
     target: int
     bends: tuple[int, ...]
-    values: tuple[int, ...]  # the nodes whose values flow here
-    status: str = ""  # of the edges that it stands for
+    values: tuple[int, ...]  # the nodes whose values the line carries
+    status: str = ""  # of its edges
 
 
 @dataclass(frozen=True)
 class Layers:
     """The items of a cluster by layer, the first at the top.
 
-    Items are numbered: first the children, then the ports through which values come in, then those through which they
-    leave, then the bends of lines.
+    Items are numbered: first the children, then the ports for incoming values, then the ports for outgoing values,
+    then the bends of lines.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -38,10 +38,10 @@ class Layers:
 
 
 def layers_of(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends, Sequence[int]]) -> Layers:
-    """Put the items of a cluster into layers, such that lines lead down and cross as rarely as a few tries achieve.
+    """Put the items of a cluster into layers. Lines lead down, and a few tries keep crossings rare.
 
-    `lines` maps source, target and status to the nodes whose values flow; children are numbered in the
-    order of execution.
+    `lines` maps source, target and status to the nodes whose values flow. Children are numbered in execution
+    order.
     """
     ranks = _ranks(children, ports_in, ports_out, lines)
     links = _with_bends(ranks, lines)
@@ -60,12 +60,12 @@ def layers_of(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends,
 
 
 def _ranks(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends, Sequence[int]]) -> list[int]:
-    """Number the layers: as far down as the longest way, and sources right above the first that reads them."""
+    """Number the layers by the longest path from the top. Sources stand right above their first reader."""
     first_out = children + ports_in
     readers: list[list[int]] = [[] for _ in range(children)]
     ranks = [1 if ports_in else 0] * children
     sources = set(range(children))
-    # What executes first stands above, also where an edge of the other graph leads back.
+    # Earlier nodes stand above later ones, even where an edge of the other graph leads back.
     for upper, lower in sorted({(min(ends), max(ends)) for *ends, _ in lines if max(ends) < children}):
         readers[upper].append(lower)
     for upper in range(children):
@@ -81,9 +81,9 @@ def _ranks(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends, Se
 
 
 def _with_bends(ranks: list[int], lines: Mapping[Ends, Sequence[int]]) -> list[Link]:
-    """Give lines a bend in each layer between their ends, and append its layer to `ranks`.
+    """Give lines a bend in each layer between their ends, and append the layer of each bend to `ranks`.
 
-    Lines of the same values from the same source have their bends in common.
+    Lines with the same values and source share their bends.
     """
     shared: dict[tuple[int, tuple[int, ...], str, int], int] = {}
     gaps = sum(abs(ranks[source] - ranks[target]) - 1 for source, target, _ in lines)
@@ -106,7 +106,7 @@ def _with_bends(ranks: list[int], lines: Mapping[Ends, Sequence[int]]) -> list[L
 def _ordered(
     rows: list[list[int]], above: Sequence[Collection[int]], below: Sequence[Collection[int]]
 ) -> tuple[tuple[int, ...], ...]:
-    """Order each row by where the neighbours of its items stand, to and fro; the order of fewest crossings wins."""
+    """Order each row by the positions of its neighbours, to and fro, and keep the order with the fewest crossings."""
     best, fewest = tuple(map(tuple, rows)), _crossings(rows, below)
     for sweep in range(_SWEEPS):
         if not fewest:
@@ -143,7 +143,7 @@ def _crossings(rows: Sequence[Sequence[int]], below: Sequence[Collection[int]]) 
 def _inversions(numbers: Sequence[int]) -> int:
     if len(numbers) < 2:
         return 0
-    sums = [0] * (max(numbers) + 2)  # a Fenwick tree: how many numbers so far are at most so large
+    sums = [0] * (max(numbers) + 2)  # a Fenwick tree: the count of numbers so far up to each bound
     count = 0
     for seen, number in enumerate(numbers):
         count += seen

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from pytest_fxgraph.draw.picture import Cluster, Picture
+from pytest_fxgraph.draw.picture import DrawnNode, Picture, Seen
 from pytest_fxgraph.draw.placement import cluster_lines
 from pytest_fxgraph.report.printable import printable_line
 
-# What GitHub refuses to draw: more characters, or more edges.
+# Above these limits, GitHub draws nothing.
 MOST_CHARACTERS, MOST_EDGES = 50_000, 500
 _STYLES = {
     "added": "fill:#dafbe1,stroke:#1a7f37,color:#1f2328",
@@ -20,10 +20,9 @@ _ARROWS = {"added": "==>", "removed": "-.->"}
 
 
 def mermaid_text(picture: Picture, opened: Collection[int]) -> str:
-    """Return the picture in mermaid's language, clusters that are not in `opened` as one node."""
-    lines = ["flowchart TB", *_members(picture, picture.root, opened, "  ")]
-    for (source, target, status), values in sorted(picture.visible_edges(opened).items()):
-        value = picture.nodes[min(values)].value if len(values) == 1 else ""
+    """Return the picture in mermaid's language. A cluster outside `opened` becomes one node."""
+    lines = ["flowchart TB", *(_box_line(seen) for seen in picture.walk(opened))]
+    for source, target, status, value in picture.labelled_edges(opened):
         label = f"|{_quoted(value)}|" if value else ""
         lines.append(f"  n{source} {_ARROWS.get(status, '-->')}{label} n{target}")
     used = sorted({node.status for node in picture.nodes} & _STYLES.keys())
@@ -32,34 +31,28 @@ def mermaid_text(picture: Picture, opened: Collection[int]) -> str:
 
 
 def fits_on_github(text: str) -> bool:
-    """Tell whether GitHub draws a flowchart, as far as its size goes."""
+    """Return whether GitHub draws a flowchart of this size."""
     return (
         len(text) <= MOST_CHARACTERS
         and sum(arrow in line for line in text.split("\n") for arrow in ("-->", "==>", "-.->")) <= MOST_EDGES
     )
 
 
-def _members(picture: Picture, cluster: Cluster, opened: Collection[int], indent: str) -> Iterator[str]:
-    for child in cluster.children:
-        inner = picture.cluster(child)
-        if inner is None:
-            node = picture.nodes[child]
-            label = _quoted("\n".join(filter(None, (node.label, node.place))))
-            opening, closing = ("([", "])") if node.sort in ("input", "output") else ("[", "]")
-            style = f":::{node.status}" if node.status in _STYLES else ""
-            yield f"{indent}n{child}{opening}{label}{closing}{style}"
-        elif child in opened:
-            yield f"{indent}subgraph n{child} [{_quoted(inner.label)}]"
-            yield from _members(picture, inner, opened, indent + "  ")
-            yield f"{indent}end"
-        else:
-            style = ":::changed" if inner.changes else ""
-            label = _quoted("\n".join(cluster_lines(inner)))
-            yield f"{indent}n{child}[[{label}]]{style}"
+def _box_line(seen: Seen) -> str:
+    indent, box = "  " * (seen.depth + 1), seen.box
+    if isinstance(box, DrawnNode):
+        label = _quoted("\n".join(filter(None, (box.label, box.place))))
+        opening, closing = ("([", "])") if box.sort in ("input", "output") else ("[", "]")
+        style = f":::{box.status}" if box.status in _STYLES else ""
+        return f"{indent}n{seen.child}{opening}{label}{closing}{style}"
+    if seen.state:
+        return f"{indent}subgraph n{seen.child} [{_quoted(box.label)}]" if seen.state == "open" else f"{indent}end"
+    label = _quoted("\n".join(cluster_lines(box)))
+    return f"{indent}n{seen.child}[[{label}]]{':::changed' if box.changes else ''}"
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a label: what mermaid, Markdown or HTML would take for more than a character is an entity."""
+    """Return a text as a label. Characters with a meaning in mermaid, Markdown or HTML become entities."""
     lines = (re.sub(r"[^\w .,:()/+=×→−…-]", _entity, printable_line(line)) for line in text.split("\n"))  # noqa: RUF001
     return '"' + "<br>".join(lines) + '"'
 

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
+from pytest_fxgraph.draw.picture import DrawnNode, Picture
 from pytest_fxgraph.draw.placement import cluster_lines
 from pytest_fxgraph.report.change_text import clipped
 
 _MARKS = {"added": "+", "removed": "-", "changed": "~"}
-_NOT_TOLD = ("name", "in module", "source")  # of a node that changed: what is no difference
+_NOT_TOLD = ("name", "in module", "source")  # facts of a changed node that are no difference
 _LONGEST_TEXT = 60
 
 
 def outline_lines(picture: Picture, opened: Collection[int]) -> Iterator[str]:
-    """Yield a line for each box that is seen; `+`, `-` and `~` mark nodes that were added, removed or changed."""
+    """Yield a line for each visible box; `+`, `-` and `~` mark added, removed and changed nodes."""
     reads: dict[int, list[int]] = {}
     for edge in picture.edges:
         reads.setdefault(edge.target, []).append(edge.source)
-    yield from _members(picture, picture.root, opened, reads, "")
-
-
-def _members(
-    picture: Picture, cluster: Cluster, opened: Collection[int], reads: dict[int, list[int]], indent: str
-) -> Iterator[str]:
-    for child in cluster.children:
-        inner = picture.cluster(child)
-        if inner is None:
-            yield from _node_lines(picture, picture.nodes[child], reads.get(child, []), indent)
-        elif child in opened:
-            yield f"  {indent}{inner.label}"
-            yield from _members(picture, inner, opened, reads, indent + "  ")
-        else:
-            first, second = cluster_lines(inner)
+    for seen in picture.walk(opened):
+        indent, box = "  " * seen.depth, seen.box
+        if isinstance(box, DrawnNode):
+            yield from _node_lines(picture, box, reads.get(seen.child, []), indent)
+        elif seen.state == "open":
+            yield f"  {indent}{box.label}"
+        elif not seen.state:
+            first, second = cluster_lines(box)
             yield f"  {indent}... {first} ({second})"
 
 

@@ -1,9 +1,10 @@
-"""The nodes of one graph, or of two with aligned nodes as one, in an order in which both may have executed."""
+"""The nodes of one graph, or the aligned nodes of two graphs merged, in an order that both graphs allow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
@@ -14,31 +15,31 @@ from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 from pytest_fxgraph.draw.picture import Edge, Fact
 
-# Where a node is, what it is called and what it costs is no difference of the graph.
+# Place, name and cost of a node are no difference of the graph.
 _NOT_COMPARED = ("in module", "name", "source", "cost", "cost of its module")
 
 
 @dataclass
 class MergedNode:
-    """A node of either graph, or one of each that were taken for the same."""
+    """A node of either graph, or two aligned nodes."""
 
     expected: NodeRecord | None
     obtained: NodeRecord | None
     status: str = ""
     facts: tuple[Fact, ...] = ()
-    module: ModuleRecord | None = None  # that it calls
-    reads: list[Edge] = field(default_factory=list)  # the sources are positions in the merged order
+    module: ModuleRecord | None = None  # the called module
+    reads: list[Edge] = field(default_factory=list)  # sources are positions in the merged order
 
     @property
     def record(self) -> NodeRecord:
-        """Return the record that the picture shows: the obtained one, if there is one."""
+        """Return the shown record: the obtained record if there is one, else the expected one."""
         record = self.obtained or self.expected
         assert record is not None
         return record
 
 
 def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None) -> list[MergedNode]:
-    """Return the nodes of one document, or of the overlay of two, with what each reads and how it differs."""
+    """Return the nodes of one document, or the overlay of two, with the edges and the status of each."""
     if obtained is None:
         index = graph_index_of(expected)
         pairs = [(None, position) for position in range(len(index.nodes))]
@@ -53,7 +54,7 @@ def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None)
 
 
 def _add_inner_changes(nodes: Sequence[MergedNode], difference: Difference) -> None:
-    """Tell what differs in graphs inside of modules with the nodes that call or read these."""
+    """Mark nodes that call or read a module whose inner graph differs."""
     inner: dict[str, list[Fact]] = {}
     for change in difference.changes:
         path, slash, where = change.where.partition("/")
@@ -69,8 +70,8 @@ def _add_inner_changes(nodes: Sequence[MergedNode], difference: Difference) -> N
 
 
 def _in_one_order(obtained_of: Sequence[int], expected_of: Sequence[int]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the pairs in the order of the obtained graph; what was removed follows what stood before it."""
-    removed: dict[int, list[int]] = {}  # by the expected node that stands before, -1 at the beginning
+    """Yield the pairs in the order of the obtained graph. A removed node follows its predecessor."""
+    removed: dict[int, list[int]] = {}  # key: the expected node before it, -1 at the beginning
     for position, partner in enumerate(obtained_of):
         if partner < 0:
             removed.setdefault(position - 1, []).append(position)
@@ -168,7 +169,7 @@ class _Tables:
         self._node_costs = {} if cost is None else cost.by_node
 
     def facts(self, node: NodeRecord, names: Mapping[str, str]) -> dict[str, str]:
-        """Return what is known of a node, each thing under what it is called."""
+        """Return the node's facts as a dict from field name to value."""
         facts = {"name": node.name, "operation": node.op, "target": node.target}
         for place, text in enumerate(node.args):
             facts[f"args[{place}]"] = rename_references(text, names)
@@ -207,14 +208,13 @@ class _Tables:
         for record in self._owned.get(node.target, ()):
             yield f"tensor {record.path[len(node.target) + 1 :]}", _state_text(record)
 
-    @property
+    @cached_property
     def _owned(self) -> Mapping[str, list[StateRecord]]:
-        cached: dict[str, list[StateRecord]] | None = self.__dict__.get("_by_module")
-        if cached is None:
-            cached = self.__dict__["_by_module"] = {}
-            for record in self._state.values():
-                cached.setdefault(record.path.rpartition(".")[0], []).append(record)
-        return cached
+        """Map the path of a module to its own tensors."""
+        found: dict[str, list[StateRecord]] = {}
+        for record in self._state.values():
+            found.setdefault(record.path.rpartition(".")[0], []).append(record)
+        return found
 
 
 def _cost_text(cost: CostRecord) -> str:

@@ -1,4 +1,4 @@
-// Tabs, of which the picture is made when it is first seen.
+// Tabs. The picture of a tab is made on its first view.
 function prepare(article) {
   const tabs = [...article.querySelectorAll("[role=tab]")], panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
   const show = (chosen) => {

@@ -1,4 +1,4 @@
-// A picture in its stage: what is seen of it, and what keys, clicks and words do to it.
+// A picture in its stage: the visible part, and the effect of keys, clicks and searches.
 function svg(name, attributes = {}, ...inner) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -29,7 +29,7 @@ class PictureView {
     this.reads = picture.nodes.map(() => []);
     for (const [source, target] of picture.edges) { this.readers[source].push(target); this.reads[target].push(source); }
     this.changes = picture.nodes.flatMap((node, index) => SIGNS[node[STATUS]] ? [index] : []);
-    this.isSplit = false;  // the graphs beside each other, in one layout: what is the same stands at the same place
+    this.isSplit = false;  // the graphs side by side, in one layout: equal nodes stand at equal places
     this.build();
     this.draw();
     this.fit();
@@ -98,7 +98,7 @@ class PictureView {
   get shownPanes() { return this.panes.filter(({side}) => this.isSplit === (side !== "both")); }
   get canvas() { return this.shownPanes[0].canvas; }
 
-  // Of a node or edge that only one of the graphs has, its status says which.
+  // The status names the graph of a node or edge that one graph lacks.
   isIn(side, status) { return side === "both" || status !== (side === "expected" ? "added" : "removed"); }
 
   draw() {
@@ -143,7 +143,7 @@ class PictureView {
     this.splitButton.setAttribute("aria-pressed", String(this.isSplit));
     const [before] = this.size;
     this.draw();
-    this.view.x += (this.size[0] - before) / 2;  // what was in the middle stays there
+    this.view.x += (this.size[0] - before) / 2;  // the middle stays in the middle
     if (this.selected !== null) this.centre(this.selected);
     this.move();
     this.say(this.isSplit ? "expected and obtained side by side" : "both graphs as one");
@@ -180,7 +180,7 @@ class PictureView {
     return this.element(box, `folded ${cluster.sort} ${status}`, `${cluster.label}, folded, ${second}`, {"aria-expanded": "false"}, ...inner);
   }
 
-  // What a node is called, and the shape of its value, in one of the graphs or in both.
+  // The name of a node and the shape of its value, in one graph or in both.
   wordsOf(node, side) {
     if (side === "both" || !node[SIDES]) return [node[LABEL], node[VALUE]];
     return node[SIDES][side === "expected" ? 0 : 1];
@@ -211,13 +211,13 @@ class PictureView {
     return found;
   }
 
-  // With the place of each, so that only what is seen has to be painted when the picture moves.
+  // With the place of each element, so that a move paints the visible elements alone.
   addPart(element, points) {
     const xs = points.map(([x]) => x), ys = points.map(([, y]) => y);
     this.parts.push({element, left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys), isShown: true});
   }
 
-  // What is seen.
+  // The visible part.
 
   move() {
     const {x, y, scale} = this.view;
@@ -253,7 +253,7 @@ class PictureView {
     this.move();
   }
 
-  // All that changed, or where that would be too small to be read, the first of it.
+  // All changes, or the first change if all of them would be too small to read.
   showFirstChange() {
     if (this.view.scale >= 0.8) return;
     const [width, height] = this.size, boxes = this.changes.map((node) => this.boxes.get(this.seen(node)));
@@ -345,7 +345,7 @@ class PictureView {
     for (const end of ["pointerup", "pointercancel", "pointerleave"]) canvas.addEventListener(end, (event) => held.delete(event.pointerId));
   }
 
-  // What is open and selected.
+  // Open and selected boxes.
 
   toggle(child) {
     const box = this.boxes.get(child), {x, y, scale} = this.view, before = [box.x * scale + x, box.y * scale + y];
@@ -399,13 +399,13 @@ class PictureView {
   focus(child) {
     const elements = this.elements.get(child);
     if (!elements) return;
-    // In the pane in which the focus was last, if the node is there.
+    // In the pane that had the focus last, if the node is there.
     const element = elements.find((each) => this.lastPane && this.lastPane.contains(each)) || elements[elements.length - 1];
     this.setTabStop("-1");
     this.current = child;
     this.setTabStop("0");
     this.keepInSight(child);
-    this.showWhatIsSeen();  // what is hidden takes no focus
+    this.showWhatIsSeen();  // a hidden element takes no focus
     element.focus({preventScroll: true});
   }
 
@@ -423,7 +423,7 @@ class PictureView {
     this.details.hidden = node === null;
     if (node === null) return;
     this.tell(node);
-    this.keepInSight(node);  // what is told takes its place from the picture
+    this.keepInSight(node);  // the facts take room from the picture
   }
 
   mark() {
@@ -471,7 +471,7 @@ class PictureView {
   find() {
     const wanted = this.search.value.trim().toLowerCase();
     this.texts = this.texts || this.picture.nodes.map((node) => [node[NAME], node[LABEL], node[PLACE], node[VALUE], ...node[FACTS].flat()].join("\n").toLowerCase());
-    // What a node is comes before what it reads.
+    // The node itself comes before its inputs.
     const isIt = (index) => this.picture.nodes[index].slice(0, 3).some((text) => text.toLowerCase().includes(wanted));
     const some = wanted ? this.texts.flatMap((text, index) => text.includes(wanted) ? [index] : []) : [];
     const found = [...some.filter(isIt), ...some.filter((index) => !isIt(index))];

@@ -1,21 +1,22 @@
-"""What a picture shows, as plain data: nodes, edges, and clusters of nodes that can be folded."""
+"""A picture as plain data: nodes, edges, and clusters of nodes that can be folded."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pytest_fxgraph.draw.layers import Layers, layers_of
 
-Way = tuple[str, int, str, int, str]  # from a child or port to another, by sort and number, and its status
+Way = tuple[str, int, str, int, str]  # source sort and number, target sort and number, status
 
-# A node of two graphs is in one of them alone, differs, differs in nothing but its value, or is the same ("").
+# Status of a node: in one graph alone, different, different in its value alone ("followed"), or equal ("").
 STATUSES = ("added", "removed", "changed", "followed", "")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known of a node; two texts where two graphs differ in it, "" where one knows nothing of it."""
+    """A fact of a node. Two texts where two graphs differ; an empty text where a graph lacks the fact."""
 
     what: str
     expected: str
@@ -27,13 +28,13 @@ class DrawnNode:
     """One node of a picture."""
 
     name: str
-    label: str  # what it computes: "relu", "Conv2d", "transpose(1, 2)"
-    place: str  # a second line: where in its module it is; may be empty
+    label: str  # its operation: "relu", "Conv2d", "transpose(1, 2)"
+    place: str  # a second line: its place in its module; may be empty
     sort: str  # "input", "output", "state", "module", "call"
-    value: str  # the shape that the edges carry; may be empty
+    value: str  # the shape on its edges; may be empty
     status: str = ""
     facts: tuple[Fact, ...] = ()
-    sides: tuple[tuple[str, str], ...] = ()  # label and shape in either graph, where they are not those of both
+    sides: tuple[tuple[str, str], ...] = ()  # label and shape in either graph, where the two graphs differ
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Edge:
 class Cluster:
     """Nodes and clusters that are drawn in one box.
 
-    Children are numbered like nodes; a number beyond the nodes is that of a cluster.
+    Children are numbered like nodes. Numbers beyond the nodes are clusters.
     """
 
     number: int
@@ -57,11 +58,20 @@ class Cluster:
     sort: str  # "graph", "module", "repeated", "unchanged", "part"
     path: str = ""  # of the module
     children: list[int] = field(default_factory=list)
-    nodes: int = 0  # in it and in clusters in it
-    changes: dict[str, int] = field(default_factory=dict)  # how many nodes have which status
-    ports_in: list[int] = field(default_factory=list)  # the nodes outside whose values are read inside
-    ports_out: list[int] = field(default_factory=list)  # the nodes inside whose values are read outside
+    nodes: int = 0  # number of nodes in the cluster and in its inner clusters
+    changes: dict[str, int] = field(default_factory=dict)  # status to the number of nodes
+    ports_in: list[int] = field(default_factory=list)  # outer nodes with readers inside
+    ports_out: list[int] = field(default_factory=list)  # inner nodes with readers outside
     layers: Layers = field(default_factory=lambda: Layers((), ()))
+
+
+class Seen(NamedTuple):
+    """A visible box of a picture: a node, or a cluster that is folded, opens or ends."""
+
+    child: int
+    depth: int  # clusters around it, without the outermost
+    box: DrawnNode | Cluster
+    state: str = ""  # of a cluster: "" if it is folded, else "open" or "end"
 
 
 @dataclass(frozen=True)
@@ -76,19 +86,19 @@ class Picture:
 
     @property
     def root(self) -> Cluster:
-        """Return the cluster that holds all others."""
+        """Return the cluster around all others."""
         return self.clusters[0]
 
     def cluster(self, child: int) -> Cluster | None:
-        """Return the cluster of a number among children; None if it is a node's."""
+        """Return the cluster of a child's number, None for a node."""
         return self.clusters[child - len(self.nodes)] if child >= len(self.nodes) else None
 
     def parents(self) -> dict[int, Cluster]:
-        """Map each node and cluster, but for the outermost, to the cluster that it is in."""
+        """Map each node and cluster to the cluster around it. The outermost cluster is no key."""
         return {child: cluster for cluster in self.clusters for child in cluster.children}
 
     def opened(self, most: int) -> frozenset[int]:
-        """Return the clusters to open so that at most about so many boxes are seen; what changed is opened first."""
+        """Return the clusters to open, with at most about `most` visible boxes. Changed clusters are opened first."""
         opened, seen = {self.root.number}, len(self.root.children)
         waiting = [self.root]
         for cluster in waiting:
@@ -105,12 +115,33 @@ class Picture:
         """Return all clusters."""
         return frozenset(cluster.number for cluster in self.clusters)
 
+    def walk(self, opened: Collection[int]) -> Iterator[Seen]:
+        """Yield the visible boxes from the outside to the inside. An open cluster yields a second time at its end."""
+        return self._walk(self.root, opened, 0)
+
+    def _walk(self, cluster: Cluster, opened: Collection[int], depth: int) -> Iterator[Seen]:
+        for child in cluster.children:
+            inner = self.cluster(child)
+            if inner is None:
+                yield Seen(child, depth, self.nodes[child])
+            elif child in opened:
+                yield Seen(child, depth, inner, "open")
+                yield from self._walk(inner, opened, depth + 1)
+                yield Seen(child, depth, inner, "end")
+            else:
+                yield Seen(child, depth, inner)
+
+    def labelled_edges(self, opened: Collection[int]) -> Iterator[tuple[int, int, str, str]]:
+        """Yield source, target, status and shape of each visible edge. An edge of several values has no shape."""
+        for (source, target, status), values in sorted(self.visible_edges(opened).items()):
+            yield source, target, status, self.nodes[min(values)].value if len(values) == 1 else ""
+
     def visible_edges(self, opened: Collection[int]) -> dict[tuple[int, int, str], set[int]]:
-        """Map source and target, as far as they are seen, and status to the nodes whose values flow."""
+        """Map source, target and status of each visible edge to the nodes whose values flow."""
         parents, shown = self.parents(), {}
         for node in range(len(self.nodes)):
             way = [(child, cluster.number) for child, cluster in way_up(node, parents)]
-            # The outermost that is in open clusters alone.
+            # The outermost child whose clusters are all open.
             shown[node] = way[0][0]
             for child, around in reversed(way):
                 shown[node] = child
@@ -125,7 +156,7 @@ class Picture:
 
 
 def lay_in_layers(picture: Picture) -> Picture:
-    """Find the ports and layers of each cluster; return the picture, whose clusters are then complete."""
+    """Find the ports and layers of each cluster, and return the picture with complete clusters."""
     parents = picture.parents()
     lines: dict[int, dict[Way, dict[int, None]]] = {each.number: {} for each in picture.clusters}
     for edge in picture.edges:
@@ -147,7 +178,7 @@ def lay_in_layers(picture: Picture) -> Picture:
 
 
 def way_up(node: int, parents: dict[int, Cluster]) -> Iterator[tuple[int, Cluster]]:
-    """Yield a node and the clusters it is in, each with the cluster around it."""
+    """Yield a node and the clusters around it, each with its own surrounding cluster."""
     child = node
     while child in parents:
         yield child, parents[child]

@@ -1,6 +1,6 @@
-"""Where everything stands: boxes and lines of a picture, of which some clusters are open.
+"""The places of all boxes and lines of a picture, given its open clusters.
 
-`placement.js` does the same in the browser, where clusters open and close; the tests compare the two.
+`placement.js` does the same in the browser, where clusters open and close. Tests compare both.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ MARGIN, HEADER = 12, 20  # in a cluster: at all sides, and for its title
 LONGEST_LABEL = 38
 _ACROSS, _DOWN = 18, 34  # between boxes
 _SWEEPS = 6
-_BEND_WEIGHT, _BOX_WEIGHT = 3.0, 1.0  # long lines are rather straight than boxes in the middle
+_BEND_WEIGHT, _BOX_WEIGHT = 3.0, 1.0  # straight long lines matter more than centred boxes
 
 Point = tuple[float, float]
 
 
 @dataclass
 class Box:
-    """A node, or a cluster, at its place in the picture."""
+    """A node or cluster with its place in the picture."""
 
     child: int
     x: float
@@ -37,10 +37,10 @@ class Box:
 
 @dataclass
 class Line:
-    """A line of the picture: its points in pairs, between which it bends."""
+    """A line of the picture: its points in pairs, with a bend between two pairs."""
 
     points: list[Point]
-    source: int  # the child of `cluster` where it begins; a port's is -1
+    source: int  # the child of `cluster` where the line begins; -1 for a port
     target: int
     values: tuple[int, ...]
     cluster: int
@@ -49,7 +49,7 @@ class Line:
 
 @dataclass
 class Placement:
-    """All boxes, the outer ones first, and all lines."""
+    """All boxes, the outer boxes first, and all lines."""
 
     width: float
     height: float
@@ -59,7 +59,7 @@ class Placement:
 
 @dataclass
 class _Inside:
-    """An open cluster by itself: its children relative to its corner, and where values pass its borders."""
+    """An open cluster by itself: its children relative to its corner, and the places where values pass its borders."""
 
     width: float
     height: float
@@ -70,13 +70,13 @@ class _Inside:
 
 
 def placement_of(picture: Picture, opened: Collection[int]) -> Placement:
-    """Give everything that is seen its place, where `opened` are the clusters that show what is in them."""
+    """Place everything visible. The clusters in `opened` show their children."""
     inside = _inside(picture, picture.root, opened, 0)
     return Placement(inside.width, inside.height, inside.boxes, inside.lines)
 
 
 def clipped_label(text: str) -> str:
-    """Return a label as it fits into a box."""
+    """Return a label, cut to the width of a box."""
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 
@@ -173,7 +173,7 @@ def _lines_of(
     bottoms: Sequence[float],
     height: float,
 ) -> Iterator[Line]:
-    """Yield a line for each way that values take: one, unless an open cluster has a port for each value."""
+    """Yield one line for a bundle of values, or a line per value where an open cluster has a port per value."""
     children = cluster.children
     by_ends: dict[tuple[float, float], list[int]] = {}
     for value in link.values:
@@ -202,7 +202,7 @@ def _port(
 
 
 def _across(cluster: Cluster, sizes: Sequence[tuple[float, float]]) -> list[float]:
-    """Return the middle of each item: near those of its neighbours in the next rows, in the order of its row."""
+    """Return the middle of each item: near its neighbours in the next rows, in the order of the row."""
     rows, children = cluster.layers.rows, len(cluster.children)
     xs = [0.0] * len(sizes)
     for row in rows:
@@ -240,13 +240,13 @@ def _neighbours(cluster: Cluster, count: int) -> tuple[list[list[int]], list[lis
 
 
 def _apart(wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]) -> list[float]:
-    """Return the places nearest to those wanted at which the items of a row, in this order, do not touch."""
+    """Return the places nearest to the wanted places at which the items of a row, in this order, do not touch."""
     offsets, offset = [], 0.0
     for index, width in enumerate(widths):
         offset += (widths[index - 1] + width) / 2 + _ACROSS if index else 0
         offsets.append(offset)
-    # Blocks of items that stand as closely as they may, each where its items want to be on average.
-    blocks: list[tuple[float, float, int]] = []  # place, weight, how many
+    # Blocks of touching items. A block stands at the average of its items' wanted places.
+    blocks: list[tuple[float, float, int]] = []  # place, weight, number of items
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
         middle, heavy, count = want - offset, weight, 1
         while blocks and blocks[-1][0] > middle:

@@ -1,8 +1,10 @@
-"""The report of a run as Markdown, for pull requests and the job summaries of GitHub: one cause is told once."""
+"""The report of a run as Markdown, for pull requests and the job summaries of GitHub, with one entry per cause."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_fxgraph.document.decoding import decode
@@ -10,40 +12,31 @@ from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
 from pytest_fxgraph.draw.run_page import ACCEPT
 from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
-from pytest_fxgraph.report.markdown import code_block, code_span, html_code, table
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import printable, printable_line
 
-# In bytes, of which there are at least as many as characters. GitHub refuses what is longer, as a whole.
+# In bytes; a text has at most as many characters. GitHub refuses a longer text as a whole.
 MOST_OF_COMMENT = 65_536
 MOST_OF_SUMMARY = 1_048_576
-_ROOM = 1_500  # for what is said of the things that were left out
+_ROOM = 1_500  # for the list of omitted parts
 _MOST_ROWS = 50
-_MOST_NAMES = 10  # of goldens of one cause
-_MOST_PICTURES = 8  # a browser draws each in a frame of its own
-_BOXES = (25, 15)  # of a picture, the first that GitHub draws
+_MOST_NAMES = 10  # goldens of one cause
+_MOST_PICTURES = 8  # a browser draws each picture in a frame of its own
+_BOXES = (25, 15)  # boxes of a picture; the first size that GitHub draws
+_LONGEST_SPAN = 300
 _WORDS = {"missing": "no golden yet", "error": "unreadable golden", "refused": "not written"}
 
 
-@dataclass(frozen=True)
-class _Cause:
-    """Goldens that differ in the same way; those without a cluster stand alone."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def first(self) -> Outcome:
-        return self.outcomes[0]
-
-    @property
-    def others(self) -> int:
-        return len(self.outcomes) - 1
+# Failed goldens of one cause; the first one speaks for all.
+_Cause = tuple[Outcome, ...]
 
 
 @dataclass
 class _Pages:
-    """Blocks of Markdown as long as there is room, and how many of which sort were left out."""
+    """Blocks of Markdown up to a size, and a count of the omitted blocks by sort."""
 
     most: int
     lines: list[str] = field(default_factory=list)
@@ -51,7 +44,7 @@ class _Pages:
     size: int = 0
 
     def add(self, block: Sequence[str], what: str, count: int = 1) -> bool:
-        """Add a block if there is room for it, else count what it is; tell whether it was added."""
+        """Add a block if there is room, else count it as omitted. Return whether it was added."""
         size = sum(len(line.encode("utf-8", "replace")) + 1 for line in block)
         if self.size + size > self.most - _ROOM:
             self.left_out[what] = self.left_out.get(what, 0) + count
@@ -62,17 +55,17 @@ class _Pages:
 
 
 def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
-    """Return the report of a run in at most so many bytes; it says what was left out.
+    """Return the report of a run in at most `most` bytes. The report names its omissions.
 
-    Goldens that differ in the same way are told together, each however many tests compared it.
+    Goldens that differ in the same way share one entry. A golden has one entry, however many tests compared it.
     """
-    causes = _causes(report.outcomes)
+    causes = report.failed_by_cause()
     pages = _Pages(most)
     pages.add([f"## Graphs and goldens: {_summary(report)}", ""], "headings")
     _add_table(pages, causes, report.failures)
     pictures = 0
     for number, cause in enumerate(causes):
-        drawn = _picture(cause.first) if pictures < _MOST_PICTURES else []
+        drawn = _picture(cause[0]) if pictures < _MOST_PICTURES else []
         is_open = number == 0 and len(causes) + len(report.failures) < _MOST_NAMES
         if drawn and pages.add(_details(cause, drawn, is_open=is_open), "picture"):
             pictures += 1
@@ -89,18 +82,6 @@ def _summary(report: RunReport) -> str:
     parts = [report.summary] if report.summary else []
     parts += [f"{failed} check{'s' if failed > 1 else ''} of eager against graph failed"] if failed else []
     return ", ".join(parts) or "no golden was compared"
-
-
-def _causes(outcomes: Sequence[Outcome]) -> list[_Cause]:
-    """Group what failed by its cause, that of most goldens first."""
-    failed: dict[str, Outcome] = {}
-    for outcome in outcomes:
-        if outcome.status not in ("matched", "updated"):
-            failed.setdefault(outcome.golden, outcome)
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in failed.values():
-        groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
-    return sorted((_Cause(tuple(group)) for group in groups.values()), key=lambda cause: -len(cause.outcomes))
 
 
 def _add_table(pages: _Pages, causes: Sequence[_Cause], failures: Sequence[NumericFailure]) -> None:
@@ -120,28 +101,26 @@ def _plain(failure: NumericFailure) -> str:
 
 
 def _row(cause: _Cause) -> tuple[str, str, str, str]:
-    first = cause.first
-    name = code_span(first.golden)
-    if cause.others:
-        name += f" and {cause.others} more"
+    first = cause[0]
+    name = code_span(first.golden) + (f" and {len(cause) - 1} more" if len(cause) > 1 else "")
     said = _WORDS.get(first.status) or code_span(first.headline)
     return name, code_span(first.level), said, _accepting(cause)
 
 
 def _accepting(cause: _Cause) -> str:
-    if cause.others:
-        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause.first.cluster}')}"
-    return code_span(cause.first.command)
+    if len(cause) > 1:
+        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
+    return code_span(cause[0].command)
 
 
 def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
-    """Return what is told of a cause, folded unless it is open: the goldens, the picture and the words of the first."""
-    first = cause.first
-    told = f"{len(cause.outcomes)} goldens: " if cause.others else ""
+    """Return the text about a cause, folded unless `is_open`: the goldens, picture and words of the first."""
+    first = cause[0]
+    told = f"{len(cause)} goldens: " if len(cause) > 1 else ""
     said = _WORDS.get(first.status)
     title = f"{html_code(first.golden)}: {said}" if said else f"{told}{html_code(first.headline)}"
-    names = [f"- {code_span(each.golden)}" for each in cause.outcomes[:_MOST_NAMES]]
-    names += [f"- and {len(cause.outcomes) - _MOST_NAMES} more"] if len(cause.outcomes) > _MOST_NAMES else []
+    names = [f"- {code_span(each.golden)}" for each in cause[:_MOST_NAMES]]
+    names += [f"- and {len(cause) - _MOST_NAMES} more"] if len(cause) > _MOST_NAMES else []
     text = first.section or "\n".join(first.lines)
     return _folded(title, [*names, "", *picture, *code_block(text)], is_open=is_open)
 
@@ -151,7 +130,7 @@ def _folded(title: str, body: Sequence[str], *, is_open: bool = False) -> list[s
 
 
 def _picture(outcome: Outcome) -> list[str]:
-    """Return what changed, with what is near it, as a flowchart; nothing where GitHub would not draw it."""
+    """Return the change and its neighbours as a flowchart, or nothing where GitHub would not draw it."""
     try:
         documents = [decode(text, outcome.golden) for text in outcome.graphs]
     except GoldenError:
@@ -167,7 +146,7 @@ def _picture(outcome: Outcome) -> list[str]:
 
 
 def _add_rest(pages: _Pages, report: RunReport) -> None:
-    """Add unused goldens and what hooks say."""
+    """Add unused goldens and the texts of hooks."""
     if report.unused:
         count = len(report.unused)
         title = f"no test asked for {count} golden{'s' if count > 1 else ''}"
@@ -180,3 +159,44 @@ def _left_out(counts: dict[str, int]) -> Iterator[str]:
     told = [f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
     if told:
         yield f"Left out for lack of room: {', '.join(told)}. The page that `--fx-report x.html` writes has everything."
+
+
+# Names, docstrings and code of a model may hold anything. They become code spans, fenced blocks or escaped HTML, where
+# neither Markdown nor GitHub's mentions, links and formulas have an effect.
+
+
+def code_span(text: str) -> str:
+    """Return a text as code within a line, cut in the middle above _LONGEST_SPAN characters."""
+    line = clipped(printable_line(text), _LONGEST_SPAN).strip()
+    if not line:
+        return ""
+    fence = "`" * (1 + _longest_run(line))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def code_block(text: str, language: str = "text") -> list[str]:
+    """Return a text as the lines of a fenced block. The fence is longer than any fence in the text."""
+    fence = "`" * max(3, 1 + _longest_run(text))
+    return [f"{fence}{language}", *printable(text).split("\n"), fence]
+
+
+def html_code(text: str) -> str:
+    """Return a text as code within a line of HTML, for example a summary."""
+    return f"<code>{html.escape(clipped(printable_line(text), _LONGEST_SPAN))}</code>"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the lines of a table. Cells are Markdown in one line; pipes may stand within code."""
+    head = [*head]
+    return [_table_row(head), _table_row(["---"] * len(head)), *map(_table_row, rows)]
+
+
+def _table_row(cells: Iterable[str]) -> str:
+    # A table splits cells before it reads code, so that pipes within code need an escape too.
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -1,8 +1,6 @@
-"""The report of a run as a page: what became of the goldens, and a picture of each that differs."""
+"""The report of a run as a page: the results of the goldens, and a picture of each golden that differs."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import GraphDocument
@@ -13,19 +11,16 @@ from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.outcome import Outcome
 
-_UNREMARKABLE = ("matched", "updated")
 ACCEPT = "fxgraph accept --cluster"
 
 
 def run_page(report: RunReport) -> str:
-    """Return the page of a run; each golden that failed is told once, however many tests compared it."""
-    failed: dict[str, Outcome] = {}
+    """Return the page of a run. A failed golden has one entry, however many tests compared it."""
+    causes = report.failed_by_cause()
     others: dict[str, dict[str, None]] = {}
     for outcome in report.outcomes:
-        if outcome.status in _UNREMARKABLE:
+        if not outcome.has_failed:
             others.setdefault(outcome.status, {})[outcome.golden] = None
-        else:
-            failed.setdefault(outcome.golden, outcome)
     goldens = {what: tuple(sorted(found)) for what, found in others.items()}
     if report.unused:
         goldens["not asked for by any test"] = tuple(report.unused)
@@ -37,7 +32,12 @@ def run_page(report: RunReport) -> str:
         count = len(report.strips)
         told.append("1 lowering was followed" if count == 1 else f"{count} lowerings were followed")
     summary = "; ".join(told)
-    content = PageContent("Graphs and goldens", summary, clusters_of(failed), report.sections, goldens, ACCEPT)
+    clusters = [
+        Cluster(cause[0].cluster, cause[0].headline, tuple(outcome.golden for outcome in cause))
+        for cause in causes
+        if cause[0].cluster
+    ]
+    content = PageContent("Graphs and goldens", summary, clusters, report.sections, goldens, ACCEPT)
     articles = [
         PageArticle(
             "results that differ",
@@ -57,19 +57,7 @@ def run_page(report: RunReport) -> str:
         )
         for strip in report.strips
     ]
-    return page_text(content, [_page_graph(outcome) for outcome in failed.values()], articles)
-
-
-def clusters_of(failed: Mapping[str, Outcome]) -> list[Cluster]:
-    """Group goldens by what differs in them, the cause of most goldens first."""
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in failed.values():
-        if outcome.cluster:
-            groups.setdefault(outcome.cluster, []).append(outcome)
-    clusters = [
-        Cluster(key, group[0].headline, tuple(outcome.golden for outcome in group)) for key, group in groups.items()
-    ]
-    return sorted(clusters, key=lambda cluster: (-len(cluster.goldens), cluster.goldens))
+    return page_text(content, [_page_graph(outcome) for cause in causes for outcome in cause], articles)
 
 
 def _page_graph(outcome: Outcome) -> PageGraph:
@@ -93,7 +81,7 @@ def _page_graph(outcome: Outcome) -> PageGraph:
 
 
 def _decoded(text: str, name: str) -> GraphDocument | None:
-    # What cannot be read back is told in words alone.
+    # A text that cannot be read back is shown in words alone.
     try:
         return decode(text, name)
     except GoldenError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from pytest_fxgraph.draw.templates import panel
@@ -26,8 +27,7 @@ def text_rows(expected: str, obtained: str) -> list[Row]:
     """Pair the lines of two texts. The lines of very long texts are paired one by one."""
     before, after = expected.split("\n"), obtained.split("\n")
     if len(before) + len(after) > MOST_LINES:
-        paired = zip_longest_rows(before, after)
-        return [(one, other, one != other) for one, other in paired]
+        return [(one, other, one != other) for one, other in zip_longest(before, after)]
     rows: list[Row] = []
     for _, start, end, other_start, other_end in difflib.SequenceMatcher(None, before, after).get_opcodes():
         paired = _alike(before[start:end], after[other_start:other_end])
@@ -38,7 +38,7 @@ def text_rows(expected: str, obtained: str) -> list[Row]:
 def _alike(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
     """Pair the most similar lines in order; other lines stand alone. Many lines are paired one by one."""
     if before == after or not before or not after or len(before) * len(after) > _MOST_COMPARED:
-        return zip_longest_rows(before, after)
+        return [*zip_longest(before, after)]
     scores = [[_likeness(one, other) for other in after] for one in before]
     # The best sum of the rest from each place on, as in an alignment of sequences.
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
@@ -65,15 +65,6 @@ def _likeness(one: str, other: str) -> float:
     """Return the equal share of two lines. The least value lets unlike lines stand beside each other."""
     ratio = difflib.SequenceMatcher(None, _WORD.findall(one), _WORD.findall(other), False).ratio()
     return max(ratio, _LEAST)
-
-
-def zip_longest_rows(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
-    """Pair lines in order. The further lines of the longer side stand alone."""
-    count = max(len(before), len(after))
-    return [
-        (before[place] if place < len(before) else None, after[place] if place < len(after) else None)
-        for place in range(count)
-    ]
 
 
 class _Group(NamedTuple):

@@ -1,4 +1,4 @@
-"""A picture as one SVG file, which needs no other and shows in dark and light."""
+"""A picture as one SVG file without references to other files, for dark and light backgrounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLE = Path(__file__).with_name("picture.css")
 
 
 def svg_text(picture: Picture, opened: Collection[int]) -> str:
-    """Return the SVG of a picture, of which the clusters in `opened` show what is in them."""
+    """Return the SVG of a picture. The clusters in `opened` show their children."""
     return "".join(f"{line}\n" for line in _lines(picture, placement_of(picture, opened)))
 
 
@@ -84,7 +84,7 @@ def _node(box: Box, node: DrawnNode) -> str:
 
 
 def _sign(box: Box, node: DrawnNode) -> str:
-    """Return what tells an added, removed or changed node without its colour."""
+    """Return the sign of an added, removed or changed node, for readers without its colour."""
     sign = SIGNS.get(node.status)
     if sign is None:
         return ""
@@ -99,7 +99,7 @@ def _text(box: Box, row: int, text: str, kind: str) -> str:
 
 
 def _values(picture: Picture, placement: Placement) -> Iterator[str]:
-    """Yield the shape of each value, once, where it leaves its node."""
+    """Yield the shape of each value, once, at its node."""
     told: set[tuple[int, tuple[int, ...]]] = set()
     opened = {box.child for box in placement.boxes if box.is_open}
     for line in placement.lines:
@@ -113,7 +113,7 @@ def _values(picture: Picture, placement: Placement) -> Iterator[str]:
 
 
 def path_text(points: list[Point]) -> str:
-    """Return the path of a line, which leaves and arrives vertically at each of its points."""
+    """Return the path of a line. The line is vertical at each of its points."""
     x, y = points[0]
     parts = [f"M{number_text(x)} {number_text(y)}"]
     for next_x, next_y in points[1:]:

@@ -1,4 +1,4 @@
-"""What differs, told at the line of the model's source: GitHub's annotations, and GitLab's report of code quality."""
+"""Differences at the lines of the model's source: GitHub's annotations, and GitLab's report of code quality."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import printable, printable_line
 
-# GitHub shows so many errors of one step, and drops the rest without a word.
+# GitHub shows this many errors per step, and drops the rest silently.
 MOST_ON_GITHUB = 10
 _MOST_NAMES = 5
 _LONGEST_TITLE = 120
 _LONGEST_MESSAGE = 4_000
 
-Place = tuple[str, int]  # a file, relative to the top of the repository, with slashes; and a line, the first being 1
+Place = tuple[str, int]  # a file, relative to the top of the repository, with slashes; and a line, counted from 1
 
 
 @dataclass(frozen=True)
 class Folders:
-    """What the paths of a run are relative to; all absolute."""
+    """The absolute folders that the paths of a run are relative to."""
 
-    started_in: Path  # lines of the model's source
-    rootdir: Path  # test files
-    top: Path  # annotations, for which it is the checked out repository
+    started_in: Path  # base of the model's source lines
+    rootdir: Path  # base of test files
+    top: Path  # base of annotations: the checked-out repository
 
     def place(self, file: str, line: int, base: Path) -> Place | None:
-        """Return a place in the repository; None for a file that is not there, or not in it."""
+        """Return a place in the repository. Return None for a file that is absent or outside the repository."""
         path = os.path.realpath(base / file)
         if not os.path.isfile(path):
             return None
@@ -46,13 +46,13 @@ class Folders:
 
 @dataclass(frozen=True)
 class Annotation:
-    """Something to be told at a line."""
+    """A message at a line."""
 
-    check: str  # which sort it is: "golden", "equivalence"
+    check: str  # sort of check: "golden", "equivalence"
     title: str
     lines: tuple[str, ...]
     place: Place | None
-    key: str  # the same for the same finding in every run
+    key: str  # identifies the same finding in every run
 
 
 def annotations_of_run(
@@ -60,11 +60,11 @@ def annotations_of_run(
 ) -> list[Annotation]:
     """Return an annotation for each golden that failed, or for each cause, and for each failure of a numeric check.
 
-    Each stands at the line of the model that made the first difference; if that is not known, at the test.
+    An annotation stands at the model's line that made the first difference, or at the test if the line is not known.
     """
     found: dict[object, list[Outcome]] = {}
     for outcome in report.outcomes:
-        if outcome.status not in ("matched", "updated"):
+        if outcome.has_failed:
             source = _source_place(outcome, folders)
             key = (outcome.cluster, source) if by_cause and outcome.cluster else outcome.golden
             found.setdefault(key, []).append(outcome)
@@ -76,7 +76,7 @@ def annotations_of_run(
 
 
 def github_commands(found: Sequence[Annotation]) -> Iterator[str]:
-    """Yield a workflow command for each annotation, at most as many as GitHub shows, and one that counts the rest."""
+    """Yield a workflow command per annotation, as many as GitHub shows, and a command that counts the rest."""
     for annotation in found[:MOST_ON_GITHUB]:
         place = {} if annotation.place is None else {"file": annotation.place[0], "line": str(annotation.place[1])}
         yield _command("error", {**place, "title": annotation.title}, "\n".join(annotation.lines))
@@ -87,7 +87,7 @@ def github_commands(found: Sequence[Annotation]) -> Iterator[str]:
 
 
 def code_quality_text(found: Sequence[Annotation]) -> str:
-    """Return a report of code quality as GitLab reads it; what has no place in the repository is left out."""
+    """Return a report of code quality as GitLab reads it, without annotations outside the repository."""
     entries = [
         {
             "description": printable_line(f"{annotation.title}: {'; '.join(annotation.lines)}"),
@@ -142,7 +142,7 @@ def _test_place(nodeid: str, test_places: Mapping[str, Place], folders: Folders)
 
 
 def _command(name: str, properties: Mapping[str, str], message: str) -> str:
-    """Write a workflow command; nothing in its texts ends it or begins another."""
+    """Write a workflow command. Its texts are escaped, so that no text ends the command or begins another."""
     told = ",".join(f"{key}={_escaped_property(text)}" for key, text in properties.items())
     return f"::{name} {told}::{_escaped(printable(_shortened(message, _LONGEST_MESSAGE)))}"
 

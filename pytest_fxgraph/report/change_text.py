@@ -8,7 +8,7 @@ from collections import Counter
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.document.capture_notes import FRONTEND, NOUNS
 
-# Longer texts are cut in the middle: what matters in an argument list is at its ends more often than not.
+# Longer texts are cut in the middle, because the ends of an argument list matter most.
 LONGEST_TEXT = 160
 LONGEST_NAME = 80
 
@@ -16,7 +16,7 @@ _SUBJECT_NAMES = {"node": "", "module": "", "state": "", "code": "generated code
 
 
 def describe_subject(change: Change) -> str:
-    """Return the name of what a change is about: `relu_1`, `input x`, `the output`, `features.conv1`."""
+    """Return the name of a change's object: `relu_1`, `input x`, `the output`, `features.conv1`."""
     if change.subject == "output":
         return "the output" if "/" not in change.where else f"the output of {change.where.rpartition('/')[0]}"
     if change.subject == "input":
@@ -25,7 +25,7 @@ def describe_subject(change: Change) -> str:
 
 
 def describe_change(change: Change) -> str:
-    """Return in one line what changed, from what to what."""
+    """Return a change in one line, with the old and the new value."""
     if change.subject in NOUNS and change.action in ("added", "removed"):
         return describe_finding(change)
     about = describe_subject(change)
@@ -38,14 +38,14 @@ def describe_change(change: Change) -> str:
     if change.subject == "input" and change.field == "target":
         return f"input {change.expected} is now {change.obtained}"
     field = describe_field(change)
-    # By how much the thousands of digits of a tensor differ says more than the digits.
+    # The size of a tensor's change tells more than thousands of digits.
     what = change.remark if change.remark and change.field == "content" else transition(change)
     remark = f" ({change.remark})" if change.remark and change.field != "content" else ""
     return f"{about}: {field}{' ' if field else ''}{what}{remark}"
 
 
 def describe_finding(change: Change) -> str:
-    """Return in one line which break, recompile or guard of a capture came or went; fewer breaks are told as such."""
+    """Return in one line the break, recompile or guard that came or went. Fewer breaks are called better."""
     noun = NOUNS[change.subject]
     if change.action == "added":
         return f"one {noun} more: {clipped(change.where)}"
@@ -55,7 +55,7 @@ def describe_finding(change: Change) -> str:
 
 
 def describe_field(change: Change) -> str:
-    """Return the field of a change as a reader knows it, empty if it need not be named: `stride`, `dim`, `args[1]`."""
+    """Return the field of a change in a reader's words, or "" if it goes without saying: `stride`, `dim`, `args[1]`."""
     if change.field in ("target", "count") or (change.field == "value" and change.subject != "node"):
         return ""
     if change.field == "args[0]" and change.subject == "output":
@@ -67,12 +67,12 @@ def describe_field(change: Change) -> str:
 
 
 def transition(change: Change) -> str:
-    """Return from what to what a change goes, both cut to LONGEST_TEXT characters."""
+    """Return the old and the new value of a change, both cut to LONGEST_TEXT characters."""
     return f"{clipped(change.expected) or 'nothing'} -> {clipped(change.obtained) or 'nothing'}"
 
 
 def describe_place(change: Change) -> str:
-    """Return where in the model a change is: module and line of source, as far as they are known."""
+    """Return the place of a change in the model: module and line of source, as far as they are known."""
     parts = [f"in {change.scope}"] if change.scope and change.scope != change.where else []
     if change.node and change.node != change.where:
         parts.append(f"node {change.node}")
@@ -82,7 +82,7 @@ def describe_place(change: Change) -> str:
 
 
 def clipped(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return a text on one line, cut in the middle if it is longer than `longest` characters."""
+    """Return a text in one line, cut in the middle if it is longer than `longest` characters."""
     text = text.replace("\n", " ")
     if len(text) <= longest:
         return text

@@ -1,16 +1,16 @@
-"""Which parts of the lines in which people read goldens and differences are coloured, and how.
+"""The coloured parts of lines that show goldens and differences.
 
-Lines are made, sent and stored without colour; they get it where they are shown, if at all.
+Lines are made, sent and stored without colour. The terminal that shows a line adds the colour.
 """
 
 from __future__ import annotations
 
 import re
 
-# A text and its style: one of pytest's words for it, or empty.
+# A text and its style: one of pytest's words for the style, or empty.
 Span = tuple[str, str]
 
-# The first that matches says how a line is coloured.
+# The first pattern that matches decides the colour of a line.
 _LINES = (
     (re.compile(r"  - "), "red"),
     (re.compile(r"  \+ "), "green"),
@@ -19,7 +19,7 @@ _LINES = (
     (re.compile(r" *block x\d+(?::|\Z)"), "cyan"),
     (re.compile(r" *(?:in|end of) \S+\Z|around |    +(?:in |same change at )"), "light"),
 )
-# From what to what, in the line that says what changed; arrows within quotes are none.
+# Old and new value in a line about a change. Arrows within quotes do not count.
 _TRANSITION = re.compile(
     r"(.*?(?::|\bmoved:) (?:[\w.\[\]]+ )?)([^\"]+|\"[^\"]*\") -> (.+?)((?: \(and at [^)]*\))?(?:, and \d+ more)?)\Z"
 )

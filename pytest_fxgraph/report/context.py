@@ -29,9 +29,9 @@ def node_line(node: NodeRecord) -> str:
 def surroundings(
     change: Change, expected: GraphDocument, obtained: GraphDocument, beside: Collection[Change] = ()
 ) -> list[str]:
-    """Return the nodes around a change as lines; `-` marks expected ones, `+` obtained ones, `>` the one it is about.
+    """Return the nodes around a change as lines: `-` marks expected, `+` obtained nodes, `>` the changed node.
 
-    Nodes that were added or removed with it are marked too, if `beside` lists their changes.
+    Nodes that were added or removed together with the changed node are marked too, if `beside` lists their changes.
     """
     alike = {other.where for other in beside if other.action == change.action and other.subject == "node"}
     before, after = _node_of(change, expected, before=True), _node_of(change, obtained, before=False)
@@ -47,7 +47,7 @@ def surroundings(
 
 
 def _node_of(change: Change, document: GraphDocument, *, before: bool) -> int | None:
-    """Find the node that a change is about, or that uses the module or state it is about."""
+    """Find the node of a change, or the node that uses the changed module or state."""
     name = change.where
     if change.subject in ("module", "state"):
         name = change.node

@@ -17,7 +17,7 @@ _HEAD = ("module", "FLOPs", "read", "written", "FLOPs/byte", "params", "nodes")
 
 
 def cost_headline(leading: Sequence[Change]) -> str:
-    """Return what differs in costs in one line; less than the budget allows is better, and still to be accepted."""
+    """Return the difference in costs in one line. Costs below the budget are better, and need a decision too."""
     if leading[0].field == "recorded":
         return _NOT_RECORDED[leading[0].action]
     texts = [change.remark.partition(",")[0] for change in leading]
@@ -30,7 +30,7 @@ def cost_headline(leading: Sequence[Change]) -> str:
 
 
 def cost_lines(block: CostBlock) -> list[str]:
-    """Write costs as a table, a line a module, and what is known of the whole graph below."""
+    """Write costs as a table with a line per module, and the facts of the whole graph below."""
     rows = [_HEAD, *(_row(path or "(root)", record) for path, record in block.modules), _row("total", block.total)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]

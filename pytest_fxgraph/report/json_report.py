@@ -1,4 +1,4 @@
-"""The report of a run as JSON: the outcome of each golden, and what `fxgraph report --unused` needs."""
+"""The report of a run as JSON: the outcome of each golden, and the data for `fxgraph report --unused`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,31 @@ _REMEDY = "give a file that pytest --fx-report wrote"
 class RunReport:
     """The results of one run."""
 
-    summary: str  # in one line; empty where no golden was compared
+    summary: str  # one line; empty if no golden was compared
     record: RunRecord
     outcomes: Sequence[Outcome] = ()
     unused: Sequence[str] = ()
-    sections: Sequence[str] = ()  # what hooks have to say
+    sections: Sequence[str] = ()  # texts of the hook pytest_fxgraph_report_section
     failures: Sequence[NumericFailure] = ()  # of fx_equivalence and fx_transform
     strips: Sequence[StageStrip] = ()  # of fx_stages
 
+    def failed_by_cause(self) -> list[tuple[Outcome, ...]]:
+        """Return the failed goldens by cluster, the cluster of most goldens first.
+
+        A golden has one outcome, however many tests compared it. A golden without a cluster stands alone.
+        """
+        failed: dict[str, Outcome] = {}
+        for outcome in self.outcomes:
+            if outcome.has_failed:
+                failed.setdefault(outcome.golden, outcome)
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in failed.values():
+            groups.setdefault(outcome.cluster or f"golden {outcome.golden}", []).append(outcome)
+        return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
+
 
 def json_text(report: RunReport) -> str:
-    """Return a report as JSON, without the texts of goldens, which are on disk."""
+    """Return a report as JSON. The texts of goldens are left out, because they are on disk."""
     data = {
         "format": FORMAT,
         "summary": report.summary,
@@ -56,13 +70,13 @@ def read_record(path: Path) -> RunRecord:
 
 
 def read_report(path: Path) -> RunReport:
-    """Read a report, which holds no graphs. Raises ReportError for anything but a report of this format."""
+    """Read a report without graphs. Raises ReportError for anything but a report of this format."""
     return _read(path, _report_of)
 
 
 def _read(path: Path, take: Callable[[dict[str, Any]], _Taken]) -> _Taken:
     try:
-        # Reading a FIFO would wait for somebody who writes to it.
+        # A read from a FIFO would wait for a writer.
         if path.exists() and not path.is_file():
             raise ReportError(f"cannot read the report {path}: it is no file; {_REMEDY}")
         data = json.loads(path.read_bytes())
@@ -85,7 +99,7 @@ def _read(path: Path, take: Callable[[dict[str, Any]], _Taken]) -> _Taken:
 
 def _report_of(data: Mapping[str, Any]) -> RunReport:
     from pytest_fxgraph.report.numeric_failure import (
-        NumericFailure,  # here: runs of pytest that write reports read none
+        NumericFailure,  # here, because runs of pytest write reports and read no report
     )
 
     return RunReport(
@@ -94,7 +108,7 @@ def _report_of(data: Mapping[str, Any]) -> RunReport:
         tuple(_outcome(each) for each in data["outcomes"]),
         tuple(map(str, data["unused"])),
         tuple(map(str, data["sections"])),
-        # Reports of earlier releases have none.
+        # Reports of earlier releases have no failures.
         tuple(
             NumericFailure(str(each["nodeid"]), str(each["headline"]), str(each["section"]))
             for each in data.get("failures", ())

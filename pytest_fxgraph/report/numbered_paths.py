@@ -16,7 +16,7 @@ def pattern_of(path: str) -> str:
 
 
 def steps_between(path: str, following: str) -> tuple[int, ...] | None:
-    """Return by how much each number goes up, () for equal paths; None if more than numbers differs."""
+    """Return the steps of the numbers, () for equal paths. Return None if more than numbers differs."""
     if path == following:
         return ()
     if pattern_of(path) != pattern_of(following):
@@ -32,9 +32,9 @@ def numbered_prefixes(path: str) -> Iterator[str]:
 
 
 def format_paths(paths: Sequence[str]) -> str:
-    """List paths in one line; of those that count up evenly only the first and last, and only the first few ranges.
+    """List paths in one line. Evenly numbered paths become a range; only the first few ranges are listed.
 
-    A range ends where a number is missing, so it contains no path that is not in the list.
+    A range ends at a missing number, so that it contains no path outside the list.
     """
     if len(paths) <= _FEW:
         return ", ".join(paths)
@@ -50,7 +50,7 @@ def format_paths(paths: Sequence[str]) -> str:
 
 
 def _continues(paths: list[str], path: str) -> bool:
-    """Tell whether one number of the path goes up as it did before."""
+    """Return whether one number of the path goes up by the same step as before."""
     steps = steps_between(paths[-1], path)
     if steps is None or sum(map(bool, steps)) != 1 or sum(steps) < 0:
         return False

@@ -1,4 +1,4 @@
-"""A numeric failure as plain data: how large the errors are, and on which way through the graph they came to be."""
+"""A numeric failure as plain data: the size of the errors, and their way through the graph."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ErrorHistogram:
-    """How many elements of a tensor have an error of which power of ten."""
+    """The number of a tensor's elements per power of ten of their error."""
 
-    first: int  # errors of the first bin are at least 10**first, if it is not the smallest that is told apart
-    within: tuple[int, ...]  # of each bin, a power of ten wide, the elements that the tolerance allows
-    beyond: tuple[int, ...]  # and those that it does not
+    first: int  # errors of the first bin are at least 10**first; the smallest bin also holds smaller errors
+    within: tuple[int, ...]  # per bin, a power of ten wide: elements within the tolerance
+    beyond: tuple[int, ...]  # per bin: elements beyond the tolerance
     exact: int  # elements without an error
     not_finite: int = 0  # elements that are NaN or infinite in one run alone
 
 
 @dataclass(frozen=True)
 class TensorError:
-    """One thing that differs between eager and graph."""
+    """One difference between eager and graph."""
 
     where: str
     description: str
-    lines: tuple[str, ...] = ()  # of what was measured
+    lines: tuple[str, ...] = ()  # measured facts
     histogram: ErrorHistogram | None = None
 
 
 @dataclass(frozen=True)
 class PathStep:
-    """An operator on the way of the values, in the order of execution, with what it returned in both runs."""
+    """An operator on the way of the values, in execution order, with its results in both runs."""
 
     status: str  # "agrees", "differs", "first" (to differ), "only eager", "only graph", or "left out"
     operator: str
     node: str = ""
     module: str = ""
     source: str = ""
-    expected: str = ""  # what eager computed, described
+    expected: str = ""  # the eager result, described
     obtained: str = ""
-    error: float | None = None  # the largest absolute one; None where none can be measured
+    error: float | None = None  # the largest absolute error; None where it cannot be measured
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class NumericFailure:
 
     nodeid: str
     headline: str
-    section: str  # everything in words
+    section: str  # the whole failure as text
     tensors: tuple[TensorError, ...] = ()
     path: tuple[PathStep, ...] = ()
 
@@ -58,7 +58,7 @@ class NumericFailure:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> NumericFailure:
-        """Read what `to_dict` returned."""
+        """Read the result of `to_dict`."""
         return cls(
             data["nodeid"],
             data["headline"],

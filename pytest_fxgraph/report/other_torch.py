@@ -1,4 +1,4 @@
-"""What is said of a difference that another release of torch may have made: it chooses the operators of a capture."""
+"""A remark for differences that another release of torch may have made: torch chooses the operators of a capture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LINES = 6  # of an assertion
 
 
 def other_torch_remark(difference: Difference, torch_version: str) -> str | None:
-    """Return what to do if torch alone changed; None unless all operators that differ are of torch's own choice."""
+    """Return the next step if torch alone changed. Return None unless torch chose all operators that differ."""
     named = [name for change in difference.changes for name in _operators(change)]
     if difference.kind != "operators" or not named or not all(map(_CHOSEN_BY_TORCH.match, named)):
         return None
@@ -32,7 +32,7 @@ def _operators(change: Change) -> Iterable[str]:
 
 
 def with_remark(lines: Sequence[str], remark: str | None) -> list[str]:
-    """Add a remark to the short lines of a difference, before the command that accepts; they stay six at most."""
+    """Add a remark to the short lines of a difference, before the command that accepts, within six lines."""
     if remark is None:
         return [*lines]
     place = next((number for number, line in enumerate(lines) if line.startswith("  compared at level")), len(lines))

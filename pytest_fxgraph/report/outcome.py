@@ -60,3 +60,8 @@ class Outcome:
         values = {key: value for key, value in data.items() if key in known}
         lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes", "graphs", "sources")}
         return cls(**{**values, **lists})
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the golden neither matched nor was written."""
+        return self.status not in ("matched", "updated")

@@ -1,27 +1,27 @@
-"""Texts that come from files and graphs, made harmless for a terminal and for the log of a build."""
+"""Texts from files and graphs, made harmless for a terminal and for a build's log."""
 
 from __future__ import annotations
 
 import re
 
-# Patterns are compiled when they are first used: the plugin imports this in every run.
-# Escape sequences move the cursor, recolour the screen or worse; marks of direction make a text read as another.
+# Patterns are compiled on first use, because the plugin imports this file in every run.
+# Escape sequences move the cursor or recolour the screen. Marks of direction let a text read as another text.
 _UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-# GitHub Actions obeys lines that begin with `::`, and what follows `##[` anywhere.
+# GitHub Actions obeys lines that begin with `::`, and every `##[`.
 _COMMANDS = r"(?m)^(?P<indent>[ \t]*):(?=:)|#(?=#\[)"
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters as escapes, such as `\\x1b`; line ends and tabs stay.
+    """Return a text with control characters as escapes, for example `\\x1b`. Line ends and tabs stay.
 
-    What a build's log would take for a command is escaped, too: `::error` at the beginning of a line.
+    Commands of a build's log are escaped too, for example `::error` at the beginning of a line.
     """
     safe = re.sub(_UNPRINTABLE, _escape, text)
     return re.sub(_COMMANDS, _escape_command, safe) if "::" in safe or "##[" in safe else safe
 
 
 def printable_line(text: str) -> str:
-    """Return a text on one line, its line ends escaped as well: the name of a file may hold any character."""
+    """Return a text in one line with escaped line ends, because the name of a file may hold any character."""
     return printable(text.replace("\n", "\\n"))
 
 

@@ -1,4 +1,4 @@
-"""How far long work is, on a line of the terminal that is gone when the work is done."""
+"""The progress of long work, in a line of the terminal that disappears at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IN_BUILDS = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD")
 
 
 def shows_progress(stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether a stream is a terminal at which somebody sits: neither a file, nor the log of a build, nor dumb."""
+    """Return whether a stream is an interactive terminal: no file, no log of a build, not dumb."""
     if stream is None or environ.get("TERM") == "dumb" or any(environ.get(name) for name in _IN_BUILDS):
         return False
     return stream.isatty()
@@ -24,7 +24,7 @@ def shows_progress(stream: TextIO | None, environ: Mapping[str, str] = os.enviro
 def tracked(
     items: Sequence[_Item], done: str, stream: TextIO, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[_Item]:
-    """Yield items and tell after a while how many are done: "12 of 400 compared"; what else is printed goes over it."""
+    """Yield items, and after a while show the number of finished items. Other output covers the line."""
     if not shows_progress(stream):
         yield from items
         return
@@ -33,7 +33,7 @@ def tracked(
         for number, item in enumerate(items):
             if clock() - told_at >= _SECONDS_BETWEEN:
                 told_at, is_told = clock(), True
-                # Short, and the cursor at its beginning, so that any line that is printed next covers it.
+                # The line is short and leaves the cursor at its beginning, so that the next printed line covers it.
                 stream.write(f"{number} of {len(items)} {done}{_ERASE}\r")
                 stream.flush()
             yield item

@@ -1,4 +1,4 @@
-"""The stages of a lowering as plain data, for a report that draws them beside each other."""
+"""The stages of a lowering as plain data, for a report that draws them side by side."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ class StripNode:
     name: str
     operator: str
     change: str  # "added", "kept", "rewritten", or "traced" in the first stage
-    made_from: tuple[int, ...] = ()  # places of the nodes of the stage before
+    made_from: tuple[int, ...] = ()  # places of nodes in the previous stage
     module: str = ""
     source: str = ""
 
 
 @dataclass(frozen=True)
 class StripStage:
-    """One stage, and which nodes of the stage before it has no longer."""
+    """One stage, and the nodes of the previous stage that it removed."""
 
     name: str
     nodes: tuple[StripNode, ...]
-    removed: tuple[int, ...] = ()  # places in the stage before
+    removed: tuple[int, ...] = ()  # places in the previous stage
 
 
 @dataclass(frozen=True)
 class StageStrip:
-    """A model's way through its lowering, as one call of `fx_stages` in one test followed it."""
+    """A model's lowering, as one call of `fx_stages` in one test followed it."""
 
     nodeid: str
     stages: tuple[StripStage, ...]
-    text: str  # all of it in words
+    text: str  # the whole lowering as text
 
     @property
     def title(self) -> str:
@@ -47,7 +47,7 @@ class StageStrip:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StageStrip:
-        """Read what `to_dict` returned."""
+        """Read the result of `to_dict`."""
         stages = tuple(
             StripStage(
                 stage["name"],

@@ -1,4 +1,4 @@
-"""What became of the goldens of a run, counted in one line."""
+"""The results of a run's goldens, counted in one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pytest_fxgraph.report.outcome import Outcome
 
-# What may become of a golden, in the order of the summary, in words that stand after a number.
+# Result of a golden to its words after a number, in the order of the summary.
 COUNTED = {
     "matched": "matched",
     "written": "written",
@@ -19,7 +19,7 @@ COUNTED = {
 
 
 def counted_goldens(results: Iterable[str], unused: int = 0) -> str:
-    """Count goldens by what became of them, a key of COUNTED: "3 goldens matched, 1 written"; "" if there are none."""
+    """Count results, keys of COUNTED: "3 goldens matched, 1 written". Return "" without results."""
     counts = Counter(results)
     parts = [(counts[result], words) for result, words in COUNTED.items() if counts[result]]
     parts += [(unused, "unused")] if unused else []
@@ -31,7 +31,7 @@ def counted_goldens(results: Iterable[str], unused: int = 0) -> str:
 
 
 def results_of(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], str]:
-    """Return by test and golden what became of it; one that was compared twice counts for what was not a match."""
+    """Map test and golden to the result. Of two comparisons of one golden, a result other than a match counts."""
     results: dict[tuple[str, str], str] = {}
     for outcome in outcomes:
         result = "written" if outcome.status == "updated" else outcome.status

@@ -20,15 +20,15 @@ MOST_LINES = 200
 _MOST_OPERATORS = 4
 _MOST_PER_CLASS = 40
 _MOST_SURROUNDINGS = 3
-_MOST_SEARCHED = 20  # each is searched for in the whole graph
+_MOST_SEARCHED = 20  # each search goes through the whole graph
 LONGEST_HEADLINE = 119
-# How long each text in a headline may be, tried one after the other until the whole is short enough.
+# Limits for each text in a headline, tried in order until the headline is short enough.
 _LENGTHS = (LONGEST_HEADLINE, 60, 40, 30, 20)
 _DIGEST = re.compile(r"\bsha256[=:][0-9a-f]+,? ?")
 
 
 def headline(difference: Difference) -> str:
-    """Return in one line of at most LONGEST_HEADLINE characters what differs, the cause before what follows from it."""
+    """Return a difference in one line of at most LONGEST_HEADLINE characters, the cause before its consequences."""
     leading = leading_changes(difference)
     if not leading:
         return "no difference"
@@ -45,7 +45,7 @@ def headline(difference: Difference) -> str:
 
 
 def _without_digests(change: Change, longest: int) -> Change:
-    """Return a change whose texts are at most so long, and hold no digests."""
+    """Return a change without digests, with texts of at most `longest` characters."""
     expected, obtained = (clipped(_DIGEST.sub("", text), longest) for text in (change.expected, change.obtained))
     if expected == obtained and _DIGEST.search(change.obtained):
         obtained = "other values"
@@ -53,14 +53,14 @@ def _without_digests(change: Change, longest: int) -> Change:
 
 
 def leading_changes(difference: Difference) -> list[Change]:
-    """Return the changes that are most likely the cause of the others: all of one sort, in order."""
+    """Return the most likely causes of the other changes: changes of one sort, in order."""
     ranks = [_rank(change) for change in difference.changes]
     first = min(ranks, default=0)
     return [change for change, rank in zip(difference.changes, ranks, strict=True) if rank == first]
 
 
 def _rank(change: Change) -> int:
-    """Return how likely a change is the cause, 0 for the likeliest; a value that differs hardly ever is."""
+    """Return the rank of a change as a cause, 0 for the likeliest. A different value is rarely a cause."""
     if change.field == "value" and change.subject in ("node", "input", "output"):
         return 7 if change.subject != "input" else 6
     if change.kind == "cost":
@@ -71,7 +71,7 @@ def _rank(change: Change) -> int:
 
 
 def _describe_leading(leading: list[Change]) -> tuple[str, int]:
-    """Describe changes of one sort; return also how many of them the text covers."""
+    """Describe changes of one sort. Return also the number of changes that the text covers."""
     if leading[0].kind == "operators" and leading[0].subject == "count":
         shown = leading[:_MOST_OPERATORS]
         return ", ".join(map(describe_change, shown)), len(shown)
@@ -90,7 +90,7 @@ def _is_presence(change: Change) -> bool:
 
 
 def _describe_operators(leading: list[Change]) -> tuple[str, int]:
-    """Count operators that were added and removed; a single one that was replaced is described as that."""
+    """Count added and removed operators. A single replaced operator is described as a replacement."""
     if len(leading) == 1 and leading[0].action == "changed":
         return describe_change(leading[0]), 1
     balance = sorted(operator_balance(leading).items(), key=lambda item: (item[0][0] != "+", -item[1], item[0]))
@@ -101,9 +101,9 @@ def _describe_operators(leading: list[Change]) -> tuple[str, int]:
 
 
 def short_lines(difference: Difference, *, golden: str = "", command: str = "") -> list[str]:
-    """Describe a difference in at most six lines: the headline, the first difference, how to accept.
+    """Describe a difference in at most six lines: the headline, the first difference, the command that accepts.
 
-    `golden` is the golden's path, empty if two graphs were compared; `command` accepts the new graph, if one can.
+    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can.
     """
     lines = [f"{f'{printable_line(golden)} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
     for group in folded(leading_changes(difference))[:1]:
@@ -185,7 +185,7 @@ def _surroundings_lines(difference: Difference, expected: GraphDocument, obtaine
     shown = 0
     for change in (group.change for group in folded(leading)[:_MOST_SEARCHED]):
         around = surroundings(change, expected, obtained, leading)
-        # A neighbour of what was shown before was marked there.
+        # Skip a neighbour of an earlier change: it was marked there.
         if not {f"  {line}" for line in around if line[0] != " "} <= set(lines):
             lines.extend(["", f"around {clipped(change.where)}", *(f"  {line}" for line in around)])
             shown += 1
@@ -195,7 +195,7 @@ def _surroundings_lines(difference: Difference, expected: GraphDocument, obtaine
 
 
 def _counted_by_class(difference: Difference) -> str:
-    """Count changes by class, if there is more to say than the first difference."""
+    """Count changes by class, if there are more changes than the first."""
     counts = Counter(change.kind for change in difference.changes)
     if len(difference.changes) + difference.omitted < 2:
         return ""

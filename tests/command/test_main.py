@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,9 +13,13 @@ import pytest
 
 import pytest_fxgraph
 from fixtures.documents import document
-from pytest_fxgraph.command.main import main
+from pytest_fxgraph.command.main import _parser, main
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
+
+# In backticks or quotes, at the beginning of a line, or as a step of a workflow.
+PRINTED = re.compile(r"(?m)(?:[`\"']|^ *|\$ |entry: |run: |- )fxgraph ([a-z]+)((?: --[a-z-]+)*)(?=[ `\"'\n])")
+TEXTS = (".md", ".yml", ".yaml", ".sh", ".py")
 
 RELU = document(
     "%x = input x : float32[2]\n%a = torch.relu(%x) : float32[2] @ layers.0\n%b = self.fc(%a) @ layers.1\nreturn %b",
@@ -289,3 +295,25 @@ def test_show_folds_layers_and_full_shows_them_all(capsys, tmp_path):
     assert folded.count(" like layers.*\n") == 32
     assert full.count("torch.relu") == 32
     assert "block" not in full
+
+
+ROOT = Path(__file__).parents[2]
+TELLING = [
+    *(ROOT / "pytest_fxgraph").rglob("*.py"),
+    *(file for folder in ("docs", "examples") for file in (ROOT / folder).rglob("*.*") if file.suffix in TEXTS),
+    ROOT / ".pre-commit-hooks.yaml",
+]
+
+
+def test_every_command_that_a_message_or_a_page_prints_exists():
+    (verbs,) = (each.choices for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
+    told = {
+        (found[1], option)
+        for file in TELLING
+        for found in PRINTED.finditer(file.read_text(encoding="utf-8"))
+        for option in ["--help", *found[2].split()]
+    }
+
+    assert len({verb for verb, _ in told}) > 5
+    assert not [(verb, option) for verb, option in told if verb not in verbs]
+    assert not [(verb, option) for verb, option in told if option not in verbs[verb]._option_string_actions]
