@@ -188,7 +188,7 @@ def _known_names() -> list[str]:
 
 
 def _names_near(target: str, called: Iterable[str]) -> list[str]:
-    """Return names close to a target: first the same name in a module, torch's own modules first, then similar names."""
+    """Return names close to a target: the same name in a module (torch's own modules first), then similar names."""
     dialect, _, rest = target.partition(".")
     if dialect in _DIALECTS and rest:
         return [f"{dialect}.{name}" for name in _names_near(rest, ()) if not name.startswith(("torch.", "operator."))]
