@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
 from pytest_fxgraph.compare.graph_index import content_of, graph_index_of
-from pytest_fxgraph.compare.rewritten import with_texts
+from pytest_fxgraph.compare.rewritten import texts_of, with_texts
 from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, without_sizes
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -174,8 +174,7 @@ class _Terms(NamedTuple):
 
 
 def _words_of(document: GraphDocument) -> set[str]:
-    texts = [text for node in document.nodes for text in (node.value, *node.args, *dict(node.kwargs).values())]
-    return {word for text in texts if text is not None for word in WORD.findall(text)}
+    return {word for node in document.nodes for text in texts_of(node) for word in WORD.findall(text)}
 
 
 def close_contents(state: Sequence[StateRecord], expected: Sequence[StateRecord]) -> tuple[StateRecord, ...]:

@@ -11,7 +11,7 @@ from pytest_fxgraph.compare.expected_terms import made_paths, with_paths, with_t
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, content_of, graph_index_of, storage_histories
 from pytest_fxgraph.compare.isomorphism import surrounding_hashes, unpaired_readers
 from pytest_fxgraph.compare.record_changes import code_of_note, module_records, state_records
-from pytest_fxgraph.compare.rewritten import with_texts
+from pytest_fxgraph.compare.rewritten import texts_of, with_texts
 from pytest_fxgraph.compare.symbols import in_order_of_use, sorted_sizes
 from pytest_fxgraph.document.capture_notes import is_capture_note
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
@@ -47,7 +47,7 @@ def _description(document: GraphDocument, symbols: tuple[str, ...], names: dict[
     order = _canonical_order(index)
     numbers = {position: number for number, position in enumerate(order)}
 
-    for symbol in in_order_of_use([text for position in order for text in _texts(document.nodes[position])], symbols):
+    for symbol in in_order_of_use([text for position in order for text in texts_of(document.nodes[position])], symbols):
         names.setdefault(symbol, f"<size {symbol.rstrip('0123456789')}{len(names)}>")
     used = [path for path in dict.fromkeys(document.nodes[position].target for position in order) if path in made]
     document = with_paths(with_targets(document, _numbered(used), ("get_attr", "call_module")), _numbered(used))
@@ -111,10 +111,6 @@ def _numbered(paths: list[str]) -> Mapping[str, str]:
 def _sorted(record: Any) -> Any:
     """Return nested dicts as sorted lists of their items."""
     return [(key, _sorted(record[key])) for key in sorted(record)] if isinstance(record, dict) else record
-
-
-def _texts(node: NodeRecord) -> list[str]:
-    return [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]
 
 
 def _renamed(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
