@@ -21,6 +21,7 @@ from pytest_fxgraph.captures.subjects import to_graph_module, to_graph_with_oper
 from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Frontend, Level, NumberByPath
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
+from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
@@ -78,6 +79,20 @@ def diff_graphs(expected: Any, obtained: Any) -> Difference:
     anything else, and CaptureError if a module cannot be traced.
     """
     return compare_documents(_document_of(expected), _document_of(obtained))
+
+
+def structural_hash(subject: Any) -> str:
+    """Return 64 hex digits that are equal for subjects without a difference at level `structure`.
+
+    Trace or capture both subjects alike: shapes that only one graph records change its hash, but are no difference at
+    level `structure`. Raises SubjectError and CaptureError as `diff_graphs` does.
+    """
+    return hash_of_structure(_document_of(subject))
+
+
+def structurally_equal(expected: Any, obtained: Any) -> bool:
+    """Return whether level `structure` finds no difference between two subjects. Raises as `diff_graphs` does."""
+    return diff_graphs(expected, obtained).is_empty
 
 
 def draw_graph(

@@ -1,4 +1,4 @@
-"""Targets, by which a user names operators: a function, an operator, a module class, a method name, a glob."""
+"""Targets: the user's ways to name operators. A function, an operator, a module class, a method name or a glob."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.util
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -23,7 +23,7 @@ from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, cl
 from pytest_fxgraph.errors import DocumentError, TargetError
 
 CALLS = ("call_function", "call_method", "call_module")
-# Where operators of torch have other names; that executorch is not loaded does not make its names wrong.
+# Dialects with other names for torch's operators. Their names are right even if executorch is not loaded.
 _DIALECTS = ("edge",)
 _SHOWN = 12
 
@@ -32,24 +32,24 @@ OwnName = Callable[[Any], "str | None"]
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """A node that calls something, and the names by which a glob can match it; the first is the one to show."""
+    """A calling node with the names that a glob can match; messages show the first name."""
 
     node: Any
-    path: str  # of the nested graph that the node is in, with a slash at its end; "" for the outermost
+    path: str  # of the inner graph around the node, with a slash at its end; "" for the outermost graph
     names: tuple[str, ...]
-    module: nn.Module | None = field(default=None, repr=False)  # that is called
+    module: nn.Module | None = field(default=None, repr=False)  # the called module
 
     @property
     def place(self) -> str:
-        """Name the node, with the graph that it is in."""
+        """The node's name, with the path of the graph around it."""
         return f"{self.path}{self.node.name}"
 
 
 def operator_calls(graph_module: Any, *, recursive: bool = True, own_name: OwnName | None = None) -> list[OperatorCall]:
-    """List the calls of a graph in order; with `recursive`, those of the graphs inside it after it, each graph once.
+    """List the calls of a graph in order; with `recursive`, then the calls of its inner graphs, each graph once.
 
-    `own_name` is asked first for the names of functions, as pytest_fxgraph_target_name is. A call of a module that is
-    itself a graph is no operator where that graph is looked into.
+    `own_name` is asked first for the name of a function, like the hook pytest_fxgraph_target_name. If inner graphs
+    are listed, a call of a module that is a graph is no operator.
     """
     names = TargetNames(repr, own_name)
     found: list[OperatorCall] = []
@@ -92,7 +92,7 @@ def _name(target: Any, names: TargetNames) -> str:
 
 
 def matches(target: Any, call: OperatorCall) -> bool:
-    """Tell whether a call matches a target."""
+    """Return whether a call matches a target."""
     node = call.node
     if isinstance(target, str):
         if _is_method_name(target):
@@ -111,12 +111,12 @@ def matches(target: Any, call: OperatorCall) -> bool:
 
 
 def _is_applied(target: Any, called: Any) -> bool:
-    """Tell whether a target is the class of an autograd.Function whose `apply` is called."""
+    """Return whether a call is the `apply` of a target that is an autograd.Function."""
     return isinstance(target, type) and getattr(called, "__self__", None) is target
 
 
 def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnName | None = None) -> None:
-    """Raise TargetError (a ValueError) if a target can match no operator that exists, naming the nearest that do."""
+    """Raise TargetError (a ValueError), with the nearest names, if a target can match no existing operator."""
     if isinstance(target, nn.Module):
         raise TargetError(f"an operator is named by its class, not by a module: write {type(target).__name__}")
     if not isinstance(target, str):
@@ -130,12 +130,13 @@ def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnNam
     near = _names_near(target, called)
     hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
     what = "a method of Tensor" if _is_method_name(target) else "the name of any operator known here"
-    raise TargetError(f"{target!r} could never match: it is not {what}{hint} {_what_is_called(called)}".rstrip())
+    raise TargetError(f"{target!r} could never match: it is not {what}{hint} (the graph calls {listed(called)})")
 
 
-def _what_is_called(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-    return f"(the graph calls {shown})" if names else "(the graph calls nothing)"
+def listed(texts: Sequence[str]) -> str:
+    """Join the first 12 texts and count the others; "nothing" for an empty list."""
+    shown = ", ".join(texts[:_SHOWN]) or "nothing"
+    return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
 
 
 def name_of_target(target: Any) -> str:
@@ -154,7 +155,7 @@ def as_targets(targets: Any) -> list[Any]:
     return list(targets)
 
 
-# Which names exist.
+# Names that exist.
 
 
 @functools.cache
@@ -170,7 +171,7 @@ def _names_of_torch() -> tuple[str, ...]:
 
 
 def _names_of_operators() -> Iterator[str]:
-    """Yield the names of all operators that are registered now, those of libraries too, with and without overload."""
+    """Yield the names of all registered operators, also of libraries, with and without overload."""
     for name in torch._C._dispatch_get_all_op_names():
         plain = name.replace("::", ".")
         yield plain
@@ -187,7 +188,7 @@ def _known_names() -> list[str]:
 
 
 def _names_near(target: str, called: Iterable[str]) -> list[str]:
-    """Find names that may have been meant: the same name in a module, torch's own first, then similar names."""
+    """Return names close to a target: the same name in a module (torch's own modules first), then similar names."""
     dialect, _, rest = target.partition(".")
     if dialect in _DIALECTS and rest:
         return [f"{dialect}.{name}" for name in _names_near(rest, ()) if not name.startswith(("torch.", "operator."))]
@@ -211,7 +212,7 @@ def _is_method_name(target: str) -> bool:
 
 
 def _could_match(target: str, own_name: OwnName | None) -> bool:
-    """Tell whether an operator of this name exists, be it that this graph does not call it."""
+    """Return whether an operator of this name exists, even if the graph does not call it."""
     if _is_method_name(target):
         return hasattr(torch.Tensor, target)
     if any(fnmatchcase(name, target) for name in _known_names()):
@@ -220,15 +221,15 @@ def _could_match(target: str, own_name: OwnName | None) -> bool:
     if dialect in _DIALECTS and any(fnmatchcase(name, rest) for name in _names_of_operators()):
         return True
     if "<" in target:
-        return True  # of what is local to a function, nobody has a list
+        return True  # there is no list of functions inside functions
     if dialect in sys.modules:
         return _is_in_a_package(target)
-    # Names that hooks give can be of any form; others begin with a package that is loaded.
+    # Names from hooks can have any form. Other names begin with a loaded package.
     return own_name is not None or (any(sign in dialect for sign in "*?[") and _is_in_a_package(target))
 
 
 def _is_in_a_package(target: str) -> bool:
-    """Tell whether a loaded module has something callable by a name that the target matches."""
+    """Return whether a loaded module has a callable with a name that the target matches."""
     literal = re.split(r"[*?\[]", target, maxsplit=1)[0]
     for name, module in list(sys.modules.items()):
         if module is None or not (literal.startswith(f"{name}.") or name.startswith(literal)):
@@ -236,7 +237,7 @@ def _is_in_a_package(target: str) -> bool:
         for attribute, value in list(vars(module).items()):
             if callable(value) and _is_named(f"{name}.{attribute}", value, target):
                 return True
-    # A module that is there and that nobody has imported yet.
+    # An installed module that is not imported yet.
     home = literal.rpartition(".")[0]
     try:
         return home not in sys.modules and "." in home and importlib.util.find_spec(home) is not None

@@ -13,17 +13,16 @@ from pytest_fxgraph.operator_patterns import (
     OperatorCall,
     OwnName,
     as_targets,
+    listed,
     matches,
     name_of_target,
     operator_calls,
     validate_target,
 )
 
-_SHOWN = 12
-
 
 class FxOps:
-    """Asks for the operators that a graph calls: the fixture `fx_ops`."""
+    """Questions about the operators of a subject's graph: the fixture `fx_ops`."""
 
     def __init__(
         self,
@@ -31,7 +30,7 @@ class FxOps:
         own_name: OwnName | None = None,
         frontend: Callable[[], str] = lambda: "symbolic",
     ) -> None:
-        """Take the user's hooks, what makes a subject a graph and what names functions, and the test's frontend."""
+        """Take the user's hooks for subjects and for names of functions, and the frontend of the test."""
         self._adapt, self._own_name, self._frontend = adapt, own_name, frontend
 
     def __call__(
@@ -43,10 +42,10 @@ class FxOps:
         example_inputs: object = None,
         example_kwargs: Mapping[str, Any] | None = None,
     ) -> OpsQuery:
-        """Return the questions that can be asked of a subject's graph, and with `recursive` of the graphs in it.
+        """Return the query for a subject's graph, and with `recursive` for the graphs inside it.
 
         A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx".
-        Raises SubjectError (a TypeError) for what is no subject, and CaptureError if tracing it fails.
+        Raises SubjectError (a TypeError) for an object that is no subject, and CaptureError if tracing fails.
         """
         captured = captured_by(frontend or self._frontend(), subject, example_inputs, example_kwargs, self._adapt)
         with other_frontends_named():
@@ -55,13 +54,13 @@ class FxOps:
 
 
 class OpsQuery:
-    """Counts and checks the operators that one graph calls, those of the graphs inside it too.
+    """Counts and checks the operators of one graph and of the graphs inside it.
 
     A target is a function (torch.relu), an operator with or without overload (torch.ops.aten.add), a module class
     (nn.Conv2d; its subclasses count too), the name of a method ("relu" is x.relu() alone) or a glob over full names
     ("aten.batch_norm*", "*.relu", "torch.nn.Conv?d", "edge.aten.add*"). Every method raises TargetError (a ValueError)
-    for a target that can match no operator. With `recursive=False`, graphs inside the graph are not looked into.
-    `own_name` is asked first for the names of functions.
+    for a target that can match no operator. `recursive=False` leaves out the graphs inside the graph. `own_name` is
+    asked first for the name of a function.
     """
 
     def __init__(self, graph_module: Any, *, recursive: bool = True, own_name: OwnName | None = None) -> None:
@@ -77,34 +76,34 @@ class OpsQuery:
         return [call.node for call in self._found(target)]
 
     def absent(self, *patterns: Any) -> None:
-        """Check that no node calls one of the targets; raises AssertionError, naming the nodes."""
+        """Check that no node calls one of the targets. Raises AssertionError with the names of the nodes."""
         for pattern in patterns:
             found = self._found(pattern)
             if found:
-                names = ", ".join(f"{call.place} ({call.names[0]})" for call in found[:_SHOWN])
-                more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-                calls = f"{len(found)} nodes of the graph call it: {names}{more}"
+                names = listed([f"{call.place} ({call.names[0]})" for call in found])
+                calls = f"{len(found)} nodes of the graph call it: {names}"
                 raise AssertionError(
                     f"{name_of_target(pattern)} must be absent, and {calls}; the graph calls {self.summary()}"
                 )
 
     def in_order(self, *targets: Any) -> None:
-        """Check that the targets are called in this order, others may come between; raises AssertionError if not."""
+        """Check that the targets are called in this order, with any calls between. Raises AssertionError if not."""
         remaining = self._calls
         previous = "the graph begins"
         for position, target in enumerate(targets, start=1):
             validate_target(target, self._calls, self._own_name)
             places = [place for place, call in enumerate(remaining) if matches(target, call)]
             if not places:
+                sequence = listed([call.names[0] for call in self._calls])
                 raise AssertionError(
                     f"operators are not in the order asked for: no {name_of_target(target)} (number {position}) "
-                    f"after {previous}; the graph calls, in order: {self._sequence()}"
+                    f"after {previous}; the graph calls, in order: {sequence}"
                 )
             previous = remaining[places[0]].place
             remaining = remaining[places[0] + 1 :]
 
     def only_from(self, allow_list: Iterable[Any]) -> None:
-        """Check that every call matches a target of the list; raises AssertionError, naming the others."""
+        """Check that every call matches a target of the list. Raises AssertionError with the other calls."""
         allowed = as_targets(allow_list)
         for target in allowed:
             validate_target(target, self._calls, self._own_name)
@@ -116,11 +115,11 @@ class OpsQuery:
             )
 
     def counts(self) -> dict[str, int]:
-        """Return the number of calls by the full name of what is called."""
+        """Return the number of calls by the full name of the operator."""
         return dict(Counter(call.names[0] for call in self._calls))
 
     def summary(self) -> str:
-        """Return the operators that are called, the most frequent first: `torch.relu x3, operator.add x1`."""
+        """Return the called operators, the most frequent first: `torch.relu x3, operator.add x1`."""
         return _counted(self._calls)
 
     def __repr__(self) -> str:
@@ -130,13 +129,6 @@ class OpsQuery:
         validate_target(target, self._calls, self._own_name)
         return [call for call in self._calls if matches(target, call)]
 
-    def _sequence(self) -> str:
-        names = [call.names[0] for call in self._calls]
-        shown = ", ".join(names[:_SHOWN]) or "nothing"
-        return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
-
 
 def _counted(calls: Iterable[OperatorCall]) -> str:
-    counts = Counter(call.names[0] for call in calls).most_common()
-    shown = ", ".join(f"{name} x{count}" for name, count in counts[:_SHOWN]) or "nothing"
-    return shown if len(counts) <= _SHOWN else f"{shown} and {len(counts) - _SHOWN} more"
+    return listed([f"{name} x{count}" for name, count in Counter(call.names[0] for call in calls).most_common()])

@@ -27,7 +27,7 @@ from pytest_fxgraph.errors import (
     ReportError,
     SubjectError,
 )
-from pytest_fxgraph.functions import draw_graph
+from pytest_fxgraph.functions import draw_graph, structural_hash, structurally_equal
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +56,13 @@ def test_a_difference_says_what_changed():
     difference = diff_graphs(Net(), Net(torch.sigmoid))
 
     assert [(change.expected, change.obtained) for change in difference.changes] == [("torch.relu", "torch.sigmoid")]
+
+
+def test_the_structural_hash_and_structural_equality_are_of_subjects():
+    assert structurally_equal(Net(), fxcore.symbolic_trace(Net()))
+    assert structural_hash(Net()) == structural_hash(fxcore.symbolic_trace(Net()))
+    assert not structurally_equal(Net(), Net(torch.sigmoid))
+    assert structural_hash(Net()) != structural_hash(Net(torch.sigmoid))
 
 
 def test_graphs_that_differ_are_an_assertion_error_in_words():

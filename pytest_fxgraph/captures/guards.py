@@ -76,26 +76,19 @@ def _read(text: str, arguments: Mapping[str, Any]) -> tuple[str, str, str, str]:
     if found := _KEY.match(text):
         return "key", f"key {found['place']} of {found['name']}", found["expected"], _key(found, arguments)
     if found := _SAME_OBJECT.match(text):
-        known = _CONSTANTS.get(int(found["id"]))
-        return (
-            ("value" if known else "identity"),
-            found["name"],
-            known or "the same object",
-            _value(found["name"], arguments),
-        )
+        known, value = _CONSTANTS.get(int(found["id"])), _value(found["name"], arguments)
+        return "value" if known else "identity", found["name"], known or "the same object", value
     if found := _SAME_TYPE.match(text):
-        value = _evaluated(found["name"], arguments)
-        return "type", found["name"], "the same type", "" if value is _UNKNOWN else type(value).__name__
+        argument = _evaluated(found["name"], arguments)
+        return "type", found["name"], "the same type", "" if argument is _UNKNOWN else type(argument).__name__
     if found := _EMPTY.match(text):
         return "length", f"len({found['name']})", "0", _value(f"len({found['name']})", arguments)
     if found := _EQUAL.match(text):
         name, kind = found["name"], "length" if found["name"].startswith("len(") else "value"
-        if ".size()" in text or "Mod(" in text:
-            return "sizes", text, "", ""
-        return kind, name, found["expected"], _value(name, arguments)
-    if ".size()" in text or "shape" in text:
-        return "sizes", text, "", ""
-    return "other", text, "", ""
+        if ".size()" not in text and "Mod(" not in text:
+            return kind, name, found["expected"], _value(name, arguments)
+    is_of_sizes = any(word in text for word in (".size()", "shape", "Mod("))
+    return "sizes" if is_of_sizes else "other", text, "", ""
 
 
 def _key(found: re.Match[str], arguments: Mapping[str, Any]) -> str:

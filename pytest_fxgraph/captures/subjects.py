@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -18,16 +18,10 @@ from pytest_fxgraph.errors import SubjectError
 # Calls the pytest_fxgraph_adapt hooks with an object; returns None if no hook knows it.
 Adapter = Callable[[Any], Any]
 
-_OF_TORCH = {
-    ("torch.fx.graph_module", "GraphModule"),
-    ("torch.fx.graph", "Graph"),
-    ("torch.export.exported_program", "ExportedProgram"),
-}
-_EXPORTED = {("torch.export.exported_program", "ExportedProgram")}
-_GRAPH_MODULE_OF_TORCH = {("torch.fx.graph_module", "GraphModule")}
-_GRAPH_OF_TORCH = {("torch.fx.graph", "Graph")}
+_GRAPH_MODULE, _GRAPH = "torch.fx.graph_module.GraphModule", "torch.fx.graph.Graph"
+_EXPORTED = "torch.export.exported_program.ExportedProgram"
 # Modules of torch.export whose forward interprets a graph.
-_INTERPRETED = {("torch.export.unflatten", "UnflattenedModule"), ("torch.export.unflatten", "InterpreterModule")}
+_INTERPRETED = ("torch.export.unflatten.UnflattenedModule", "torch.export.unflatten.InterpreterModule")
 
 
 def to_graph_module(
@@ -94,7 +88,7 @@ def is_model(subject: Any, adapt: Adapter | None = None) -> bool:
     """Return whether a subject is a module or function without a graph, so that a frontend can make one."""
     if isinstance(subject, fxcore.GraphModule | type) or not (isinstance(subject, nn.Module) or callable(subject)):
         return False
-    if isinstance(subject, Capture) or _is_one_of(subject, _OF_TORCH | _INTERPRETED):
+    if isinstance(subject, Capture) or _is_one_of(subject, _GRAPH_MODULE, _GRAPH, _EXPORTED, *_INTERPRETED):
         return False
     adapted = adapt(subject) if adapt is not None else None
     return adapted is None or adapted is subject
@@ -107,12 +101,12 @@ def is_exported_program(subject: object) -> bool:
 
 def is_torch_graph_module(subject: object) -> bool:
     """Return whether a subject is a GraphModule of torch.fx."""
-    return _is_one_of(subject, _GRAPH_MODULE_OF_TORCH)
+    return _is_one_of(subject, _GRAPH_MODULE)
 
 
 def is_graph(subject: object) -> bool:
     """Return whether a subject is a Graph without its module, of fxcore or of torch.fx."""
-    return isinstance(subject, fxcore.Graph) or _is_one_of(subject, _GRAPH_OF_TORCH)
+    return isinstance(subject, fxcore.Graph) or _is_one_of(subject, _GRAPH)
 
 
 def _as_graph(subject: Any) -> fxcore.GraphModule | None:
@@ -122,9 +116,9 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
         return _module_around(subject)
     if isinstance(subject, Capture):
         return subject.as_graph_module()
-    if _is_one_of(subject, _INTERPRETED):
+    if _is_one_of(subject, *_INTERPRETED):
         return fxcore.GraphModule(subject, interop.from_torch(subject.graph))
-    if _is_one_of(subject, _OF_TORCH):
+    if _is_one_of(subject, _GRAPH_MODULE, _GRAPH, _EXPORTED):
         owner = getattr(subject, "owning_module", None)
         is_of_owner = owner is not None and getattr(owner, "graph", None) is subject
         converted = interop.from_torch(owner if is_of_owner else subject)
@@ -134,9 +128,9 @@ def _as_graph(subject: Any) -> fxcore.GraphModule | None:
     return None
 
 
-def _is_one_of(subject: Any, classes: Set[tuple[str, str]]) -> bool:
+def _is_one_of(subject: Any, *classes: str) -> bool:
     # By name: isinstance needs an import of torch.fx and torch.export, which takes a second in runs without them.
-    return any((base.__module__, base.__qualname__) in classes for base in type(subject).__mro__)
+    return any(f"{base.__module__}.{base.__qualname__}" in classes for base in type(subject).__mro__)
 
 
 def _module_around(graph: fxcore.Graph) -> fxcore.GraphModule:

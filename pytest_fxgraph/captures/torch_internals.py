@@ -91,9 +91,7 @@ class DynamoLog:
         self._first = 0 if isinstance(self._reasons, Unavailable) else len(self._reasons)
         self._metrics: Any = _or_unavailable("torch._dynamo.utils", "get_compilation_metrics", "Capture.skipped")
         self._refused = dict(_refusals())
-        clear: Any = _or_unavailable("torch._dynamo.utils", "clear_compilation_metrics", "Capture.skipped")
-        if not isinstance(clear, Unavailable):
-            clear()
+        _part_or("torch._dynamo.utils", "clear_compilation_metrics", lambda: None)()
 
     def break_reasons(self) -> list[Any] | Unavailable:
         """Return the reasons of graph breaks, each with `reason` and `user_stack`."""
@@ -153,8 +151,8 @@ class DynamoLog:
 
 
 def _refusals() -> Mapping[str, int]:
-    counters: Any = _or_unavailable("torch._dynamo.utils", "counters", "Capture.skipped")
-    return {} if isinstance(counters, Unavailable) else counters.get("unimplemented", {})
+    refusals: Mapping[str, int] = _part_or("torch._dynamo.utils", "counters", {}).get("unimplemented", {})
+    return refusals
 
 
 def _or_unavailable(module: str, name: str, needed_for: str) -> Any:
@@ -168,7 +166,8 @@ def _or_unavailable(module: str, name: str, needed_for: str) -> Any:
 def dynamo_reset() -> Iterator[None]:
     """Reset Dynamo before and after a with block, and restore its counters and records at the end."""
     reset = part_of_torch("torch._dynamo", "reset", "the capture of frontends 'dynamo' and 'aot'")
-    counters, metrics = _part_or("torch._dynamo.utils", "counters", {}), _compilation_metrics()
+    counters = _part_or("torch._dynamo.utils", "counters", {})
+    metrics = _part_or("torch._dynamo.utils", "_compilation_metrics", [])
     reasons = _part_or("torch._dynamo.output_graph", "graph_break_reasons", [])
     counted, measured, broken = {kind: copy(count) for kind, count in counters.items()}, [*metrics], [*reasons]
     reset()
@@ -181,10 +180,6 @@ def dynamo_reset() -> Iterator[None]:
         metrics.clear()
         metrics.extend(measured)
         reasons[:] = broken
-
-
-def _compilation_metrics() -> Any:
-    return _part_or("torch._dynamo.utils", "_compilation_metrics", [])
 
 
 def _part_or(module: str, name: str, default: Any) -> Any:

@@ -56,16 +56,13 @@ def _pair_equal_hashes(alignment: Alignment) -> None:
     """Pair nodes with equal surroundings: first inputs and readers together, then inputs alone, then readers alone."""
     table = NodeHashes()
     numbers = [expected if obtained >= 0 else -1 for expected, obtained in enumerate(alignment.obtained_of)]
-    marks = _marks(alignment.expected, numbers, table)
-    obtained_marks = _marks(alignment.obtained, alignment.expected_of, table)
-    below = input_hashes(alignment.expected, marks, table)
-    obtained_below = input_hashes(alignment.obtained, obtained_marks, table)
-    above = user_hashes(alignment.expected.users, marks, table)
-    obtained_above = user_hashes(alignment.obtained.users, obtained_marks, table)
-    both, obtained_both = list(zip(below, above, strict=True)), list(zip(obtained_below, obtained_above, strict=True))
-    _pair_groups(alignment, both, obtained_both)
-    _pair_groups(alignment, below, obtained_below)
-    _pair_groups(alignment, above, obtained_above)
+    hashes = []
+    for index, known in ((alignment.expected, numbers), (alignment.obtained, alignment.expected_of)):
+        marks = _marks(index, known, table)
+        below, above = input_hashes(index, marks, table), user_hashes(index.users, marks, table)
+        hashes.append((list(zip(below, above, strict=True)), below, above))
+    for keys, obtained_keys in zip(*hashes, strict=True):
+        _pair_groups(alignment, keys, obtained_keys)
 
 
 def _marks(index: GraphIndex, numbers: Sequence[int], table: NodeHashes) -> list[int]:

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from pytest_fxgraph.compare.alignment import align
 from pytest_fxgraph.compare.close_numbers import are_close_contents, close_argument, without_floats
 from pytest_fxgraph.compare.graph_index import content_of, graph_index_of
-from pytest_fxgraph.compare.rewritten import with_texts
+from pytest_fxgraph.compare.rewritten import texts_of, with_texts
 from pytest_fxgraph.compare.symbols import pair_symbols, same_sizes, without_sizes
 from pytest_fxgraph.document.literals import rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -51,18 +51,18 @@ class _Terms(NamedTuple):
         """Return an obtained graph in the terms of an expected graph."""
         inputs = _input_names(_inputs(expected), _inputs(obtained))
         has_symbols = bool(self.expected_symbols and self.obtained_symbols)
-        made, obtained_made = _made_paths(expected), _made_paths(obtained)
+        made, obtained_made = made_paths(expected), made_paths(obtained)
         if not (made and obtained_made):
             made = obtained_made = frozenset()
         has_graphs = any(module.graph is not None for module in expected.modules)
         if not (inputs or has_symbols or made or self.is_close or has_graphs):
             return obtained
-        by_input = _with_targets(obtained, inputs, ("placeholder",))
+        by_input = with_targets(obtained, inputs, ("placeholder",))
         pairs = self._pairs(expected, by_input, made, obtained_made)
         paths = _path_names(expected, obtained, pairs, made, obtained_made)
         if has_symbols:
             self._pair_symbols(expected, obtained, pairs)
-        renamed = _with_paths(_with_targets(by_input, paths, _HOLDERS), paths)
+        renamed = with_paths(with_targets(by_input, paths, _HOLDERS), paths)
         renamed = self._with_terms_of_nodes(renamed, expected, pairs)
         return replace(
             renamed,
@@ -174,8 +174,7 @@ class _Terms(NamedTuple):
 
 
 def _words_of(document: GraphDocument) -> set[str]:
-    texts = [text for node in document.nodes for text in (node.value, *node.args, *dict(node.kwargs).values())]
-    return {word for text in texts if text is not None for word in WORD.findall(text)}
+    return {word for node in document.nodes for text in texts_of(node) for word in WORD.findall(text)}
 
 
 def close_contents(state: Sequence[StateRecord], expected: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
@@ -250,7 +249,7 @@ def _names_by_source(expected: Sequence[NodeRecord], obtained: Sequence[NodeReco
 # Paths of constants and of inner graphs.
 
 
-def _made_paths(document: GraphDocument) -> frozenset[str]:
+def made_paths(document: GraphDocument) -> frozenset[str]:
     """Return the generated paths."""
     records: Iterable[ModuleRecord | StateRecord] = (*document.modules, *document.state)
     return frozenset(record.path for record in records if record.name_from is not None)
@@ -300,7 +299,8 @@ def _free(name: str, taken: Collection[str]) -> str:
 # Renaming.
 
 
-def _with_targets(document: GraphDocument, names: Mapping[str, str], ops: Collection[str]) -> GraphDocument:
+def with_targets(document: GraphDocument, names: Mapping[str, str], ops: Collection[str]) -> GraphDocument:
+    """Return a document with renamed targets of the nodes with these ops."""
     if not names:
         return document
     nodes = [
@@ -309,7 +309,8 @@ def _with_targets(document: GraphDocument, names: Mapping[str, str], ops: Collec
     return replace(document, nodes=tuple(nodes))
 
 
-def _with_paths(document: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
+def with_paths(document: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
+    """Return a document with renamed paths of modules and state."""
     if not names:
         return document
 

@@ -113,10 +113,10 @@ class _Isomorphism(Alignment):
         if self.is_complete():
             return True
         table = NodeHashes()
-        hashes = _unread_hashes(
+        hashes = surrounding_hashes(
             self.expected, [n if obtained >= 0 else -1 for n, obtained in enumerate(self.obtained_of)], table
         )
-        obtained_hashes = _unread_hashes(self.obtained, self.expected_of, table)
+        obtained_hashes = surrounding_hashes(self.obtained, self.expected_of, table)
         waiting: dict[int, deque[int]] = defaultdict(deque)
         for position, origin in enumerate(self.expected_of):
             if origin < 0 and not self.obtained.users[position]:
@@ -162,8 +162,8 @@ class _Isomorphism(Alignment):
             return False
         while pending:
             expected, obtained = pending.pop()
-            readers = _unpaired_readers(self.expected, expected, self.obtained_of, hashes)
-            obtained_readers = _unpaired_readers(self.obtained, obtained, self.expected_of, obtained_hashes)
+            readers = unpaired_readers(self.expected, expected, self.obtained_of, hashes)
+            obtained_readers = unpaired_readers(self.obtained, obtained, self.expected_of, obtained_hashes)
             if [reader[:2] for reader in readers] != [reader[:2] for reader in obtained_readers]:
                 return False
             for (_, _, reader), (_, _, obtained_reader) in zip(readers, obtained_readers, strict=True):
@@ -174,7 +174,7 @@ class _Isomorphism(Alignment):
         return True
 
 
-def _unread_hashes(index: GraphIndex, known: list[int], table: NodeHashes) -> list[int]:
+def surrounding_hashes(index: GraphIndex, known: list[int], table: NodeHashes) -> list[int]:
     """Number nodes by their label and surroundings; `known` numbers the nodes that have a partner."""
     epochs = access_epochs(index.effects)
     marks = [
@@ -184,6 +184,7 @@ def _unread_hashes(index: GraphIndex, known: list[int], table: NodeHashes) -> li
     return user_hashes(index.users, input_hashes(index, marks, table), table)
 
 
-def _unpaired_readers(index: GraphIndex, node: int, paired: list[int], hashes: list[int]) -> list[tuple[int, int, int]]:
+def unpaired_readers(index: GraphIndex, node: int, paired: list[int], hashes: list[int]) -> list[tuple[int, int, int]]:
+    """Return the hash, the place and the position of each reader without partner, sorted."""
     unpaired = ((hashes[reader], place, reader) for reader, place in index.users[node] if paired[reader] < 0)
     return sorted(unpaired)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
@@ -12,7 +12,7 @@ from pytest_fxgraph.compare.close_numbers import argument_distance, content_dist
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, content_of, shared_paths
 from pytest_fxgraph.document.capture_notes import NOUNS, is_capture_note
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
 
 # The op of the nodes that use the records of a section.
 _OPS = {"modules": "call_module", "state": "get_attr"}
@@ -28,9 +28,7 @@ def add_modules(expected: GraphIndex, obtained: GraphIndex, records: ChangedReco
     """Add modules that were added, removed or configured otherwise, and return their paths."""
     if expected.document.modules == obtained.document.modules:
         return []
-    sharing = shared_paths(expected.document.modules), shared_paths(obtained.document.modules)
-    before = {path: _module_record(module, sharing[0]) for path, module in expected.modules.items()}
-    after = {path: _module_record(module, sharing[1]) for path, module in obtained.modules.items()}
+    before, after = module_records(expected), module_records(obtained)
     changed = [path for path in dict.fromkeys([*before, *after]) if before.get(path) != after.get(path)]
     for path in changed:
         records.add("modules", path, before.get(path), after.get(path))
@@ -41,7 +39,7 @@ def add_state(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecord
     """Add parameters, buffers and constants that came, went or changed, and return their paths."""
     if expected.document.state == obtained.document.state:
         return []
-    before, after = _state_records(expected.document.state), _state_records(obtained.document.state)
+    before, after = state_records(expected.document.state), state_records(obtained.document.state)
     changed = []
     for path in dict.fromkeys([*before, *after]):
         expected_record, obtained_record = _known_to_both(before.get(path), after.get(path))
@@ -119,17 +117,23 @@ def _changed(about: Change, found: FieldChange, record: TextRecord) -> Change:
     return replace(about, kind=kind, field=found.field, remark=remark, **texts)
 
 
-def _module_record(module: ModuleRecord, sharing: Mapping[str, str]) -> TextRecord:
+def module_records(index: GraphIndex) -> dict[str, TextRecord]:
+    """Return the compared fields of each module by path, without inner graphs."""
+    sharing = shared_paths(index.document.modules)
     return {
-        "kind": module.kind,
-        "config": dict(module.config),
-        "training": None if module.training is None else str(module.training),
-        "same_as": sharing.get(module.path),
-        "graph": "no graph" if module.graph is None else "a graph",
+        path: {
+            "kind": module.kind,
+            "config": dict(module.config),
+            "training": None if module.training is None else str(module.training),
+            "same_as": sharing.get(path),
+            "graph": "no graph" if module.graph is None else "a graph",
+        }
+        for path, module in index.modules.items()
     }
 
 
-def _state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
+def state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
+    """Return the compared fields of each tensor by path."""
     by_path = {record.path: record for record in state}
     sharing = shared_paths(list(by_path.values()))
     return {
@@ -168,10 +172,9 @@ def _known_to_both(
 
 def add_capture_notes(expected: GraphDocument, obtained: GraphDocument, records: ChangedRecords) -> list[Change]:
     """Add the notes of both documents, if they differ; return the added and removed findings of a capture."""
-    plain = [[note for note in side.notes if not is_capture_note(note)] for side in (expected, obtained)]
-    records.add_notes(*plain)
-    told = [[note for note in side.notes if is_capture_note(note)] for side in (expected, obtained)]
-    gone, come = _without(told[0], told[1]), _without(told[1], told[0])
+    records.add_notes(*([note for note in side.notes if not is_capture_note(note)] for side in (expected, obtained)))
+    told, obtained_told = ([note for note in side.notes if is_capture_note(note)] for side in (expected, obtained))
+    gone, come = _without(told, obtained_told), _without(obtained_told, told)
     if not gone and not come:
         return []
     changes = [*_of_capture(come, "added"), *_of_capture(gone, "removed")]
@@ -190,10 +193,10 @@ def add_capture_notes(expected: GraphDocument, obtained: GraphDocument, records:
 
 def _without(notes: Sequence[str], others: Sequence[str]) -> list[str]:
     """Return the notes that the others lack, or have fewer times; spaces in source code do not count."""
-    left = Counter(map(_code, others))
+    left = Counter(map(code_of_note, others))
     found = []
     for note in notes:
-        code = _code(note)
+        code = code_of_note(note)
         if left[code]:
             left[code] -= 1
         else:
@@ -201,7 +204,7 @@ def _without(notes: Sequence[str], others: Sequence[str]) -> list[str]:
     return found
 
 
-def _code(note: str) -> str:
+def code_of_note(note: str) -> str:
     """Return a note without the spaces outside of strings, and a break's note without the comment at its end."""
     text = _SPACE.sub(lambda found: found[1] or "", note)
     return _COMMENT.sub(r"\1", text) if note.startswith("break: ") else text

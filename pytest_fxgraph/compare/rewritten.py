@@ -17,6 +17,11 @@ def with_texts(node: NodeRecord, change: Callable[[str], str]) -> NodeRecord:
     )
 
 
+def texts_of(node: NodeRecord) -> list[str]:
+    """List a node's value, if it is known, its arguments and its keyword arguments."""
+    return [text for text in (node.value, *node.args, *dict(node.kwargs).values()) if text is not None]
+
+
 def _changed(pairs: Sequence[tuple[str, str]], change: Callable[[str], str]) -> Pairs:
     return tuple([(key, change(text)) for key, text in pairs])
 

@@ -42,7 +42,18 @@ def pair_symbols(
 
 def same_sizes(expected: str, obtained: str) -> bool:
     """Return whether two values are equal up to the order in sums and products: it follows the names of symbols."""
-    return expected == obtained or _SHAPE.sub(_sorted_shape, expected) == _SHAPE.sub(_sorted_shape, obtained)
+    return expected == obtained or sorted_sizes(expected) == sorted_sizes(obtained)
+
+
+def sorted_sizes(value: str) -> str:
+    """Return a value with the operands of sums and products in its sizes in one order."""
+    return _SHAPE.sub(_sorted_shape, value)
+
+
+def in_order_of_use(texts: Sequence[str], symbols: Collection[str]) -> list[str]:
+    """List symbols by their first places in texts: first symbols alone in a size, then all others."""
+    alone = [size for text in texts for size in _sizes_in(text) if size in symbols] if symbols else []
+    return [*dict.fromkeys([*alone, *(word for text in texts for word in _symbols_in(text, symbols))])]
 
 
 def without_sizes(value: str, symbols: Collection[str]) -> str:

@@ -1,0 +1,91 @@
+"""The structural hash agrees with level `structure`."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from fixtures.captured_subjects import leading_subjects
+from fixtures.catalog import small_models
+from fixtures.harmless import OF_GRAPHS, document_of, nodes_renamed, nodes_reordered
+from fixtures.mutants import copy_of
+from fixtures.mutants_models import mutant_models
+from fixtures.mutants_table import MUTATIONS
+from pytest_fxgraph.captures.subjects import to_graph_module
+from pytest_fxgraph.captures.tracing import trace
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.compare.structural_hash import structural_hash
+from pytest_fxgraph.document.builder import build_document
+from tests.compare.test_structure_oracle import rewired, small_documents
+
+OWN = mutant_models()
+CAPTURED = leading_subjects()
+# On the meta device a constant has no content, so the two documents record other facts.
+LEFT_OUT = "moved_to_the_meta_device"
+SMALL = {entry.name: entry for entry in small_models()}
+
+
+def agrees(expected, obtained) -> bool:
+    is_same = compare_documents(expected, obtained).is_empty
+    return is_same is (structural_hash(expected) == structural_hash(obtained))
+
+
+@settings(max_examples=100, deadline=None)
+@given(small_documents(), st.integers(0, 2**32))
+def test_hashes_are_equal_exactly_where_two_small_graphs_are(expected, seed):
+    assert agrees(expected, rewired(expected, seed))
+
+
+@pytest.mark.parametrize("name", [*OWN, *CAPTURED])
+def test_hashes_agree_with_the_level_on_mutants(name):
+    gm, differing = {**OWN, **CAPTURED}[name], []
+    golden = build_document(gm)
+    for mutation in MUTATIONS:
+        source = random.Random(zlib.crc32(f"{name}/{mutation.name}".encode()))
+        for mutant in mutation.sample(gm, source, 1):
+            differing += [] if agrees(golden, build_document(mutant)) else [str(mutation)]
+
+    assert differing == []
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_harmless_edit_of_a_graph_keeps_the_hash(name):
+    golden, other = build_document(OWN[name]), []
+    for edit in (edit for edit in OF_GRAPHS if edit.__name__ != LEFT_OUT):
+        edited = edit(name, copy_of(OWN[name]), random.Random(zlib.crc32(f"{name}/{edit.__name__}".encode())))
+        if edited is not None and structural_hash(golden) != structural_hash(document_of(edited)):
+            other.append(edit.__name__)
+
+    assert other == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_model_traced_again_in_another_order_keeps_its_hash(name):
+    gm = trace(SMALL[name].build().eval())
+    edited = nodes_renamed(name, nodes_reordered(name, copy_of(gm), random.Random(name)), random.Random(name))
+
+    assert structural_hash(build_document(gm)) == structural_hash(build_document(edited))
+
+
+def test_the_spelling_of_generated_names_does_not_count_and_their_places_do():
+    def function(first, second):
+        return first.sin() + second * torch.tensor([1.0, 2.0])
+
+    def renamed(one, other):
+        return function(one, other)
+
+    def exchanged(first, second):
+        return function(second, first)
+
+    hashes = [
+        structural_hash(build_document(to_graph_module(make_fx(each)(torch.ones(2), torch.ones(2)))))
+        for each in (function, renamed, exchanged)
+    ]
+
+    assert hashes[0] == hashes[1] != hashes[2]
