@@ -115,7 +115,7 @@ def test_show_takes_several_goldens(capsys, goldens):
     status, out, _ = run(capsys, "show", goldens / "relu.yaml", goldens / "gelu.yaml")
 
     assert status == 0
-    assert out.startswith(f"== {goldens / 'relu.yaml'}\n  input x as %x")
+    assert out.startswith(f"== {goldens / 'relu.yaml'}\ninput x  # float32[2]")
     assert f"== {goldens / 'gelu.yaml'}\n" in out
 
 
