@@ -28,11 +28,11 @@ from pytest_fxgraph.fixtures import (
 )
 from pytest_fxgraph.gate.activation import (
     enable_golden_session,
-    is_worker,
     needs_golden_session,
     use_goldens,
 )
 from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
+from pytest_fxgraph.gate.paths import is_worker
 
 if TYPE_CHECKING:
     from pathlib import Path

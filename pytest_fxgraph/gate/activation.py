@@ -12,6 +12,7 @@ import pytest
 
 from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.gate.collection import COLLECTION_RECORD
+from pytest_fxgraph.gate.paths import is_worker
 from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ _GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
 _FIXTURES = frozenset({"fx_golden", "fx_table"})
 # What is done about goldens that no test of this run asks for, or by tests that run in other processes.
 _OPTIONS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Tell whether this process is one of pytest-xdist's workers, which read and compare but never write."""
-    return hasattr(config, "workerinput")
 
 
 def needs_golden_session(config: pytest.Config) -> bool:

@@ -30,8 +30,7 @@ class GoldenAttempt:
 
     # No dataclass, which every run of pytest would wait for.
     def __init__(self) -> None:
-        self.asked = False  # the test has the fixture fx_golden
-        self.compared = False
+        self._uncompared_fixtures: dict[str, bool] = {}  # by fixture that the test asked for: True until it compares
         self.unnamed = 0  # comparisons without a name so far
         self.outcomes: list[Outcome] = []
         self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
@@ -58,22 +57,37 @@ class GoldenAttempt:
         self.uncompared[place] = _line_of(caller)
         return place
 
-    def fail_later(self, message: str, caller: types.FrameType) -> None:
-        """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
-        self.failed_checks.append(message)
+    def ask(self, fixture: str) -> None:
+        """Note that the test has a fixture; the test fails unless it compares something with the fixture."""
+        self._uncompared_fixtures.setdefault(fixture, True)
+
+    def compared(self, fixture: str) -> None:
+        """Note that the test compares something with a fixture."""
+        self._uncompared_fixtures[fixture] = False
+
+    def fail_later(self, error: Exception | None, caller: types.FrameType) -> bool:
+        """Keep the message of a failed check, and the line of the first one; return whether the check passed.
+
+        The test fails at its end, when the frame of the line is gone.
+        """
+        if error is None:
+            return True
+        self.failed_checks.append(str(error))
         if self.first_failed_check is None:
             self.first_failed_check = _line_of(caller)
+        return False
 
     def close(self) -> None:
         """End the call of a test; raise AssertionError for what `check` found, and fail it if nothing was compared."""
         __tracebackhide__ = True
         self.raise_failed_checks()
-        if self.asked and not self.compared and not self.uncompared:
-            pytest.fail(
-                "the test asked for fx_golden and compared nothing with it; "
-                "write `assert subject == fx_golden`, or leave the fixture out",
-                pytrace=False,  # no line of the test is to blame
-            )
+        for fixture, is_uncompared in self._uncompared_fixtures.items():
+            if is_uncompared and not (fixture == "fx_golden" and self.uncompared):
+                pytest.fail(
+                    f"the test asked for {fixture} and compared nothing with it; "
+                    f"write `assert subject == {fixture}`, or leave the fixture out",
+                    pytrace=False,  # no line of the test is to blame
+                )
         for place, line in self.uncompared.items():
             raise AssertionError(
                 f"the inline golden {place} was made and compared with nothing; "

@@ -43,6 +43,11 @@ def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
         yield from ((option, value) for value in values if not (option == "-o" and value.startswith("strict")))
 
 
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this process is a worker of pytest-xdist. Workers read and compare; the controller writes."""
+    return hasattr(config, "workerinput")
+
+
 def started_in(config: pytest.Config) -> str:
     """Return the folder in which the user started pytest, on a worker as far as that is known."""
     folder = getattr(config, "workerinput", {}).get(STARTED_IN)

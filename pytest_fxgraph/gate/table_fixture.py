@@ -17,7 +17,7 @@ from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import GateError, GoldenMissingError
-from pytest_fxgraph.gate.mismatch import is_expected_to_fail
+from pytest_fxgraph.gate.comparison import is_expected_to_fail
 from pytest_fxgraph.gate.paths import accepting_command, golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.gate.table_numbers import measured_numbers, row_values
 from pytest_fxgraph.gate.table_session import MeasuredRow, TableAttempt, start_table_attempt

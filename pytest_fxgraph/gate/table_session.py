@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_fxgraph.gate.activation import is_worker
 from pytest_fxgraph.gate.collection import COLLECTION_RECORD
-from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, within_folder
+from pytest_fxgraph.gate.paths import golden_layout, golden_root, is_worker, shown, within_folder
 from pytest_fxgraph.goldens.files import base_path, is_received
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import UNUSED_GOLDENS, value_of_config
