@@ -141,9 +141,8 @@ def fx_table(request: pytest.FixtureRequest) -> FxTable:
     """
     _require_torch("fx_table")
     from pytest_fxgraph.gate.table_fixture import FxTable
-    from pytest_fxgraph.gate.table_session import enable_table_session
 
-    enable_table_session(request.config)  # of tests that get the fixture by name, nobody knew before
+    enable_golden_session(request.config)  # nobody knew before of tests that get the fixture by name
     return FxTable.of_test(request.node)
 
 

@@ -28,7 +28,7 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
 from pytest_fxgraph.gate.golden_file import ScriptFile
-from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, checked_options, shows_options
+from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, check_options, shows_options
 from pytest_fxgraph.goldens.files import variant_paths
 from pytest_fxgraph.goldens.location import encoded_name
 from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
@@ -167,23 +167,23 @@ def assert_graph_matches_golden(
     otherwise what `assert_graph_equal` raises.
     """
     __tracebackhide__ = True
-    checked = checked_options(options, GoldenOptions, "assert_graph_matches_golden")
+    check_options(options, GoldenOptions, "assert_graph_matches_golden")
     terms = Terms(
-        checked.get("level") or "structure",
-        bool(checked.get("commutative")),
-        bool(checked.get("normalize")),
-        checked.get("constants") or "exact",
-        allowances_of(checked.get("budget")),
+        options.get("level") or "structure",
+        bool(options.get("commutative")),
+        bool(options.get("normalize")),
+        options.get("constants") or "exact",
+        allowances_of(options.get("budget")),
     )
     comparison_at(terms.level)
     is_update = update or _is_update_asked()
     attempt = GoldenAttempt()
 
     def place_of(program: str | None = None) -> Path:
-        return _place_of(Path(path), checked.get("name"), program)
+        return _place_of(Path(path), options.get("name"), program)
 
     def compared(program: str | None, graph: Any) -> Exception | None:
-        obtained = ObtainedGraph(graph, checked, terms, Hooks(), program)
+        obtained = ObtainedGraph(graph, options, terms, Hooks(), program)
         place = ScriptFile(place_of(program), attempt, is_update=is_update, remedy=_REMEDY)
         return compare(place, obtained, Outcome("", place.shown, terms.level, "matched"))
 

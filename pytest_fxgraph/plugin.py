@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if record is not None:
         register(ItemResults(record), "fxgraph-item-results")
     if needs_golden_session(config):
-        _follow_goldens(config)
+        enable_golden_session(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -129,14 +129,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Follow the goldens from now on, if a test asks for them."""
     if use_goldens(session.items):
-        _follow_goldens(session.config)
-
-
-def _follow_goldens(config: pytest.Config) -> None:
-    from pytest_fxgraph.gate.table_session import enable_table_session
-
-    enable_golden_session(config)
-    enable_table_session(config)
+        enable_golden_session(session.config)
 
 
 def _attempts() -> Any:
@@ -161,9 +154,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     attempts = _attempts()
     if attempts is not None:
         attempts.attempt_of(item).close()
-    tables = sys.modules.get("pytest_fxgraph.gate.table_session")
-    if tables is not None:
-        tables.close_table_attempt(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -216,9 +206,6 @@ def pytest_runtest_makereport(
         from pytest_fxgraph.gate.stage_strips import attach_strips  # here: most runs write no report
 
         attach_strips(report, item.config)
-    tables = sys.modules.get("pytest_fxgraph.gate.table_session")
-    if tables is not None:
-        tables.attach_rows(item, report)
     if report.when == "teardown" and attempt is not None:
         attempts.attach_outcomes(attempt.outcomes, report)
         attempts.attach_properties(attempt, report)

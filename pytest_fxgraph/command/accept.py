@@ -23,7 +23,6 @@ from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
 from pytest_fxgraph.goldens.files import (
     Received,
-    golden_digest,
     golden_of_received,
     goldens_below,
     is_received,
@@ -110,14 +109,12 @@ class ReceivedGolden:
         if rows_if_table(received.text.encode(), str(self.path)) is None:
             decode(received.text, str(self.path))  # nothing that could not be read becomes a golden
         store = GoldenStore(self.golden.parent)
-        found = store.digest(self.golden.name)
-        # A command that was killed before it deleted the received file may have accepted it already.
-        if found not in (received.compared_with, golden_digest(received.text.encode("utf-8", "surrogatepass"))):
+        # The golden may hold the text already: a command was killed before it removed the received file.
+        if not store.replace(self.golden.name, received.text, received.compared_with):
             raise GoldenError(
                 f"cannot accept {self.path}: {self.golden} is no longer the golden that it was compared with; "
                 "run the test again with pytest --fx-received"
             )
-        store.write(self.golden.name, received.text)
         self.path.unlink()
 
     def reject(self) -> None:

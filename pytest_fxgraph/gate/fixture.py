@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import pytest
 
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.gate.golden_file import GoldenFiles
-from pytest_fxgraph.gate.obtained import GoldenOptions, GraphOptions, checked_options, shows_options
+from pytest_fxgraph.gate.obtained import GoldenOptions, GraphOptions, check_options, shows_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -20,7 +21,7 @@ class _Comparison(Protocol):
     def compare(self, subject: object, options: GoldenOptions) -> Exception | None: ...
 
 
-class GoldenExpectation:
+class Expectation(ABC):
     """One side of `==`, whose other side is the subject. A mismatch raises an AssertionError at once.
 
     `assert` alone would raise an error without words under --assert=plain and in helpers.
@@ -29,15 +30,16 @@ class GoldenExpectation:
     # Without it numpy compares element by element. torch asks for it, too, and leaves the comparison to this class.
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # a set or dict would compare, which keeps an outcome
+    _fixture = "fx_golden"
+    _remedy = ""  # of `!=`, behind the remedy for every fixture
 
-    def __init__(self, comparison: _Comparison, options: GoldenOptions) -> None:
-        self._comparison = comparison
-        self._options = options
+    @abstractmethod
+    def _compare(self, subject: object) -> Exception | None: ...
 
     def __eq__(self, subject: object) -> bool:
         """Compare the subject with its golden and return True; raise the error of a comparison that failed."""
         __tracebackhide__ = True
-        error = self._comparison.compare(subject, self._options)
+        error = self._compare(subject)
         if error is not None:
             raise error
         return True
@@ -46,17 +48,32 @@ class GoldenExpectation:
         """Raise GateError, because any broken graph would be unequal."""
         __tracebackhide__ = True
         raise GateError(
-            "`!=` with fx_golden is refused: nothing could be recorded for it, and any broken graph would pass; "
-            "write `assert subject == fx_golden`, or compare two graphs with pytest_fxgraph.diff_graphs"
+            f"`!=` with {self._fixture} is refused: nothing could be recorded for it, and any broken graph would pass; "
+            f"write `assert subject == {self._fixture}`{self._remedy}"
         )
 
     def __bool__(self) -> NoReturn:
         """Raise GateError, because `assert fx_golden(...)` would compare nothing and pass."""
         __tracebackhide__ = True
-        raise GateError("fx_golden is neither true nor false: nothing is compared; write `assert subject == fx_golden`")
+        raise GateError(
+            f"{self._fixture} is neither true nor false: nothing is compared; write `assert subject == {self._fixture}`"
+        )
 
     def __repr__(self) -> str:
-        return "fx_golden"
+        return self._fixture
+
+
+class GoldenExpectation(Expectation):
+    """The golden of a graph, with options."""
+
+    _remedy = ", or compare two graphs with pytest_fxgraph.diff_graphs"
+
+    def __init__(self, comparison: _Comparison, options: GoldenOptions) -> None:
+        self._comparison = comparison
+        self._options = options
+
+    def _compare(self, subject: object) -> Exception | None:
+        return self._comparison.compare(subject, self._options)
 
 
 class InlineExpectation(GoldenExpectation):
@@ -104,7 +121,8 @@ class FxGolden(GoldenExpectation):
         "symbolic", or with example inputs "export", "dynamo", "aot" or "make_fx". A wrong value is refused by the
         comparison.
         """
-        return GoldenExpectation(self._comparison, checked_options(options, GoldenOptions, "fx_golden"))
+        check_options(options, GoldenOptions, "fx_golden")
+        return GoldenExpectation(self._comparison, options)
 
     @shows_options(GraphOptions)
     def inline(self, text: str | None = None, /, **options: Unpack[GraphOptions]) -> InlineExpectation:
@@ -115,7 +133,7 @@ class FxGolden(GoldenExpectation):
         Raises GateError for anything but a text, and fails the test if nothing is compared with it.
         """
         __tracebackhide__ = True
-        checked = checked_options(options, GraphOptions, "fx_golden.inline")
+        check_options(options, GraphOptions, "fx_golden.inline")
         if text is not None and not isinstance(text, str):
             raise GateError(
                 f"fx_golden.inline takes the text of a golden in quotes, got {type(text).__name__}; write "
@@ -124,7 +142,7 @@ class FxGolden(GoldenExpectation):
         from pytest_fxgraph.gate.inline_golden import InlineText
 
         place = InlineText(self._item, self._attempt, sys._getframe(1), text)
-        return InlineExpectation(place, checked, self._attempt)
+        return InlineExpectation(place, cast(GoldenOptions, options), self._attempt)
 
     @shows_options(GoldenOptions)
     def check(self, subject: object, **options: Unpack[GoldenOptions]) -> bool:
@@ -134,8 +152,8 @@ class FxGolden(GoldenExpectation):
         cannot be written down, or an option with a wrong value.
         """
         __tracebackhide__ = True
-        checked = checked_options(options, GoldenOptions, "fx_golden.check")
-        return self._attempt.fail_later(self._comparison.compare(subject, checked), sys._getframe(1))
+        check_options(options, GoldenOptions, "fx_golden.check")
+        return self._attempt.fail_later(self._comparison.compare(subject, options), sys._getframe(1))
 
 
 def foreign_comparison_message(op: str, left: object, right: object) -> list[str] | None:

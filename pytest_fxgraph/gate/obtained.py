@@ -72,12 +72,11 @@ def shows_options(kind: type) -> Callable[[_Function], _Function]:
     return decorate
 
 
-def checked_options(options: GraphOptions, kind: type, function: str) -> GoldenOptions:
-    """Return options as they are. Raises TypeError, as Python does, for an option that the function does not have."""
+def check_options(options: Mapping[str, object], kind: type, function: str) -> None:
+    """Raise TypeError, as Python does, for an option that the function does not have."""
     unknown = next((name for name in options if name not in kind.__annotations__), None)
     if unknown is not None:
         raise TypeError(f"{function}() got an unexpected keyword argument {unknown!r}")
-    return cast(GoldenOptions, options)
 
 
 def runs_examples(options: GraphOptions) -> bool:
@@ -85,7 +84,7 @@ def runs_examples(options: GraphOptions) -> bool:
     return options.get("example_inputs") is not None or bool(options.get("example_kwargs"))
 
 
-def options_in_test(options: GoldenOptions, item: pytest.Item) -> tuple[GoldenOptions, Terms]:
+def options_in_test(options: GraphOptions, item: pytest.Item) -> tuple[GoldenOptions, Terms]:
     """Return the options and terms that hold in a test, with the values of its marker and of the run."""
 
     def value(setting: settings.Setting) -> Any:
@@ -98,7 +97,7 @@ def options_in_test(options: GoldenOptions, item: pytest.Item) -> tuple[GoldenOp
         constants=value(settings.CONSTANT_FORM),
         budget=value(settings.BUDGET),
     )
-    return {**options, "code": value(settings.CODE), "frontend": value(settings.FRONTEND)}, terms
+    return cast(GoldenOptions, {**options, "code": value(settings.CODE), "frontend": value(settings.FRONTEND)}), terms
 
 
 class Hooks(NamedTuple):

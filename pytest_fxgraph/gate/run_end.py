@@ -46,7 +46,7 @@ class RunEnd:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Judge, prune and report; a run that could not do what it was asked to do fails."""
-        self._goldens.write_inline()
+        self._goldens.finish(self._collected, exitstatus)
         self._sections = self._sections_of_hooks()
         if self._collected is not None:
             lacking = self._goldens.lacking()
@@ -79,6 +79,7 @@ class RunEnd:
         if self._config.getoption("fx_received") and goldens.has_inline_failures():
             lines.append("nothing is received for inline goldens; write their texts with pytest --fx-update-golden")
         _tell([f"fx: {line}" for line in lines], goldens.errors, terminalreporter)
+        _tell([f"fx table: {line}" for line in goldens.told_rows], [], terminalreporter)
         if goldens.results:
             _tell([f"fx: {self._summary()}"], [], terminalreporter, **self._colour())
         for command in self._annotations:
@@ -190,7 +191,7 @@ class RunEnd:
             lines.append(f"{len(outcomes)} goldens differ in the same way (cluster {key}): {first.headline}")
         if len(shared) > _MOST_CLUSTERS:
             lines.append(f"and {len(shared) - _MOST_CLUSTERS} more clusters")
-        in_files = [key for key, outcomes in shared if any(each.inline is None for each in outcomes.values())]
+        in_files = [key for key, outcomes in shared if any(each.is_file for each in outcomes.values())]
         if in_files:
             first_step = "" if self._goldens.written_received else "pytest --fx-received, then "
             lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {in_files[0]}")

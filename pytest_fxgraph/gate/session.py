@@ -19,7 +19,9 @@ from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.summary import counted_goldens
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.gate.collection import CollectionRecord
     from pytest_fxgraph.gate.inline_writes import InlineWrites
+    from pytest_fxgraph.gate.row_writes import RowWrites
     from pytest_fxgraph.report.numeric_failure import NumericFailure
 
 
@@ -33,6 +35,7 @@ class GoldenSession:
         self.written: list[str] = []
         self.written_received: list[str] = []
         self.written_inline: list[str] = []  # "2 inline goldens of tests/test_fuse.py"
+        self.told_rows: list[str] = []  # "wrote 2 rows of golden/tests/test_zoo/table.yaml"
         self.errors: list[str] = []
         self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
         self.failures: list[NumericFailure] = []  # of last attempts
@@ -47,12 +50,13 @@ class GoldenSession:
         self._broken: set[str] = set()
         self._writers: dict[str, Outcome] = {}  # by golden: the first outcome that had a text written to it
         self._inline: InlineWrites | None = None  # once there is an inline golden
-        self._inline_goldens: set[str] = set()
+        self._rows: RowWrites | None = None  # once there is a table
+        self._parts: set[str] = set()  # inline goldens and rows
         self._received: set[str] = set()  # goldens for which this run wrote what was received
 
     def asked(self) -> set[str]:
         """Return the golden files that tests asked for, whatever became of them."""
-        return {golden for _, golden in self.results} - self._inline_goldens
+        return {golden for _, golden in self.results} - self._parts
 
     def lacking(self) -> set[str]:
         """Return the tests that failed for nothing but goldens that are missing."""
@@ -60,7 +64,7 @@ class GoldenSession:
 
     def new(self) -> list[Outcome]:
         """Return the outcomes for which a golden file is missing, or was written because it was."""
-        files = (outcome for outcome in self.outcomes if outcome.inline is None)
+        files = (outcome for outcome in self.outcomes if outcome.is_file)
         return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
 
     def summary(self, unused: int = 0) -> str:
@@ -96,8 +100,8 @@ class GoldenSession:
 
     def _take(self, outcome: Outcome, report: pytest.TestReport, *, passed: bool, failed: bool) -> None:
         """Write what one outcome of a finished test asks for, and keep its result."""
-        if outcome.inline is not None:
-            self._take_inline(outcome, passed=passed)
+        if not outcome.is_file:
+            self._take_part(outcome, passed=passed, failed=failed)
             return
         # What was written in this run is newer than any copy.
         is_written = outcome.golden in self._writers
@@ -121,31 +125,45 @@ class GoldenSession:
         if result != "matched" or key not in self.results:
             self.results[key] = result
 
-    def _take_inline(self, outcome: Outcome, *, passed: bool) -> None:
-        """Keep what becomes of an inline golden; it is written at the end of the run."""
-        if self._inline is None:
-            from pytest_fxgraph.gate.inline_writes import InlineWrites
-
-            self._inline = InlineWrites(self.config.rootpath)
-        self._inline_goldens.add(outcome.golden)
+    def _take_part(self, outcome: Outcome, *, passed: bool, failed: bool) -> None:
+        """Keep the result of an inline golden or a row, which is written at the end of the run."""
         is_update = outcome.new_text is not None
-        if passed or not is_update:
+        self._parts.add(outcome.golden)
+        if outcome.row is not None:
+            self.rows.take(outcome, passed=passed, failed=failed)
+        elif passed or not is_update:
+            if self._inline is None:
+                from pytest_fxgraph.gate.inline_writes import InlineWrites
+
+                self._inline = InlineWrites(self.config.rootpath)
             self._inline.take(outcome)
         status = "refused" if is_update and not passed else outcome.status
         self._keep(replace(outcome, status=status), "written" if status == "updated" else status)
+
+    @property
+    def rows(self) -> RowWrites:
+        """The rows of the run."""
+        if self._rows is None:
+            from pytest_fxgraph.gate.row_writes import RowWrites
+
+            self._rows = RowWrites(self.config)
+        return self._rows
 
     def has_inline_failures(self) -> bool:
         """Tell whether an inline golden was missing, or another than what a test obtained."""
         return any(each.inline is not None and each.status in ("missing", "mismatch") for each in self.outcomes)
 
-    def write_inline(self) -> None:
-        """Write the texts of inline goldens, at the end of the run; what cannot be written is kept as an error."""
-        if self._inline is None:
-            return
-        self._inline.write()
-        self.errors += self._inline.errors
-        self.written_inline = self._inline.written
-        refused = {(outcome.nodeid, outcome.golden) for outcome in self._inline.refused}
+    def finish(self, collected: CollectionRecord | None, exitstatus: int | pytest.ExitCode) -> None:
+        """Write inline goldens and rows, at the end of the run; a part that cannot be written is an error."""
+        parts = [each for each in (self._inline, self._rows) if each is not None]
+        for part in parts:
+            part.write()
+        self.rows.judge(collected, exitstatus)
+        for part in [each for each in (self._inline, self._rows) if each is not None]:
+            self.errors += part.errors
+        self.told_rows = self.rows.told
+        self.written_inline = self._inline.written if self._inline else []
+        refused = {(outcome.nodeid, outcome.golden) for part in parts for outcome in part.refused}
         self.results.update(dict.fromkeys(refused, "refused"))
         self.outcomes = [
             replace(outcome, status="refused")
@@ -164,7 +182,12 @@ class GoldenSession:
             )
             return False
         try:
-            self._store.write(within_folder(outcome.golden, self.config), text)
+            if not self._store.replace(within_folder(outcome.golden, self.config), text, outcome.expected_digest):
+                self.errors.append(
+                    f"cannot write {outcome.golden}: another run has changed it since {outcome.nodeid} was compared "
+                    "with it; nothing was written, look at it and run the test again"
+                )
+                return False
         except (GateError, OSError) as error:
             self.errors.append(str(error))
             return False
@@ -178,7 +201,9 @@ class GoldenSession:
         try:
             if failed and outcome.received is not None:
                 self._received.add(outcome.golden)
-                self._store.write(received, write_received(Received(outcome.received, outcome.expected_digest)))
+                self._store.write(
+                    received, write_received(Received(outcome.received, outcome.expected_digest, outcome.cause))
+                )
                 self.written_received.append(shown(received, self.config))
             elif passed:
                 self._store.remove(received)

@@ -7,13 +7,14 @@ was compared with: whoever accepts it later replaces exactly what was looked at,
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.location import RECEIVED, SUFFIX
@@ -28,6 +29,7 @@ _LONGEST_BEGINNING = 65536  # bytes
 _HEADER = "# received by pytest --fx-received, compared with "
 _NO_GOLDEN = "no golden"
 _FIRST_LINE = rf"{_HEADER}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z"
+_CAUSE = "# cause: "  # begins the second line
 
 # `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
@@ -72,10 +74,11 @@ def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
 
 
 class Received(NamedTuple):
-    """The text that a golden would get, and the digest of the golden it was compared with, if there was one."""
+    """The text that a golden would get, with the facts of the comparison."""
 
     text: str
-    compared_with: str | None
+    compared_with: str | None  # the digest of the golden, None if there was no golden
+    cause: Mapping[str, Any] = {}  # `Outcome.cause`: how the golden was compared, headline and cluster; plain data
 
 
 def received_path(golden: P) -> P:
@@ -101,7 +104,8 @@ def golden_digest(content: bytes) -> str:
 def write_received(received: Received) -> str:
     """Return the text of a received file."""
     digest = received.compared_with
-    return f"{_HEADER}{_NO_GOLDEN if digest is None else f'sha256:{digest}'}\n{received.text}"
+    cause = f"{_CAUSE}{json.dumps(received.cause, sort_keys=True)}\n" if received.cause else ""
+    return f"{_HEADER}{_NO_GOLDEN if digest is None else f'sha256:{digest}'}\n{cause}{received.text}"
 
 
 def read_received(text: str, origin: str) -> Received:
@@ -116,7 +120,18 @@ def read_received(text: str, origin: str) -> Received:
             f"cannot read {origin}: its first line does not say which golden it was compared with; "
             "it was edited, or is not from pytest --fx-received; remove it and run the test again"
         )
-    return Received(rest, header[1])
+    second, _, text_after = rest.partition("\n")
+    if not second.startswith(_CAUSE):
+        return Received(rest, header[1])
+    try:
+        cause = json.loads(second.removeprefix(_CAUSE))
+    except ValueError:
+        cause = None
+    if not isinstance(cause, dict):
+        raise GoldenFormatError(
+            f"cannot read {origin}: its second line is no cause; it was edited; remove it and run the test again"
+        )
+    return Received(text_after, header[1], cause)
 
 
 def variant_path(base: P, torch_version: str) -> P:

@@ -35,7 +35,7 @@ def clustered(causes: Iterable[Cause]) -> list[Cluster]:
     """Group goldens by cause, the cause of most goldens first."""
     groups: dict[str, list[Cause]] = {}
     for cause in causes:
-        groups.setdefault(_key(cause.parts), []).append(cause)
+        groups.setdefault(key_of(cause.parts), []).append(cause)
     clusters = [
         Cluster(key, group[0].headline, tuple(cause.golden for cause in group)) for key, group in groups.items()
     ]
@@ -63,7 +63,7 @@ def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
 
 def cluster_key(difference: Difference, golden: str) -> str:
     """Return the key of the cluster that a golden with this difference belongs to."""
-    return _key(cause_parts(difference, golden))
+    return key_of(cause_parts(difference, golden))
 
 
 def _part(change: Change) -> tuple[str, ...]:
@@ -77,5 +77,6 @@ def _without_names(text: str) -> str:
     return rename_references(text, dict.fromkeys(references(text), ""))
 
 
-def _key(parts: tuple[object, ...]) -> str:
+def key_of(parts: tuple[object, ...]) -> str:
+    """Return the key of a cluster: equal parts have equal keys, in every run."""
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
