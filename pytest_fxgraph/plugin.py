@@ -86,10 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
     if config.getoption("fx_update_golden"):
-        from pytest_fxgraph.gate.inline_digests import SOURCE_DIGESTS, SourceDigests
+        from pytest_fxgraph.gate.inline_call import COLLECTED_SOURCES, CollectedSources
 
-        config.stash[SOURCE_DIGESTS] = SourceDigests()
-        register(config.stash[SOURCE_DIGESTS], "fxgraph-source-digests")
+        config.stash[COLLECTED_SOURCES] = CollectedSources()
+        register(config.stash[COLLECTED_SOURCES], "fxgraph-collected-sources")
     if is_worker(config):
         return
     if record is not None:

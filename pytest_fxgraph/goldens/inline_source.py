@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import codecs
+import functools
+import hashlib
 import io
 import re
 import textwrap
@@ -80,6 +82,28 @@ class InlineSource:
                 line, "the text that fx_golden.inline was given is not the one that stands there", "run the tests again"
             )
         return end
+
+    @functools.cached_property
+    def program(self) -> str:
+        """A digest of the program without the texts of inline goldens: a run that writes texts leaves it as it is."""
+        calls = [call for call in self._calls.values() if _may_give(call, None) or _has_plain_text(call)]
+        texts = [call.args for call in calls]
+        for call in calls:
+            call.args = []
+        try:
+            return hashlib.sha256(ast.dump(self._tree).encode("utf-8", "surrogatepass")).hexdigest()
+        finally:
+            for call, given in zip(calls, texts, strict=True):
+                call.args = given
+
+    def number_of(self, end: Place) -> int:
+        """Return the position of a call among all calls, which is the same in each file with this `program`."""
+        return [*self._calls].index(end)
+
+    def call_of(self, number: int) -> tuple[Place, str]:
+        """Return the end of the call at a position, and its text as `dedented` gives it."""
+        end = [*self._calls][number]
+        return end, dedented(self._literal(end).value or "")
 
     def first_line(self, end: Place) -> int | None:
         """Return the line in which the text of a call begins; None where its lines are not those of the source."""
@@ -217,6 +241,12 @@ def _calls_of(tree: ast.AST) -> Iterator[ast.Call]:
 
 def _end_of(node: ast.expr) -> Place:
     return node.end_lineno or 0, node.end_col_offset or 0  # which all trees have that were parsed
+
+
+def _has_plain_text(call: ast.Call) -> bool:
+    """Tell whether a call of `inline` has a text, and nothing else, between its brackets."""
+    first = call.args[0] if len(call.args) == 1 else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str) and _may_give(call, first.value)
 
 
 def _may_give(call: ast.Call, text: str | None) -> bool:
