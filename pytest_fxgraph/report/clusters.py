@@ -1,10 +1,10 @@
-"""Differences of many goldens that are one difference: one cause, reviewed once."""
+"""Clusters: the goldens that one cause changes, so that people review the cause once."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.capture_notes import NOUNS
@@ -13,29 +13,33 @@ from pytest_fxgraph.document.literals import references, rename_references
 _DIGITS = 6
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Goldens that differ from what was received in the same way."""
+class Cluster(NamedTuple):
+    """Goldens that differ from their received files in the same way."""
 
-    key: str  # the same for the same difference in every run: a few hex digits
-    headline: str  # of the first
+    key: str  # a few hex digits, the same for the same difference in every run
+    headline: str  # of the first golden
     goldens: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Cause:
-    """Why one golden differs, without the places at which it does."""
+class Cause(NamedTuple):
+    """Why one golden differs, without the places in the graph."""
 
     golden: str
     headline: str
-    parts: tuple[object, ...]
+    parts: tuple[object, ...] = ()
+    cluster: str = ""  # the key that the test has stored; without it, the key follows from `parts`
+
+    @property
+    def key(self) -> str:
+        """The key of the cluster."""
+        return self.cluster or key_of(self.parts)
 
 
 def clustered(causes: Iterable[Cause]) -> list[Cluster]:
     """Group goldens by cause, the cause of most goldens first."""
     groups: dict[str, list[Cause]] = {}
     for cause in causes:
-        groups.setdefault(key_of(cause.parts), []).append(cause)
+        groups.setdefault(cause.key, []).append(cause)
     clusters = [
         Cluster(key, group[0].headline, tuple(cause.golden for cause in group)) for key, group in groups.items()
     ]
