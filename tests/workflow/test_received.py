@@ -153,9 +153,8 @@ def test_net(fx_golden, name):
     assert relu == fx_golden
 """)
     project.update()
-    project.write(
-        "test_net.py", (project.path / "test_net.py").read_text().replace("torch.relu(x) + 1", "1 + torch.gelu(x)")
-    )
+    test = project.path / "test_net.py"
+    test.write_text(test.read_text().replace("torch.relu(x) + 1", "torch.sigmoid(x) + 1.5"))
     told = project.run("--fx-received").stdout.str()
     monkeypatch.chdir(project.path)
 
