@@ -9,6 +9,7 @@ import pytest
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.gate.activation import enable_golden_session
+from pytest_fxgraph.gate.attempt import attempt_of
 
 if TYPE_CHECKING:
     from pytest_fxgraph.captures.capture_fixture import FxCapture
@@ -128,9 +129,8 @@ def fx_stages(request: pytest.FixtureRequest) -> FxStages:
 
     if not request.config.getoption("fx_report"):
         return FxStages()
-    from pytest_fxgraph.gate.stage_strips import keep_strip
-
-    return FxStages(lambda strip: keep_strip(strip, request.config))
+    # The fixture is made once, and a lowering belongs to the test that runs.
+    return FxStages(lambda strip: attempt_of(request.config.stash[CURRENT_ITEM]).strips.append(strip))
 
 
 @pytest.fixture

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_fxgraph.errors import GoldenMissingError
+from pytest_fxgraph.errors import GoldenMissingError, MismatchError
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_call import InlineCall
     from pytest_fxgraph.report.numeric_failure import NumericFailure
     from pytest_fxgraph.report.outcome import Outcome
+    from pytest_fxgraph.report.stage_strip import StageStrip
 
 # A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
 _MOST_SHOWN = 5
 # Of a report.
 _ATTRIBUTE = "fxgraph_outcomes"
+_STRIPS = "fxgraph_stage_strips"
 _LACKED = "fxgraph_lacked_goldens_only"
 _FAILURES = "fxgraph_numeric_failures"
 # Of a test, as JUnit properties; those of further goldens are in the other reports.
@@ -43,6 +45,7 @@ class GoldenAttempt:
         self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
         self.sections: list[tuple[str, str]] = []  # for the next report
         self.numeric_failures: list[str] = []  # headlines
+        self.strips: list[StageStrip] = []  # lowerings that fx_stages followed
         self.failed_checks: list[str] = []
         self.first_failed_check: types.TracebackType | None = None
         self.check_error: AssertionError | None = None  # what was raised for failed checks
@@ -111,13 +114,19 @@ _ATTEMPT = pytest.StashKey[GoldenAttempt]()
 
 
 def attempt_of(item: pytest.Item) -> GoldenAttempt:
-    """Return the attempt that is under way."""
+    """Return the attempt that is under way; begin it if nothing of it is known yet."""
     return item.stash.setdefault(_ATTEMPT, GoldenAttempt())
 
 
-def start_attempt(item: pytest.Item) -> None:
-    """Forget what an earlier attempt of the same test did."""
-    item.stash[_ATTEMPT] = GoldenAttempt()
+def begun_attempt(item: pytest.Item) -> GoldenAttempt | None:
+    """Return the attempt that is under way; None for a test that used nothing of ours."""
+    return item.stash.get(_ATTEMPT, None)
+
+
+def end_attempt(item: pytest.Item) -> None:
+    """Forget an attempt, with the frames and texts that it holds."""
+    if _ATTEMPT in item.stash:
+        del item.stash[_ATTEMPT]
 
 
 def _failure_message(failures: list[str]) -> str:
@@ -130,11 +139,12 @@ def _failure_message(failures: list[str]) -> str:
     return "\n\n".join(lines)
 
 
-def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport) -> None:
-    """Put outcomes on a report as plain data, which pytest-xdist carries; without outcomes it stays as it was."""
-    plain = [outcome.to_dict() for outcome in outcomes]
-    if plain:
-        setattr(report, _ATTRIBUTE, plain)
+def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport, strips: Iterable[StageStrip] = ()) -> None:
+    """Put outcomes and lowerings on a report as plain data, which pytest-xdist carries; an empty list is left out."""
+    for name, found in ((_ATTRIBUTE, outcomes), (_STRIPS, strips)):
+        plain = [each.to_dict() for each in found]
+        if plain:
+            setattr(report, name, plain)
 
 
 def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None:
@@ -148,18 +158,11 @@ def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None
     report.user_properties += [*found, *(("fx_equivalence", headline) for headline in attempt.numeric_failures)]
 
 
-def attach_numeric_failure(item: pytest.Item, error: BaseException, report: pytest.TestReport) -> None:
-    """Put the failure of a numeric check on the report of its test as plain data; other errors leave it as it was."""
-    section = getattr(error, "section", None)
-    if not isinstance(section, str) or not type(error).__module__.startswith("pytest_fxgraph."):
-        return
-    headline = str(error).partition("\n")[0]
-    report.sections.append(("fx equivalence", section))
-    attempt_of(item).numeric_failures.append(headline)
-    # Asked of the error itself, which knows more than its text.
-    make_data = getattr(error, "report_data", None)
-    if make_data is not None:
-        setattr(report, _FAILURES, [make_data(str(report.nodeid))])
+def attach_numeric_failure(attempt: GoldenAttempt, error: MismatchError, report: pytest.TestReport) -> None:
+    """Put the failure of a numeric check on the report of its test, as plain data."""
+    report.sections.append(("fx equivalence", error.section))
+    attempt.numeric_failures.append(str(error).partition("\n")[0])
+    setattr(report, _FAILURES, [error.report_data(str(report.nodeid))])
 
 
 def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:
@@ -184,6 +187,16 @@ def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.Te
 def lacked_goldens_only(report: pytest.TestReport) -> bool:
     """Tell whether `mark_missing` marked a report."""
     return getattr(report, _LACKED, False) is True
+
+
+def extract_strips(report: pytest.TestReport) -> list[StageStrip]:
+    """Return the lowerings that came with a report, of its test."""
+    plain: list[dict[str, Any]] = getattr(report, _STRIPS, [])
+    if not plain:
+        return []
+    from pytest_fxgraph.report.stage_strip import StageStrip
+
+    return [StageStrip.from_dict({**each, "nodeid": str(report.nodeid)}) for each in plain]
 
 
 def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:

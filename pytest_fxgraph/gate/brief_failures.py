@@ -7,10 +7,9 @@ message says. The exception itself keeps them until a report is made of it; `--f
 from __future__ import annotations
 
 import contextlib
-import dis
+import linecache
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -73,14 +72,18 @@ def _is_hidden(entry: TracebackType) -> bool:
 
 
 def _is_own(error: BaseException, innermost: TracebackType) -> bool:
-    """Tell whether an error was raised to tell a user something: it is of our families, or a line of ours raises it."""
-    fxcore_errors = sys.modules.get("fxcore.errors")
-    if isinstance(error, (GateError, pytest.UsageError, *([fxcore_errors.FxError] if fxcore_errors else []))):
+    """Return whether an error of ours addresses a user: it is of our families, our line reads `raise`, or Python
+    refuses the arguments of a call.
+    """
+    if isinstance(error, (GateError, pytest.UsageError)) or any(
+        base.__module__ == "fxcore.errors" for base in type(error).__mro__
+    ):
         return True
     if not str(error) or not _is_hidden(innermost):
         return False
-    raises = dis.opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
-    return raises or (isinstance(error, TypeError) and re.search(_WRONG_CALL, str(error)) is not None)
+    line = linecache.getline(innermost.tb_frame.f_code.co_filename, innermost.tb_lineno)
+    is_wrong_call = isinstance(error, TypeError) and re.search(_WRONG_CALL, str(error)) is not None
+    return is_wrong_call or line.lstrip().startswith("raise ")
 
 
 def summarize_failure(report: pytest.TestReport, error: BaseException, outcomes: Sequence[Outcome]) -> None:

@@ -203,7 +203,7 @@ class RunEnd:
         goldens, paths = self._goldens, self._config.getoption("fx_report")
         sections = tuple(self._sections)
         report = RunReport(self._summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
-        report = replace(report, strips=goldens.strips.all())
+        report = replace(report, strips=goldens.strips())
         for path in paths:
             self._write_report(report, path)
         if build_service.on_github():

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, lacked_goldens_only
+from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, extract_strips, lacked_goldens_only
 from pytest_fxgraph.gate.paths import golden_root, shown, within_folder
-from pytest_fxgraph.gate.stage_strips import StageStrips
 from pytest_fxgraph.gate.workers import check_remote_golden
 from pytest_fxgraph.goldens.files import Received, received_path, write_received
 from pytest_fxgraph.goldens.store import GoldenStore
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_writes import InlineWrites
     from pytest_fxgraph.gate.row_writes import RowWrites
     from pytest_fxgraph.report.numeric_failure import NumericFailure
+    from pytest_fxgraph.report.stage_strip import StageStrip
 
 
 class GoldenSession:
@@ -39,7 +39,7 @@ class GoldenSession:
         self.errors: list[str] = []
         self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
         self.failures: list[NumericFailure] = []  # of last attempts
-        self.strips = StageStrips()
+        self._strips: dict[str, list[StageStrip]] = {}  # by test: the lowerings of its last attempt
         self.places: dict[str, tuple[str, int]] = {}  # by test that failed: its file, and its line, the first being 1
         # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
         self._passing: dict[tuple[str, str], bool] = {}
@@ -67,13 +67,16 @@ class GoldenSession:
         files = (outcome for outcome in self.outcomes if outcome.is_file)
         return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
 
+    def strips(self) -> tuple[StageStrip, ...]:
+        """Return the lowerings that tests followed, in the order of the tests."""
+        return tuple(strip for strips in self._strips.values() for strip in strips)
+
     def summary(self, unused: int = 0) -> str:
         """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
         return counted_goldens(self.results.values(), unused)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""
-        self.strips.take(report)
         key = (str(getattr(report, "worker_id", "")), str(report.nodeid))
         passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
         # Sub-tests report within the call; one that failed spoils the whole.
@@ -92,6 +95,7 @@ class GoldenSession:
             found = self._found.pop(key, [])
             self.failures += found
             outcomes = extract_outcomes(report)
+            self._strips[str(report.nodeid)] = extract_strips(report)
             if found or any(outcome.status not in ("matched", "updated") for outcome in outcomes):
                 file, line, _ = report.location
                 self.places[str(report.nodeid)] = (file.replace(os.sep, "/"), (line or 0) + 1)
