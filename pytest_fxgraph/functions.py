@@ -52,7 +52,7 @@ _R = TypeVar("_R")
 
 
 def _as_function(kind: type[Any], call: Callable[Concatenate[Any, _P], _R], name: str) -> Callable[_P, _R]:
-    """Return a function that does what a fixture of this kind does, with the defaults and without the user's hooks."""
+    """Return the fixture of a kind as a function, with the defaults and without the user's hooks."""
 
     @functools.wraps(call)
     def function(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -72,9 +72,9 @@ rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")
 
 
 def diff_graphs(expected: Any, obtained: Any) -> Difference:
-    """Compare two subjects at level `structure` and return what differs, which may be nothing.
+    """Compare two subjects at level `structure` and return the difference. It is empty for equal graphs.
 
-    A subject is whatever a fixture takes: a module or function, which is traced, or a graph. Raises SubjectError for
+    A subject is any object that a fixture takes: a module or function to trace, or a graph. Raises SubjectError for
     anything else, and CaptureError if a module cannot be traced.
     """
     return compare_documents(_document_of(expected), _document_of(obtained))
@@ -158,13 +158,13 @@ def assert_graph_matches_golden(
     """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
     `name` stands for the file `<stem>.<name>.yaml` beside `path`, and a variant for the torch that runs takes the
-    golden's place. Each of several programs has a file, `<stem>.<program>.yaml`; a golden whose program is gone fails.
+    golden's place. Each of several programs has a file, `<stem>.<program>.yaml`; a golden without its program fails.
     With `update`, or FXGRAPH_UPDATE=1 in the environment, goldens that are missing or do not match are written instead,
     all of them or none; each write is printed. A golden that matches stays as it is.
 
     Raises AssertionError with all that differs, GoldenMissingError if there is no golden, GoldenFormatError if it
     cannot be read, GoldenWriteError if it cannot be written, GateError for another value of FXGRAPH_UPDATE, and
-    otherwise what `assert_graph_equal` raises.
+    otherwise the errors of `assert_graph_equal`.
     """
     __tracebackhide__ = True
     check_options(options, GoldenOptions, "assert_graph_matches_golden")
@@ -261,7 +261,7 @@ def assert_ops(
     in_order: Iterable[Any] = (),
     only_from: Iterable[Any] | None = None,
 ) -> None:
-    """Check which operators the graph of a subject calls.
+    """Check the operators that the graph of a subject calls.
 
     `count` says how often each of some targets is called, `absent` which never, `in_order` which one after the other,
     `only_from` the only ones that may be. Targets are functions, classes of modules, names of methods, and globs such

@@ -1,4 +1,4 @@
-"""The pytest plugin, which pytest loads through the entry point `fxgraph`. Imports no torch.
+"""The pytest plugin. pytest loads it through the entry point `fxgraph`. Imports no torch.
 
 This file has the hooks of every process. `gate.session` and `gate.run_end` have the hooks of the process that writes.
 Each file costs every run of pytest up to a millisecond, with or without goldens. Modules that only goldens and failures
@@ -41,8 +41,8 @@ from pytest_fxgraph.gate.attempt import (
     end_attempt,
     mark_missing,
 )
-from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
-from pytest_fxgraph.gate.paths import is_worker
+from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults
+from pytest_fxgraph.gate.paths import is_worker, mark_case_collisions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ __all__ = [
     "fx_transform",
 ]
 
-# The entry point, and the module, which `-p` and `pytest_plugins` name.
+# The name of the entry point, and the module's name for `-p` and `pytest_plugins`.
 _NAMES = ("fxgraph", __name__)
 
 
@@ -117,11 +117,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if golden_layout(config).holds(collection_path) else None
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)  # nearest to what was found, before anybody leaves something out
+@pytest.hookimpl(wrapper=True, trylast=True)  # nearest to the collector, before other plugins leave tests out
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Record all that a file or class holds, and mark tests whose ids differ only in case."""
+    """Record the content of a file or class, and mark tests with ids that differ only in case."""
     report = yield
     mark_case_collisions(report)
     record = collector.config.stash.get(COLLECTION_RECORD, None)
@@ -172,7 +172,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         attempt.raise_failed_checks()
 
 
-@pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's, which says what was raised
+@pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's hook has set the error
 def pytest_shorten_failures(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Hide the plugin's frames, before the report of a failure is made."""
     if call.excinfo is not None and not item.config.getoption("fulltrace", False):
@@ -209,7 +209,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have failures shown with our sections in colour by the summary, which pytest prints once this is over."""
+    """Colour our sections of failures. pytest prints its summary after this hook."""
     terminal: Any = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and (terminal.stats.get("failed") or terminal.stats.get("error")):
         from pytest_fxgraph.gate.terminal import TerminalSections

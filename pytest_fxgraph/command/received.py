@@ -43,7 +43,7 @@ SHOWN = 5  # names, or rows, of one cause
 
 @dataclass(frozen=True)
 class ReceivedGolden:
-    """A received file, which can replace its golden."""
+    """A received file. It can replace its golden."""
 
     path: Path
 
@@ -100,7 +100,7 @@ class ReceivedGolden:
             return Cause(self.name, str(stored["headline"]), cluster=str(stored["cluster"]))
         rows = self.table_lines()
         if rows is not None:
-            causes = [f"{name}: {cause['headline']}" for name, cause in stored.get("rows", {}).items()] or rows
+            causes = [_row_cause(name, cause) for name, cause in sorted(stored.get("rows", {}).items())] or rows
             reason = "; ".join(causes[:SHOWN]) + (f" and {len(causes) - SHOWN} more" if len(causes) > SHOWN else "")
             return Cause(self.name, reason or "no difference in a row", (self.name, *rows))
         difference = self.difference()
@@ -172,8 +172,12 @@ def _matching(pattern: str, known: list[ReceivedGolden]) -> Iterator[ReceivedGol
     yield from (each for each in known if fnmatch.fnmatchcase(each.golden.as_posix(), pattern.replace(os.sep, "/")))
 
 
+def _row_cause(name: str, cause: Mapping[str, str]) -> str:
+    return f"~ {name}: {cause['headline']}" if cause["cluster"] else f"+ {name}"
+
+
 def nothing_differs(difference: Difference) -> str:
-    """Describe a received file whose graph is the golden's at the level of its test."""
+    """Describe a received file with the golden's graph at the level of its test."""
     return f"no difference at level {difference.level}: names, order or code"
 
 

@@ -1,4 +1,4 @@
-"""`fxgraph review`: go through what pytest --fx-received wrote, and accept, reject or skip it, a cause at a time."""
+"""`fxgraph review`: go through received files, and accept, reject or skip them, a cause at a time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 class _Review:
-    """Goldens of one cause after the other, and what was decided."""
+    """The received files of one cause after the other, and the decisions."""
 
     def __init__(self, received: list[ReceivedGolden], color: str) -> None:
         self._color = color
@@ -96,7 +96,7 @@ class _Review:
                     self._decide(each, accepts=key == "a")
 
     def summary(self) -> str:
-        """Count what was decided, and what is left."""
+        """Count the decisions, and the files that are left."""
         counts = [f"{count} {what}" for what, count in self._counts.items()]
         left = self._left - self._counts["skipped"]
         return ", ".join([*counts, *([f"{left} not looked at"] if left > 0 else [])]) or "nothing was decided"

@@ -1,6 +1,6 @@
 """When a run begins to follow its goldens: at once if it has to do with any, otherwise as soon as a test asks for one.
 
-A project that has the plugin installed and does not use it pays for none of what this imports.
+A project that has the plugin installed and does not use it imports nothing more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
 _FIXTURES = frozenset({"fx_golden", "fx_table"})
-# What is done about goldens that no test of this run asks for, or by tests that run in other processes.
+# Options that concern goldens no test of this process asks for.
 _OPTIONS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
 
 

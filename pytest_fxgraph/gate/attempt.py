@@ -1,4 +1,4 @@
-"""What one attempt of one test did with goldens; its outcomes leave on the report of the test."""
+"""One attempt of one test, with the outcomes of its goldens. The report of the test carries the outcomes."""
 
 from __future__ import annotations
 
@@ -23,23 +23,21 @@ _ATTRIBUTE = "fxgraph_outcomes"
 _STRIPS = "fxgraph_stage_strips"
 _LACKED = "fxgraph_lacked_goldens_only"
 _FAILURES = "fxgraph_numeric_failures"
-# Of a test, as JUnit properties; those of further goldens are in the other reports.
+# JUnit properties of one test. The other reports have all goldens.
 _MOST_PROPERTIES = 20
 
 
 class GoldenAttempt:
     """The goldens of one attempt of one test; a rerun starts with a fresh one."""
 
-    # No dataclass, which every run of pytest would wait for.
+    # No dataclass: every run of pytest would wait for it.
     def __init__(self) -> None:
         self._uncompared_fixtures: dict[str, bool] = {}  # by fixture that the test asked for: True until it compares
         self.unnamed = 0  # comparisons without a name so far
         self.outcomes: list[Outcome] = []
-        self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
-        self.traced_texts: dict[str, str] = {}  # by golden: what it gets if compared at `exact`
-        self.inline_texts: dict[
-            InlineCall, str
-        ] = {}  # where texts are written: what the test has found right, or wants
+        self.texts: dict[str, str] = {}  # by golden: the text to write if the test passes
+        self.traced_texts: dict[str, str] = {}  # by golden: its text if it is compared at `exact`
+        self.inline_texts: dict[InlineCall, str] = {}  # where texts are written: the text that matched or is wanted
         # Inline goldens that were made and not compared yet, with the line of their test.
         self.uncompared: dict[str, types.TracebackType] = {}
         self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
@@ -48,7 +46,7 @@ class GoldenAttempt:
         self.strips: list[StageStrip] = []  # lowerings that fx_stages followed
         self.failed_checks: list[str] = []
         self.first_failed_check: types.TracebackType | None = None
-        self.check_error: AssertionError | None = None  # what was raised for failed checks
+        self.check_error: AssertionError | None = None  # raised for failed checks
 
     def show_inline(self, place: str, call: InlineCall, caller: types.FrameType) -> str:
         """Return the name of an inline golden that the test has made: its place, of a second one in a line the column.
@@ -81,7 +79,7 @@ class GoldenAttempt:
         return False
 
     def close(self) -> None:
-        """End the call of a test; raise AssertionError for what `check` found, and fail it if nothing was compared."""
+        """End the call of a test. Raise AssertionError for failed checks, and fail the test if it compared nothing."""
         __tracebackhide__ = True
         self.raise_failed_checks()
         for fixture, is_uncompared in self._uncompared_fixtures.items():
@@ -98,7 +96,7 @@ class GoldenAttempt:
             ).with_traceback(line)
 
     def raise_failed_checks(self) -> None:
-        """Raise AssertionError for what `check` found since this was last called."""
+        """Raise AssertionError for the checks that failed since the last call."""
         __tracebackhide__ = True
         failed, self.failed_checks = self.failed_checks, []
         if failed:
@@ -148,7 +146,7 @@ def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport, stri
 
 
 def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None:
-    """Say in properties of the report what did not match, for JUnit XML and whatever else shows properties of tests."""
+    """Name goldens that did not match in properties of the report, for JUnit XML and other readers of properties."""
     found: list[tuple[str, object]] = []
     told = [outcome for outcome in attempt.outcomes if outcome.status != "matched"][:_MOST_PROPERTIES]
     for number, outcome in enumerate(told, start=1):

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OF_FXCORE = os.path.join(os.path.dirname(os.path.dirname(_OURS)), "fxcore") + os.sep
-# What Python says of a call of ours that is wrong by itself.
+# Python's words for wrong arguments of a call.
 _WRONG_CALL = r"got an unexpected keyword argument|missing \d+ required|takes \d+ positional|multiple values"
 LONGEST_SUMMARY = 119
 
 
 def shorten_failure(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Hide the frames of the plugin from a report, and what led to an error of ours; other failures stay as they are.
+    """Hide the plugin's frames and the causes of our own errors from a report; other failures stay as they are.
 
     A failure whose innermost frame is ours, though the error is not, is a fault of the plugin, and is shown in full.
     """
@@ -87,7 +87,7 @@ def _is_own(error: BaseException, innermost: TracebackType) -> bool:
 
 
 def summarize_failure(report: pytest.TestReport, error: BaseException, outcomes: Sequence[Outcome]) -> None:
-    """Make the line of a failure in pytest's short summary begin with what differs, not with the error's class.
+    """Begin the line of a failure in pytest's short summary with the difference, not with the error's class.
 
     Failures that the plugin did not raise keep their line.
     """

@@ -52,7 +52,7 @@ class Obtained(Protocol[_Golden]):
         ...
 
     def another_level(self, text: str, golden: _Golden) -> str | None:
-        """Return what a golden of this graph lacks because another level wrote it; None for any other golden."""
+        """Name the facts that a golden of this graph lacks because another level wrote it; None for other goldens."""
         ...
 
     def text_after(self, golden: _Golden) -> str:
@@ -60,11 +60,11 @@ class Obtained(Protocol[_Golden]):
         ...
 
     def section(self, shown: str) -> str:
-        """Return what a missing golden would hold, for a report section."""
+        """Return the content that a missing golden would get, for a report section."""
         ...
 
     def picture(self) -> tuple[str, ...]:
-        """Return what reports draw of a missing golden."""
+        """Return the pictures of a missing golden for reports."""
         ...
 
 
@@ -96,7 +96,7 @@ class Place(ABC):
         self.attempt.outcomes.append(outcome)
 
     def way_to_accept(self) -> tuple[str, str]:
-        """Return the command that writes the golden, and a remark. Without a command, the remark says what to do."""
+        """Return the command that writes the golden, and a remark. Without a command, the remark is the next step."""
         return "", ""
 
     @abstractmethod

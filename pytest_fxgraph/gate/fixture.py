@@ -22,14 +22,14 @@ class _Comparison(Protocol):
 
 
 class Expectation(ABC):
-    """One side of `==`, whose other side is the subject. A mismatch raises an AssertionError at once.
+    """One side of `==`; the other side is the subject. A mismatch raises an AssertionError at once.
 
     `assert` alone would raise an error without words under --assert=plain and in helpers.
     """
 
     # Without it numpy compares element by element. torch asks for it, too, and leaves the comparison to this class.
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]  # a set or dict would compare, which keeps an outcome
+    __hash__ = None  # type: ignore[assignment]  # a set or dict would compare, and keep an outcome
     _fixture = "fx_golden"
     _remedy = ""  # of `!=`, behind the remedy for every fixture
 
@@ -102,7 +102,7 @@ class FxGolden(GoldenExpectation):
 
     @classmethod
     def of_test(cls, item: pytest.Item) -> FxGolden:
-        """Make the fixture of one test, which has to compare something from now on."""
+        """Make the fixture of one test. From now on the test has to compare something."""
         attempt = attempt_of(item)
         attempt.ask("fx_golden")
         return cls(item, attempt)

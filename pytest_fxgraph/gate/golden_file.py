@@ -13,13 +13,13 @@ import torch
 from fxcore.gc_pause import gc_paused
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.collection import has_case_collision
 from pytest_fxgraph.gate.comparison import Place, compare, is_drawn, is_expected_to_fail, vanished_lines
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
     accepting_command,
     golden_layout,
     golden_root,
+    has_case_collision,
     is_worker,
     shown,
     slashed_path,
@@ -201,7 +201,7 @@ class TestFile(Place):
         return shown(variant_path(base_path(self._path), str(torch.__version__)), config)
 
     def _with_digest_of_file(self, outcome: Outcome) -> Outcome:
-        with suppress(GoldenError):  # no file, or none that could be replaced
+        with suppress(GoldenError):  # no file, or a file that nobody can replace
             digest = self._store.digest(within_folder(outcome.golden, self._item.config))
             return replace(outcome, expected_digest=digest)
         return outcome

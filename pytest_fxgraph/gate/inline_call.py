@@ -60,11 +60,11 @@ def source_digest(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class InlineCall:
-    """One call that was made: where, and with which text."""
+    """One call, with its place and its text."""
 
-    file: str  # as the code that runs names it; may be none, such as "<string>"
+    file: str  # as the running code names it; "<string>" is no file
     line: int
-    end: Place | None  # where the call ends, which Python tells since 3.11
+    end: Place | None  # the end of the call, known since Python 3.11
     text: str | None
 
     def shown_in(self, folder: Path) -> str:

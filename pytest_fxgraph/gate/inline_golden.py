@@ -124,7 +124,7 @@ class InlineText(Place):
 
 
 class InlineGraph(ObtainedGraph):
-    """An obtained graph whose golden is a text in the test. It holds code only where level `exact` compares it."""
+    """An obtained graph with a text in the test as its golden. It holds code only where level `exact` compares it."""
 
     def __init__(self, *given: Any, first_line: Callable[[], int | None]) -> None:
         super().__init__(*given)

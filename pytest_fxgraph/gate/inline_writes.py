@@ -21,7 +21,7 @@ from pytest_fxgraph.report.outcome import Outcome
 
 @dataclass
 class _Text:
-    """What the tests of a run want of one text."""
+    """The wishes of a run's tests for one text."""
 
     wanted: list[Outcome] = field(default_factory=list)
     matched: list[Outcome] = field(default_factory=list)
@@ -38,14 +38,14 @@ class InlineWrites:
         self.refused: list[Outcome] = []  # that were wanted, and could not be written
 
     def take(self, outcome: Outcome) -> None:
-        """Keep what a test that passed wants to be written, or a text that a test has found right."""
+        """Keep the text that a passed test wants to write, or the text that a test has matched."""
         if outcome.inline:
             line, column = outcome.inline["end"]
             text = self._files.setdefault(outcome.inline["file"], {}).setdefault((line, column), _Text())
             (text.matched if outcome.new_text is None else text.wanted).append(outcome)
 
     def write(self) -> None:
-        """Write all files; what cannot be written is told in `errors`, and left as it was."""
+        """Write all files. A file that cannot be written stays as it was, and is an error."""
         for file, texts in sorted(self._files.items()):
             wanted = {end: text for end, text in texts.items() if text.wanted}
             for end in [end for end, text in wanted.items() if self._is_contested(text)]:
@@ -62,7 +62,7 @@ class InlineWrites:
         self._files.clear()
 
     def _is_contested(self, text: _Text) -> bool:
-        """Tell, and keep as an error, that tests which reach one text have different graphs."""
+        """Return whether tests with different graphs reach one text; keep this as an error."""
         text.wanted.sort(key=lambda outcome: outcome.nodeid)
         first, *others = text.wanted
         other = next((each for each in others if _differ(first, each)), next(iter(text.matched), None))

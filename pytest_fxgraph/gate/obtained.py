@@ -204,7 +204,7 @@ class ObtainedGraph:
         )
 
     def another_level(self, text: str, golden: GraphDocument) -> str | None:
-        """Return what level `exact` misses in a golden of the same graph; None unless names or code are all it misses.
+        """Name the facts that level `exact` misses in a golden of the same graph; None unless names or code suffice.
 
         Another level wrote such a golden.
         """

@@ -1,4 +1,4 @@
-"""The one place that writes goldens: it follows reports, and writes what a test wants once the test has passed."""
+"""The one session that writes goldens: it follows reports, and writes a golden once its test has passed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class GoldenSession:
-    """What became of all goldens of a run. Lives in the main process alone, under pytest-xdist the controller."""
+    """The results of all goldens of a run. Lives in the main process alone, under pytest-xdist in the controller."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -41,18 +41,18 @@ class GoldenSession:
         self.failures: list[NumericFailure] = []  # of last attempts
         self._strips: dict[str, list[StageStrip]] = {}  # by test: the lowerings of its last attempt
         self.places: dict[str, tuple[str, int]] = {}  # by test that failed: its file, and its line, the first being 1
-        # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
+        # Attempts under way, by worker and test: whether all phases have passed so far, and the failed attempts.
         self._passing: dict[tuple[str, str], bool] = {}
         self._failed: set[tuple[str, str]] = set()
         self._found: dict[tuple[str, str], list[NumericFailure]] = {}
-        # Tests that failed because a golden was missing, and those that failed otherwise.
+        # Tests that failed because a golden was missing, and tests that failed for another reason.
         self._missed: set[str] = set()
         self._broken: set[str] = set()
         self._writers: dict[str, Outcome] = {}  # by golden: the first outcome that had a text written to it
         self._inline: InlineWrites | None = None  # once there is an inline golden
         self._rows: RowWrites | None = None  # once there is a table
         self._parts: set[str] = set()  # inline goldens and rows
-        self._received: set[str] = set()  # goldens for which this run wrote what was received
+        self._received: set[str] = set()  # goldens with a received file of this run
 
     def asked(self) -> set[str]:
         """Return the golden files that tests asked for, whatever became of them."""
@@ -63,7 +63,7 @@ class GoldenSession:
         return self._missed - self._broken
 
     def new(self) -> list[Outcome]:
-        """Return the outcomes for which a golden file is missing, or was written because it was."""
+        """Return the outcomes of golden files that are missing, or that this run has added."""
         files = (outcome for outcome in self.outcomes if outcome.is_file)
         return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
 
@@ -76,7 +76,7 @@ class GoldenSession:
         return counted_goldens(self.results.values(), unused)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""
+        """Follow an attempt from its setup to its teardown, then write its goldens or drop the texts."""
         key = (str(getattr(report, "worker_id", "")), str(report.nodeid))
         passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
         # Sub-tests report within the call; one that failed spoils the whole.
@@ -103,11 +103,11 @@ class GoldenSession:
                 self._take(outcome, report, passed=passed, failed=failed)
 
     def _take(self, outcome: Outcome, report: pytest.TestReport, *, passed: bool, failed: bool) -> None:
-        """Write what one outcome of a finished test asks for, and keep its result."""
+        """Write the golden of a finished test, and keep the result."""
         if not outcome.is_file:
             self._take_part(outcome, passed=passed, failed=failed)
             return
-        # What was written in this run is newer than any copy.
+        # A golden that this run has written is newer than any copy.
         is_written = outcome.golden in self._writers
         error = None if is_written else check_remote_golden(outcome, report, self.config)
         if error is not None:
@@ -122,15 +122,15 @@ class GoldenSession:
             self._update_received(outcome, passed=passed, failed=failed)
 
     def _keep(self, outcome: Outcome, result: str) -> None:
-        # Without the texts, of which a run may see a million lines.
+        # Without the texts, because a run may see a million lines.
         self.outcomes.append(replace(outcome, new_text=None, received=None))
-        # One golden may be compared twice; what happened to it goes before "it matched the other time".
+        # One golden may be compared twice. Any other result counts more than a match.
         key = (outcome.nodeid, outcome.golden)
         if result != "matched" or key not in self.results:
             self.results[key] = result
 
     def _take_part(self, outcome: Outcome, *, passed: bool, failed: bool) -> None:
-        """Keep the result of an inline golden or a row, which is written at the end of the run."""
+        """Keep the result of an inline golden or a row. The end of the run writes the text."""
         is_update = outcome.new_text is not None
         self._parts.add(outcome.golden)
         if outcome.row is not None:
@@ -154,7 +154,7 @@ class GoldenSession:
         return self._rows
 
     def has_inline_failures(self) -> bool:
-        """Tell whether an inline golden was missing, or another than what a test obtained."""
+        """Return whether an inline golden was missing or did not match."""
         return any(each.inline is not None and each.status in ("missing", "mismatch") for each in self.outcomes)
 
     def finish(self, collected: CollectionRecord | None, exitstatus: int | pytest.ExitCode) -> None:
@@ -200,7 +200,7 @@ class GoldenSession:
         return True
 
     def _update_received(self, outcome: Outcome, *, passed: bool, failed: bool) -> None:
-        """Write what a failed test received; remove what was received once for a golden that a passed test matches."""
+        """Write the received file of a failed test; remove the received file of a golden that a passed test matches."""
         received = received_path(within_folder(outcome.golden, self.config))
         try:
             if failed and outcome.received is not None:

@@ -53,7 +53,7 @@ class RowOptions(TypedDict, total=False):
 
 
 class ObtainedRow:
-    """The numbers of a subject as a row, and the rules by which the row is compared."""
+    """The numbers of a subject as a row, and the rules for comparing the row."""
 
     def __init__(self, row: Row, tolerance: Mapping[str, Any], better: Mapping[str, str]) -> None:
         self._row, self._tolerance, self._better = row, tolerance, better
@@ -199,7 +199,7 @@ class TableExpectation(Expectation):
     def _compare(self, subject: object) -> Exception | None:
         """Compare the numbers of a subject with its row; return the error to raise, None where the test may go on.
 
-        Raises CaptureError for a capture without a graph, GateError for a number that is none.
+        Raises CaptureError for a capture without a graph, GateError for a value that is no number.
         """
         __tracebackhide__ = True
         item, options = self._item, self._options
@@ -253,7 +253,7 @@ class FxTable(TableExpectation):
 
     @classmethod
     def of_test(cls, item: pytest.Item) -> FxTable:
-        """Make the fixture of one test, which has to compare something from now on."""
+        """Make the fixture of one test. From now on the test has to compare something."""
         attempt = attempt_of(item)
         attempt.ask("fx_table")
         return cls(item, attempt, {})

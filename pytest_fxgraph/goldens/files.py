@@ -1,7 +1,7 @@
 """The files below a golden folder: goldens, their variants for a version of torch, and received files.
 
-A received file is what a test obtained in place of its golden, below a comment that names the digest of the golden it
-was compared with: whoever accepts it later replaces exactly what was looked at, or nothing.
+A received file holds the graph that a test obtained in place of its golden. Its first comment has the digest of the
+compared golden, so that a later `accept` replaces exactly this golden or nothing. Its second comment has the cause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pytest_fxgraph.goldens.location import RECEIVED, SUFFIX
 
 RECEIVED_SUFFIX = f".{RECEIVED}{SUFFIX}"
 
-# Patterns are compiled when they are first used: the plugin imports this in every run, also of those without goldens.
+# Patterns are compiled at first use, because every run with the plugin imports this file.
 # As decoding accepts it: a BOM, comments and blank lines may come before the line that names the format.
 _BEGINNING = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d+[ \t]*\r?\n"
 _LONGEST_BEGINNING = 65536  # bytes
@@ -31,7 +31,7 @@ _NO_GOLDEN = "no golden"
 _FIRST_LINE = rf"{_HEADER}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z"
 _CAUSE = "# cause: "  # begins the second line
 
-# `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
+# Names from test ids have `@` percent-encoded, so no base file looks like a variant.
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _VARIANT = r"(?:@torch-\d+\.\d+)?(?:@(?:linux|macos|windows|cuda))?\Z"
 _MINOR = r"\d+\.\d+"
@@ -51,7 +51,7 @@ def goldens_below(root: Path) -> Iterator[PurePosixPath]:
 
 
 def begins_like_a_golden(path: Path) -> bool:
-    """Tell whether a file names its format and has nodes: YAML of other people, and what is no file, is left alone."""
+    """Return whether a file names its format and has nodes. Other people's YAML, and folders, are left alone."""
     try:
         # Opening a FIFO would wait for somebody who writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -65,7 +65,7 @@ def begins_like_a_golden(path: Path) -> bool:
 
 
 def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
-    """Return the test file that a golden is named for, relative to rootdir; None if it is named for no file."""
+    """Return the test file that a golden is named for, relative to rootdir; None for a name of no test file."""
     folder = golden.parent
     if folder == PurePosixPath("."):
         return None
@@ -82,7 +82,7 @@ class Received(NamedTuple):
 
 
 def received_path(golden: P) -> P:
-    """Return the path of what was received, beside its golden."""
+    """Return the path of the received file beside a golden."""
     return golden.with_name(golden.name.removesuffix(SUFFIX) + RECEIVED_SUFFIX)
 
 
@@ -111,7 +111,7 @@ def write_received(received: Received) -> str:
 def read_received(text: str, origin: str) -> Received:
     """Read the text of a received file.
 
-    Raises GoldenFormatError, naming `origin`, if its first line does not say what it was compared with.
+    Raises GoldenFormatError, naming `origin`, if its first line does not name the compared golden.
     """
     first, _, rest = text.partition("\n")
     header = re.match(_FIRST_LINE, first)
@@ -158,6 +158,6 @@ def variant_suffix(torch_version: str) -> str:
 
 
 def base_path(path: P) -> P:
-    """Return the golden that a variant, or what was received, belongs to; a golden belongs to itself."""
+    """Return the golden of a variant or of a received file; a golden belongs to itself."""
     golden = golden_of_received(path) if is_received(path) else path
     return golden.with_name(re.sub(_VARIANT, "", golden.name.removesuffix(SUFFIX)) + SUFFIX)

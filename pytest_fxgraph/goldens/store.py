@@ -85,7 +85,7 @@ class GoldenStore:
             if _holds(path, content):
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A link is kept, and what it leads to is replaced.
+            # A link is kept, and its target is replaced.
             replace_whole(Path(os.path.realpath(path)), content)
         return True
 

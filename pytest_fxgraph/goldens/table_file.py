@@ -25,7 +25,7 @@ class TableFile:
     shown: str  # as messages name it
 
     def rows(self) -> dict[str, Row]:
-        """Return the rows by name; none where there is no file. Raises GoldenError if it cannot be read."""
+        """Return the rows by name, no rows without a file. Raises GoldenError if it cannot be read."""
         return decode_table(self.store.read(self.place), self.shown) if self.store.exists(self.place) else {}
 
     def merge(
@@ -56,7 +56,7 @@ class TableFile:
     def receive(
         self, rows: Mapping[str, Row | None], causes: Mapping[str, Mapping[str, Any]] | None = None
     ) -> PurePosixPath | None:
-        """Keep rows that differ beside the table; None for a row that matches, whose received one goes.
+        """Keep rows that differ beside the table. None stands for a row that matches; its received row is removed.
 
         Rows that an earlier run received stay, if the table is the one that they were compared with. Returns the
         received file, None if nothing is left of it. Raises GoldenError or OSError if it cannot be written.
@@ -94,7 +94,7 @@ class TableFile:
             earlier = read_received(self.store.read(received), str(received))
             if earlier.compared_with == digest:
                 return decode_table(earlier.text, str(received)), earlier.cause.get("rows", {})
-        except GoldenError:  # there is none, or somebody edited it
+        except GoldenError:  # no received file, or an edited one
             pass
         return {}, {}
 

@@ -11,7 +11,7 @@ from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.files import golden_digest
 
 Values = Mapping[str, int | float]
-KEYS = ("row", "test")  # of a line, which no column may be called
+KEYS = ("row", "test")  # of a line; no column may have these names
 
 _FORMAT = 1
 _REMEDY = "restore it from version control, or remove it and write it anew with pytest --fx-update-golden"

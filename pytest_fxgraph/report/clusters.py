@@ -47,7 +47,7 @@ def clustered(causes: Iterable[Cause]) -> list[Cluster]:
 
 
 def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
-    """Return the cluster of a key, else of a number in the list, counted from 1; None if there is none."""
+    """Return the cluster of a key, else of a number in the list, counted from 1; None for any other choice."""
     for cluster in clusters:
         if cluster.key == choice.lower():
             return cluster
@@ -56,7 +56,7 @@ def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
 
 
 def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
-    """Return what is equal for two differences of one cause: what changed into what, however often.
+    """Return the parts that two differences of one cause share: the old and the new texts, however often.
 
     A difference that is not listed in full is equal to no other, as the rest of it is not known.
     """
