@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -147,6 +148,11 @@ class InlineGraph(ObtainedGraph):
         if len(lines) > _MOST_LINES:
             lines = [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES} more lines"]
         return printable("\n".join([f"{shown} would be", *lines]))
+
+    @functools.cached_property
+    def new_text(self) -> str:
+        """The text of a golden where no golden can be read."""
+        return self._written(self._complete)
 
     def _written(self, document: GraphDocument) -> str:
         return write_inline(document)
