@@ -1,4 +1,4 @@
-"""The fixtures. What needs torch is imported inside them, when a test first asks for one."""
+"""The fixtures. Each imports the modules that need torch when a test first asks for the fixture."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.gate.activation import enable_golden_session
+from pytest_fxgraph.gate.attempt import attempt_of
 
 if TYPE_CHECKING:
     from pytest_fxgraph.captures.capture_fixture import FxCapture
@@ -55,7 +56,7 @@ def fx_golden(request: pytest.FixtureRequest) -> FxGolden:
 
 @pytest.fixture
 def fx_equivalence(request: pytest.FixtureRequest) -> FxEquivalence:
-    """Run a model eagerly and as a graph on the same inputs and compare; an AssertionError names what differs.
+    """Run a model eagerly and as a graph on the same inputs and compare; an AssertionError names the difference.
 
     Returns the GraphModule.
     fx_equivalence(model, inputs, *, graph=None, kwargs=None, rtol=None, atol=None, grads=False, modes=("eval",), ...)
@@ -71,7 +72,7 @@ def fx_equivalence(request: pytest.FixtureRequest) -> FxEquivalence:
 def fx_transform(request: pytest.FixtureRequest) -> FxTransform:
     """Apply a transform to a model's graph, lint the result and compare it with the model run eagerly.
 
-    fx_transform(transform, model, inputs, ...) returns a TransformResult; an AssertionError names what differs.
+    fx_transform(transform, model, inputs, ...) returns a TransformResult; an AssertionError names the difference.
     """
     _require_torch("fx_transform")
     from pytest_fxgraph.transform.fixture import FxTransform
@@ -119,7 +120,7 @@ def fx_capture() -> FxCapture:
 
 @pytest.fixture(scope="session")
 def fx_stages(request: pytest.FixtureRequest) -> FxStages:
-    """Follow a model through its lowering: what each stage added, removed and rewrote.
+    """Follow a model through its lowering: the additions, removals and rewrites of each stage.
 
     fx_stages(model, inputs, stages=["export", "decompose", my_pass]) returns Stages: .text(), .made_by(), .history().
     """
@@ -128,9 +129,8 @@ def fx_stages(request: pytest.FixtureRequest) -> FxStages:
 
     if not request.config.getoption("fx_report"):
         return FxStages()
-    from pytest_fxgraph.gate.stage_strips import keep_strip
-
-    return FxStages(lambda strip: keep_strip(strip, request.config))
+    # The fixture is made once, and a lowering belongs to the test that runs.
+    return FxStages(lambda strip: attempt_of(request.config.stash[CURRENT_ITEM]).strips.append(strip))
 
 
 @pytest.fixture
@@ -141,9 +141,8 @@ def fx_table(request: pytest.FixtureRequest) -> FxTable:
     """
     _require_torch("fx_table")
     from pytest_fxgraph.gate.table_fixture import FxTable
-    from pytest_fxgraph.gate.table_session import enable_table_session
 
-    enable_table_session(request.config)  # of tests that get the fixture by name, nobody knew before
+    enable_golden_session(request.config)  # nobody knew before of tests that get the fixture by name
     return FxTable.of_test(request.node)
 
 
@@ -161,7 +160,7 @@ def fx_rewrite(request: pytest.FixtureRequest) -> FxRewrite:
 
 
 def _require_torch(fixture: str) -> None:
-    """Fail the test in a line instead of a traceback where torch, which every fixture needs, cannot be imported."""
+    """Fail the test with one line if torch cannot be imported, because every fixture needs torch."""
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
@@ -180,7 +179,7 @@ def _require_torch(fixture: str) -> None:
 
 
 def _own_names(hooks: Any) -> Callable[[Any], str | None] | None:
-    """Return the way to ask the hooks for the name of a function; None, which is faster, where there are none."""
+    """Return a function that asks the hooks for a function's name; None is faster, and stands for no hooks."""
     hook = hooks.pytest_fxgraph_target_name
     return (lambda target: hook(target=target)) if hook.get_hookimpls() else None
 
@@ -204,7 +203,7 @@ def _session_arguments(item: pytest.Item) -> dict[str, Any]:
 
 
 def _buffer_pool_of(config: pytest.Config) -> BufferPool:
-    """Return the memory for copies of models' states, which all tests of a session share."""
+    """Return the memory for copies of models' states. All tests of a session share it."""
     from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 
     return config.stash.setdefault(_BUFFER_POOL, BufferPool())
@@ -221,7 +220,7 @@ def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
 
 
 def _comparison_of_hooks(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:
-    """Return a function that asks the user's hooks about two values; None, which is faster, where there are none."""
+    """Return a function that asks the user's hooks about two values; None is faster, and stands for no hooks."""
     hook = item.ihook.pytest_fxgraph_compare_outputs
     if not hook.get_hookimpls():
         return None

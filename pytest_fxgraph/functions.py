@@ -5,45 +5,44 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
-from pytest_fxgraph.budget import Allowances, Budget, allowances_of
+from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.captures.capture_fixture import FxCapture
-from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
-from pytest_fxgraph.captures.costs import with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module, to_graph_with_operators
-from pytest_fxgraph.choices import Check, CodeForm, ConstantForm, Frontend, Level, NumberByPath
+from pytest_fxgraph.choices import Check, ConstantForm, Level, NumberByPath
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
-from pytest_fxgraph.document.decoding import decode
-from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
-from pytest_fxgraph.document.level_facts import recorded_at, without_code
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
-from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError, GoldenMissingError, GoldenVersionError
+from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.comparison import compare, vanished_lines
+from pytest_fxgraph.gate.golden_file import ScriptFile
+from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, check_options, shows_options
 from pytest_fxgraph.goldens.files import variant_paths
-from pytest_fxgraph.goldens.kept_names import document_after
 from pytest_fxgraph.goldens.location import encoded_name
-from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE, joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore, write_whole
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.operator_queries import FxOps, OpsQuery
-from pytest_fxgraph.report.graph_summary import summary_section
+from pytest_fxgraph.report.outcome import Outcome, Terms
 from pytest_fxgraph.report.printable import printable_line
-from pytest_fxgraph.report.text import full_section, short_lines
+from pytest_fxgraph.report.text import short_lines
 from pytest_fxgraph.transform.fixture import FxTransform
 from pytest_fxgraph.transform.rewriting import FxRewrite
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 UPDATE_VARIABLE = "FXGRAPH_UPDATE"
 _REMEDY = f"if the graph is right, run the test once with {UPDATE_VARIABLE}=1, or call with update=True"
@@ -53,7 +52,7 @@ _R = TypeVar("_R")
 
 
 def _as_function(kind: type[Any], call: Callable[Concatenate[Any, _P], _R], name: str) -> Callable[_P, _R]:
-    """Return a function that does what a fixture of this kind does, with the defaults and without the user's hooks."""
+    """Return the fixture of a kind as a function, with the defaults and without the user's hooks."""
 
     @functools.wraps(call)
     def function(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -73,9 +72,9 @@ rewrite = _as_function(FxRewrite, FxRewrite.__call__, "rewrite")
 
 
 def diff_graphs(expected: Any, obtained: Any) -> Difference:
-    """Compare two subjects at level `structure` and return what differs, which may be nothing.
+    """Compare two subjects at level `structure` and return the difference. It is empty for equal graphs.
 
-    A subject is whatever a fixture takes: a module or function, which is traced, or a graph. Raises SubjectError for
+    A subject is any object that a fixture takes: a module or function to trace, or a graph. Raises SubjectError for
     anything else, and CaptureError if a module cannot be traced.
     """
     return compare_documents(_document_of(expected), _document_of(obtained))
@@ -148,172 +147,64 @@ def assert_graph_equal(
         raise AssertionError("\n".join(_mismatch_lines(difference)))
 
 
+@shows_options(GoldenOptions)
 def assert_graph_matches_golden(
     subject: Any,
     path: str | os.PathLike[str],
     *,
-    level: Level = "structure",
     update: bool = False,
-    name: str | None = None,
-    example_inputs: Any = None,
-    example_kwargs: Mapping[str, Any] | None = None,
-    constants: ConstantForm = "exact",
-    commutative: bool = False,
-    normalize: bool = False,
-    meta: Sequence[str] = (),
-    code: CodeForm = "folded",
-    budget: Budget | None = None,
-    frontend: Frontend = "symbolic",
+    **options: Unpack[GoldenOptions],
 ) -> None:
     """Compare a subject with the golden file at `path`, as the fixture `fx_golden` does with its options.
 
     `name` stands for the file `<stem>.<name>.yaml` beside `path`, and a variant for the torch that runs takes the
-    golden's place. Of several programs each has its file, `<stem>.<program>.yaml`; a golden of one that is gone fails.
+    golden's place. Each of several programs has a file, `<stem>.<program>.yaml`; a golden without its program fails.
     With `update`, or FXGRAPH_UPDATE=1 in the environment, goldens that are missing or do not match are written instead,
-    which is printed, all of them or none; one that matches is left as it is.
+    all of them or none; each write is printed. A golden that matches stays as it is.
 
     Raises AssertionError with all that differs, GoldenMissingError if there is no golden, GoldenFormatError if it
     cannot be read, GoldenWriteError if it cannot be written, GateError for another value of FXGRAPH_UPDATE, and
-    otherwise what `assert_graph_equal` raises.
+    otherwise the errors of `assert_graph_equal`.
     """
     __tracebackhide__ = True
-    comparison_at(level)
+    check_options(options, GoldenOptions, "assert_graph_matches_golden")
+    terms = Terms(
+        options.get("level") or "structure",
+        bool(options.get("commutative")),
+        bool(options.get("normalize")),
+        options.get("constants") or "exact",
+        allowances_of(options.get("budget")),
+    )
+    comparison_at(terms.level)
     is_update = update or _is_update_asked()
-    loosened = {"commutative": commutative, "normalize": normalize}
-    check = _GoldenCheck(
-        level,
-        is_update,
-        example_inputs,
-        example_kwargs,
-        constants,
-        loosened,
-        meta,
-        code,
-        allowances_of(budget),
-        frontend,
-    )
-    base = Path(path)
+    attempt = GoldenAttempt()
+
+    def place_of(program: str | None = None) -> Path:
+        return _place_of(Path(path), options.get("name"), program)
+
+    def compared(program: str | None, graph: Any) -> Exception | None:
+        obtained = ObtainedGraph(graph, options, terms, Hooks(), program)
+        place = ScriptFile(place_of(program), attempt, is_update=is_update, remedy=_REMEDY)
+        return compare(place, obtained, Outcome("", place.shown, terms.level, "matched"))
+
     programs = programs_of(subject)
-    if programs is None:
-        place = _place_of(base, name)
-        texts = {place: check.text_to_write(subject, place)}
-    else:
-        texts = _texts_of_programs(check, programs, lambda program: _place_of(base, name, program))
-    for place, text in texts.items():
-        if text is not None:
-            GoldenStore(place.parent).write(place.name, text)
-            print(f"wrote {printable_line(str(place))}")
-
-
-@dataclass(frozen=True)
-class _GoldenCheck:
-    """What is asked of each comparison of one call."""
-
-    level: Level
-    is_update: bool
-    example_inputs: Any
-    example_kwargs: Mapping[str, Any] | None
-    constants: ConstantForm
-    loosened: Mapping[str, bool]
-    meta: Sequence[str]
-    code: CodeForm
-    budget: Allowances
-    frontend: Frontend
-
-    def text_to_write(self, subject: Any, place: Path, program: str | None = None) -> str | None:
-        """Compare a graph with its golden; return the text that an update is to write, None where it matches.
-
-        Raises AssertionError if the golden does not match and nobody asked for an update.
-        """
-        graphs: Graphs = {}
-        inputs, kwargs = self.example_inputs, self.example_kwargs
-        captured = captured_by(self.frontend, subject, inputs, kwargs)
-        if captured is not None:  # what a frontend captured knows its values
-            subject, inputs, kwargs = captured, None, None
-        with other_frontends_named():
-            module = to_graph_module(subject, example_inputs=inputs, example_kwargs=kwargs)
-        with shapes_recorded(module, inputs, kwargs):
-            document = build_document_of_graph(
-                module.graph, module, constants=self.constants, meta=self.meta, graphs=graphs
-            )
-        if self.level == "cost":
-            document = with_costs(document, module, module.graph, inputs, kwargs)
-        if program is not None:
-            document = replace(document, notes=(*document.notes, PROGRAM_NOTE + program))
-        store = GoldenStore(place.parent)
-        if self.level != "exact" and _holds(
-            store, place, recorded_at(document, self.level)
-        ):  # the ordinary case, which costs no YAML
-            return None
-        document = with_code(document, graphs)
-        complete = document if self.level == "exact" or self.code != "exact" else without_code(document)
-        complete = recorded_at(complete, self.level)
-        expected = _golden_at(place, store, document, self.is_update)
-        if expected is None:
-            return encode(replace(complete, keeps_traced_names=self.level == "exact"), folds_code=self.code == "folded")
-        difference = compare_documents(
-            expected, document, level=self.level, constants=self.constants, budget=self.budget, **self.loosened
-        )
-        if difference.is_empty:
-            return None
-        if self.is_update:
-            return encode(document_after(expected, complete, graphs, self.level), folds_code=self.code == "folded")
-        lines = short_lines(difference, golden=str(place))
-        section = full_section(difference, expected, document, golden=str(place))
-        raise AssertionError("\n".join([*lines, f"  {_REMEDY}", "", section]))
-
-
-def _texts_of_programs(
-    check: _GoldenCheck, programs: Mapping[str, Any], place_of: Callable[[str], Path]
-) -> dict[Path, str | None]:
-    """Compare each program with its golden; return what is to be written. Raises one error for all that is wrong."""
-    texts: dict[Path, str | None] = {}
-    errors: list[Exception] = []
-    for program, subject in programs.items():
-        place = place_of(program)
-        try:
-            texts[place] = check.text_to_write(subject, place, program)
-        except (AssertionError, GoldenError) as error:
-            errors.append(error)
-    if not check.is_update:
-        store = GoldenStore(place.parent)
+    errors = [compared(*each) for each in ({None: subject} if programs is None else programs).items()]
+    if programs is not None and not is_update:
+        store = GoldenStore(place_of(next(iter(programs))).parent)
         gone = vanished_programs(store, lambda program: PurePosixPath(place_of(program).name), programs)
-        errors += [_vanished(program, place.with_name(golden.name), programs) for program, golden in gone.items()]
-    joined = joined_error(errors)
-    if joined is not None:
-        raise joined
-    return texts
-
-
-def _vanished(program: str, golden: Path, programs: Iterable[str]) -> AssertionError:
-    return AssertionError(
-        f"the program {program!r} is gone, which the golden {printable_line(str(golden))} holds\n"
-        f"  the subject has {', '.join(programs)}\n"
-        "  if that is right, remove this file"
-    )
-
-
-def _holds(store: GoldenStore, place: Path, obtained: GraphDocument) -> bool:
-    """Tell, without reading YAML, that a golden holds a graph; False means that nothing is known."""
-    try:
-        return differs_in_names_at_most(store.read(place.name), obtained)
-    except GoldenError:  # read again, it is explained
-        return False
-
-
-def _golden_at(place: Path, store: GoldenStore, obtained: GraphDocument, is_update: bool) -> GraphDocument | None:
-    """Read a golden; None where an update is to write a new one, which it does not in place of a newer release's."""
-    try:
-        return decode(store.read(place.name), str(place))
-    except GoldenMissingError:
-        if is_update:
-            return None
-        section = summary_section(obtained, golden=str(place))
-    except GoldenFormatError as error:
-        if not is_update or isinstance(error, GoldenVersionError):
-            raise
-        return None
-    raise GoldenMissingError(f"there is no golden {printable_line(str(place))}; {_REMEDY}\n\n{section}")
+        lines = (
+            vanished_lines(program, str(store.root / golden), programs, "remove this file")
+            for program, golden in gone.items()
+        )
+        errors += [AssertionError("\n  ".join(each)) for each in lines]
+    error = joined_error(errors)
+    if error is not None:
+        raise error
+    for outcome in attempt.outcomes:
+        if outcome.new_text is not None:
+            place = Path(outcome.golden)
+            GoldenStore(place.parent).write(place.name, outcome.new_text)
+            print(f"wrote {printable_line(outcome.golden)}")
 
 
 def _place_of(path: Path, *names: str | None) -> Path:
@@ -370,7 +261,7 @@ def assert_ops(
     in_order: Iterable[Any] = (),
     only_from: Iterable[Any] | None = None,
 ) -> None:
-    """Check which operators the graph of a subject calls.
+    """Check the operators that the graph of a subject calls.
 
     `count` says how often each of some targets is called, `absent` which never, `in_order` which one after the other,
     `only_from` the only ones that may be. Targets are functions, classes of modules, names of methods, and globs such

@@ -1,8 +1,8 @@
-"""The pytest plugin: what pytest loads through the entry point `fxgraph`. Imports no torch.
+"""The pytest plugin. pytest loads it through the entry point `fxgraph`. Imports no torch.
 
-Here are the hooks that every process runs; what only the process that writes does is in `golden.session` and
-`golden.run_end`. A file costs a run of pytest up to a millisecond, whether it uses the plugin or not: what a run
-without goldens and without failures does not need is imported where it is needed.
+This file has the hooks of every process. `gate.session` and `gate.run_end` have the hooks of the process that writes.
+Each file costs every run of pytest up to a millisecond, with or without goldens. Modules that only goldens and failures
+need are therefore imported inside the hooks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph import hookspecs, settings
+from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.fixtures import (
     CURRENT_ITEM,
     fx_capture,
@@ -28,11 +29,20 @@ from pytest_fxgraph.fixtures import (
 )
 from pytest_fxgraph.gate.activation import (
     enable_golden_session,
-    is_worker,
     needs_golden_session,
     use_goldens,
 )
-from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults, mark_case_collisions
+from pytest_fxgraph.gate.attempt import (
+    attach_numeric_failure,
+    attach_outcomes,
+    attach_properties,
+    attempt_of,
+    begun_attempt,
+    end_attempt,
+    mark_missing,
+)
+from pytest_fxgraph.gate.collection import COLLECTION_RECORD, CollectionRecord, ItemResults
+from pytest_fxgraph.gate.paths import is_worker, mark_case_collisions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +59,7 @@ __all__ = [
     "fx_transform",
 ]
 
-# The entry point, and the module, which `-p` and `pytest_plugins` name.
+# The name of the entry point, and the module's name for `-p` and `pytest_plugins`.
 _NAMES = ("fxgraph", __name__)
 
 
@@ -86,16 +96,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
         register(Worker(record) if is_worker(config) else Controller(record), "fxgraph-workers")
     if config.getoption("fx_update_golden"):
-        from pytest_fxgraph.gate.inline_digests import SOURCE_DIGESTS, SourceDigests
+        from pytest_fxgraph.gate.inline_call import COLLECTED_SOURCES, CollectedSources
 
-        config.stash[SOURCE_DIGESTS] = SourceDigests()
-        register(config.stash[SOURCE_DIGESTS], "fxgraph-source-digests")
+        config.stash[COLLECTED_SOURCES] = CollectedSources()
+        register(config.stash[COLLECTED_SOURCES], "fxgraph-collected-sources")
     if is_worker(config):
         return
     if record is not None:
         register(ItemResults(record), "fxgraph-item-results")
     if needs_golden_session(config):
-        _follow_goldens(config)
+        enable_golden_session(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -107,11 +117,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if golden_layout(config).holds(collection_path) else None
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)  # nearest to what was found, before anybody leaves something out
+@pytest.hookimpl(wrapper=True, trylast=True)  # nearest to the collector, before other plugins leave tests out
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Record all that a file or class holds, and mark tests whose ids differ only in case."""
+    """Record the content of a file or class, and mark tests with ids that differ only in case."""
     report = yield
     mark_case_collisions(report)
     record = collector.config.stash.get(COLLECTION_RECORD, None)
@@ -129,57 +139,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Follow the goldens from now on, if a test asks for them."""
     if use_goldens(session.items):
-        _follow_goldens(session.config)
-
-
-def _follow_goldens(config: pytest.Config) -> None:
-    from pytest_fxgraph.gate.table_session import enable_table_session
-
-    enable_golden_session(config)
-    enable_table_session(config)
-
-
-def _attempts() -> Any:
-    """Return the module `golden.attempt`, or None while no test of this process has asked for a golden."""
-    return sys.modules.get("pytest_fxgraph.gate.attempt")
+        enable_golden_session(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin an attempt; a rerun begins another."""
     item.config.stash[CURRENT_ITEM] = item
-    attempts = _attempts()
-    if attempts is not None:
-        attempts.start_attempt(item)
+    end_attempt(item)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test, once it passed, for what `fx_golden.check` found, or for a fixture that compared nothing."""
+    """Fail a test that passed for failed checks of `fx_golden.check`, or for a fixture that compared nothing."""
     __tracebackhide__ = True
     yield
-    attempts = _attempts()
-    if attempts is not None:
-        attempts.attempt_of(item).close()
-    tables = sys.modules.get("pytest_fxgraph.gate.table_session")
-    if tables is not None:
-        tables.close_table_attempt(item)
+    attempt = begun_attempt(item)
+    if attempt is not None:
+        attempt.close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test for what `fx_golden.check` found in the teardown of its fixtures, too."""
+    """Fail a test for failed checks in the teardown of its fixtures, too."""
     __tracebackhide__ = True
-    attempts = _attempts()
-    if attempts is not None:  # a test that failed otherwise shows those in report sections
-        attempts.attempt_of(item).failed_checks.clear()
+    attempt = begun_attempt(item)
+    if attempt is not None:  # report sections of the call have the failed checks
+        attempt.failed_checks.clear()
     yield
-    attempts = _attempts()
-    if attempts is not None:
-        attempts.attempt_of(item).raise_failed_checks()
+    attempt = begun_attempt(item)
+    if attempt is not None:
+        attempt.raise_failed_checks()
 
 
-@pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's, which says what was raised
+@pytest.hookimpl(specname="pytest_runtest_makereport")  # after unittest's hook has set the error
 def pytest_shorten_failures(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Hide the plugin's frames, before the report of a failure is made."""
     if call.excinfo is not None and not item.config.getoption("fulltrace", False):
@@ -192,42 +185,31 @@ def pytest_shorten_failures(item: pytest.Item, call: pytest.CallInfo[None]) -> N
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what was found on the report, which is all that leaves a worker."""
+    """Put the outcomes of the attempt on the report. A worker sends reports, and nothing else of a test."""
     report = yield
-    attempts = _attempts()
-    attempt = None if attempts is None else attempts.attempt_of(item)
+    if call.excinfo is not None and isinstance(call.excinfo.value, MismatchError):
+        attach_numeric_failure(attempt_of(item), call.excinfo.value, report)
+    attempt = begun_attempt(item)
     if attempt is not None:
         report.sections += attempt.sections
         attempt.sections.clear()
     if call.excinfo is not None:
         error = call.excinfo.value
-        if isinstance(getattr(error, "section", None), str):
-            from pytest_fxgraph.gate import attempt as attempts
-
-            attempts.attach_numeric_failure(item, error, report)
-            attempt = attempts.attempt_of(item)
         if report.failed and attempt is not None:
-            attempts.mark_missing(attempt, error, report)
+            mark_missing(attempt, error, report)
         if report.failed and item.config.getoption("tbstyle") != "line":  # this line is all that is shown with it
             from pytest_fxgraph.gate.brief_failures import summarize_failure
 
             summarize_failure(report, error, [] if attempt is None else attempt.outcomes)
-    if item.config.getoption("fx_report"):
-        from pytest_fxgraph.gate.stage_strips import attach_strips  # here: most runs write no report
-
-        attach_strips(report, item.config)
-    tables = sys.modules.get("pytest_fxgraph.gate.table_session")
-    if tables is not None:
-        tables.attach_rows(item, report)
     if report.when == "teardown" and attempt is not None:
-        attempts.attach_outcomes(attempt.outcomes, report)
-        attempts.attach_properties(attempt, report)
-        attempts.start_attempt(item)  # frees the frames and texts that this one held
+        attach_outcomes(attempt.outcomes, report, attempt.strips)
+        attach_properties(attempt, report)
+        end_attempt(item)
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have failures shown with our sections in colour by the summary, which pytest prints once this is over."""
+    """Colour our sections of failures. pytest prints its summary after this hook."""
     terminal: Any = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and (terminal.stats.get("failed") or terminal.stats.get("error")):
         from pytest_fxgraph.gate.terminal import TerminalSections
@@ -236,11 +218,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Iterable[str] | None:
-    """Explain `assert subject == fx_golden` where the subject's class gave the answer instead of fx_golden."""
-    capture = sys.modules.get("pytest_fxgraph.captures.capture")
-    explained: Iterable[str] | None = None if capture is None else capture.explain_findings(op, left, right)
-    if explained is not None:
-        return explained
-    fixture = sys.modules.get("pytest_fxgraph.gate.fixture")
-    told: Iterable[str] | None = None if fixture is None else fixture.foreign_comparison_message(op, left, right)
-    return told
+    """Explain a comparison with findings of a capture, and one that the subject's class answered for fx_golden."""
+    # Comparisons of other objects import nothing.
+    if not any(type(side).__module__.startswith("pytest_fxgraph.") for side in (left, right)):
+        return None
+    from pytest_fxgraph.captures.capture import explain_findings
+    from pytest_fxgraph.gate.fixture import foreign_comparison_message
+
+    return explain_findings(op, left, right) or foreign_comparison_message(op, left, right)

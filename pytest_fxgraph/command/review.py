@@ -1,4 +1,4 @@
-"""`fxgraph review`: go through what pytest --fx-received wrote, and accept, reject or skip it, a cause at a time."""
+"""`fxgraph review`: go through received files, and accept, reject or skip them, a cause at a time."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_fxgraph.command.accept import ReceivedGolden, received_in, received_that_match
 from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
+from pytest_fxgraph.command.received import (
+    ReceivedGolden,
+    clusters_of,
+    decide,
+    nothing_differs,
+    received_in,
+    received_that_match,
+    shown_names,
+)
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.outline import outline_lines
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.report.clusters import clustered
-from pytest_fxgraph.report.printable import printable_line
-from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section
 
-_MOST_NAMES = 5
 _MOST_LINES = 60  # of a picture; `d` shows all that is known
 _MOST_BOXES = 40
 _KEYS = {
@@ -64,14 +68,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 class _Review:
-    """Goldens of one cause after the other, and what was decided."""
+    """The received files of one cause after the other, and the decisions."""
 
     def __init__(self, received: list[ReceivedGolden], color: str) -> None:
         self._color = color
-        by_name = {each.golden.as_posix(): each for each in received}
-        clusters = clustered(each.cause() for each in tracked(received, "compared", sys.stderr))
+        by_name = {each.name: each for each in received}
         self._waiting = deque(
-            (cluster.headline, [by_name[golden] for golden in cluster.goldens]) for cluster in clusters
+            (cluster.headline, [by_name[golden] for golden in cluster.goldens]) for cluster in clusters_of(received)
         )
         self._left = len(received)
         self._counts: Counter[str] = Counter()
@@ -93,7 +96,7 @@ class _Review:
                     self._decide(each, accepts=key == "a")
 
     def summary(self) -> str:
-        """Count what was decided, and what is left."""
+        """Count the decisions, and the files that are left."""
         counts = [f"{count} {what}" for what, count in self._counts.items()]
         left = self._left - self._counts["skipped"]
         return ", ".join([*counts, *([f"{left} not looked at"] if left > 0 else [])]) or "nothing was decided"
@@ -105,19 +108,11 @@ class _Review:
         return DIFFERENT if self._left else SAME
 
     def _decide(self, received: ReceivedGolden, *, accepts: bool) -> None:
-        try:
-            if accepts:
-                received.accept()
-            else:
-                received.reject()
-        except GateError as error:
-            self._counts["refused"] += 1
-            print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
-            return
-        what = "accepted" if accepts else "rejected"
-        self._counts[what] += 1
-        self._left -= 1
-        print_lines([f"{what} {received.golden.as_posix()}"])
+        line = decide(received, accepts=accepts)
+        self._counts[line.partition(" ")[0] or "refused"] += 1
+        if line:
+            self._left -= 1
+            print_lines([line])
 
     def _decision(self, received: list[ReceivedGolden]) -> str:
         """Ask until a key decides, and return it."""
@@ -137,9 +132,7 @@ class _Review:
         count = len(received)
         yield ""
         yield f"{count} golden{'s' if count > 1 else ''}: {headline}"
-        yield from (f"  {each.golden.as_posix()}" for each in received[:_MOST_NAMES])
-        if count > _MOST_NAMES:
-            yield f"  and {count - _MOST_NAMES} more"
+        yield from shown_names((each.name for each in received), "  ")
         yield ""
         yield from _picture(received[0])
         yield ""
@@ -176,9 +169,9 @@ def _words(received: ReceivedGolden) -> Iterator[str]:
     if golden is None or difference is None:
         yield "there is no golden to compare it with"
     elif difference.is_empty:
-        yield "no difference at level structure: names, order or code"
+        yield nothing_differs(difference)
     else:
-        yield from full_section(difference, golden, obtained, golden=received.golden.as_posix()).split("\n")
+        yield from full_section(difference, golden, obtained, golden=received.name).split("\n")
 
 
 def _read_key() -> str:

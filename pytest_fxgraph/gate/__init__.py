@@ -1,1 +1,1 @@
-"""The comparison of a pytest run: fixtures, attempts, the session that writes, and what it tells."""
+"""The comparison of a pytest run: fixtures, attempts, the session that writes, and the lines at the end."""

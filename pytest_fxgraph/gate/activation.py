@@ -1,6 +1,6 @@
 """When a run begins to follow its goldens: at once if it has to do with any, otherwise as soon as a test asks for one.
 
-A project that has the plugin installed and does not use it pays for none of what this imports.
+A project that has the plugin installed and does not use it imports nothing more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pytest
 
 from pytest_fxgraph.choices import BESIDE
 from pytest_fxgraph.gate.collection import COLLECTION_RECORD
+from pytest_fxgraph.gate.paths import is_worker
 from pytest_fxgraph.settings import GOLDEN_DIR, value_of_config
 
 if TYPE_CHECKING:
@@ -20,13 +21,8 @@ if TYPE_CHECKING:
 
 _GOLDEN_SESSION: pytest.StashKey[GoldenSession] = pytest.StashKey()
 _FIXTURES = frozenset({"fx_golden", "fx_table"})
-# What is done about goldens that no test of this run asks for, or by tests that run in other processes.
+# Options that concern goldens no test of this process asks for.
 _OPTIONS = ("fx_update_golden", "fx_received", "fx_prune_golden", "fx_report")
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Tell whether this process is one of pytest-xdist's workers, which read and compare but never write."""
-    return hasattr(config, "workerinput")
 
 
 def needs_golden_session(config: pytest.Config) -> bool:

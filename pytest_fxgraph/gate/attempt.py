@@ -1,4 +1,4 @@
-"""What one attempt of one test did with goldens; its outcomes leave on the report of the test."""
+"""One attempt of one test, with the outcomes of its goldens. The report of the test carries the outcomes."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_fxgraph.errors import GoldenMissingError
+from pytest_fxgraph.errors import GoldenMissingError, MismatchError
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_call import InlineCall
     from pytest_fxgraph.report.numeric_failure import NumericFailure
     from pytest_fxgraph.report.outcome import Outcome
+    from pytest_fxgraph.report.stage_strip import StageStrip
 
 # A test that checks fifty goldens in a loop: the assertion shows this many, all of them in report sections.
 _MOST_SHOWN = 5
 # Of a report.
 _ATTRIBUTE = "fxgraph_outcomes"
+_STRIPS = "fxgraph_stage_strips"
 _LACKED = "fxgraph_lacked_goldens_only"
 _FAILURES = "fxgraph_numeric_failures"
-# Of a test, as JUnit properties; those of further goldens are in the other reports.
+# JUnit properties of one test. The other reports have all goldens.
 _MOST_PROPERTIES = 20
 
 
 class GoldenAttempt:
     """The goldens of one attempt of one test; a rerun starts with a fresh one."""
 
-    # No dataclass, which every run of pytest would wait for.
+    # No dataclass: every run of pytest would wait for it.
     def __init__(self) -> None:
-        self.asked = False  # the test has the fixture fx_golden
-        self.compared = False
+        self._uncompared_fixtures: dict[str, bool] = {}  # by fixture that the test asked for: True until it compares
         self.unnamed = 0  # comparisons without a name so far
         self.outcomes: list[Outcome] = []
-        self.texts: dict[str, str] = {}  # by golden: what is to be written if the test passes
-        self.traced_texts: dict[str, str] = {}  # by golden: what it gets if compared at `exact`
-        self.inline_texts: dict[
-            InlineCall, str
-        ] = {}  # where texts are written: what the test has found right, or wants
+        self.texts: dict[str, str] = {}  # by golden: the text to write if the test passes
+        self.traced_texts: dict[str, str] = {}  # by golden: its text if it is compared at `exact`
+        self.inline_texts: dict[InlineCall, str] = {}  # where texts are written: the text that matched or is wanted
         # Inline goldens that were made and not compared yet, with the line of their test.
         self.uncompared: dict[str, types.TracebackType] = {}
         self._inline_calls: dict[str, InlineCall] = {}  # by the place that names them
         self.sections: list[tuple[str, str]] = []  # for the next report
         self.numeric_failures: list[str] = []  # headlines
+        self.strips: list[StageStrip] = []  # lowerings that fx_stages followed
         self.failed_checks: list[str] = []
         self.first_failed_check: types.TracebackType | None = None
-        self.check_error: AssertionError | None = None  # what was raised for failed checks
+        self.check_error: AssertionError | None = None  # raised for failed checks
 
     def show_inline(self, place: str, call: InlineCall, caller: types.FrameType) -> str:
         """Return the name of an inline golden that the test has made: its place, of a second one in a line the column.
@@ -58,22 +58,37 @@ class GoldenAttempt:
         self.uncompared[place] = _line_of(caller)
         return place
 
-    def fail_later(self, message: str, caller: types.FrameType) -> None:
-        """Keep the message of a failed check, and the line of the first, which is long past when the test fails."""
-        self.failed_checks.append(message)
+    def ask(self, fixture: str) -> None:
+        """Note that the test has a fixture; the test fails unless it compares something with the fixture."""
+        self._uncompared_fixtures.setdefault(fixture, True)
+
+    def compared(self, fixture: str) -> None:
+        """Note that the test compares something with a fixture."""
+        self._uncompared_fixtures[fixture] = False
+
+    def fail_later(self, error: Exception | None, caller: types.FrameType) -> bool:
+        """Keep the message of a failed check, and the line of the first one; return whether the check passed.
+
+        The test fails at its end, when the frame of the line is gone.
+        """
+        if error is None:
+            return True
+        self.failed_checks.append(str(error))
         if self.first_failed_check is None:
             self.first_failed_check = _line_of(caller)
+        return False
 
     def close(self) -> None:
-        """End the call of a test; raise AssertionError for what `check` found, and fail it if nothing was compared."""
+        """End the call of a test. Raise AssertionError for failed checks, and fail the test if it compared nothing."""
         __tracebackhide__ = True
         self.raise_failed_checks()
-        if self.asked and not self.compared and not self.uncompared:
-            pytest.fail(
-                "the test asked for fx_golden and compared nothing with it; "
-                "write `assert subject == fx_golden`, or leave the fixture out",
-                pytrace=False,  # no line of the test is to blame
-            )
+        for fixture, is_uncompared in self._uncompared_fixtures.items():
+            if is_uncompared and not (fixture == "fx_golden" and self.uncompared):
+                pytest.fail(
+                    f"the test asked for {fixture} and compared nothing with it; "
+                    f"write `assert subject == {fixture}`, or leave the fixture out",
+                    pytrace=False,  # no line of the test is to blame
+                )
         for place, line in self.uncompared.items():
             raise AssertionError(
                 f"the inline golden {place} was made and compared with nothing; "
@@ -81,7 +96,7 @@ class GoldenAttempt:
             ).with_traceback(line)
 
     def raise_failed_checks(self) -> None:
-        """Raise AssertionError for what `check` found since this was last called."""
+        """Raise AssertionError for the checks that failed since the last call."""
         __tracebackhide__ = True
         failed, self.failed_checks = self.failed_checks, []
         if failed:
@@ -97,13 +112,19 @@ _ATTEMPT = pytest.StashKey[GoldenAttempt]()
 
 
 def attempt_of(item: pytest.Item) -> GoldenAttempt:
-    """Return the attempt that is under way."""
+    """Return the attempt that is under way; begin it if nothing of it is known yet."""
     return item.stash.setdefault(_ATTEMPT, GoldenAttempt())
 
 
-def start_attempt(item: pytest.Item) -> None:
-    """Forget what an earlier attempt of the same test did."""
-    item.stash[_ATTEMPT] = GoldenAttempt()
+def begun_attempt(item: pytest.Item) -> GoldenAttempt | None:
+    """Return the attempt that is under way; None for a test that used nothing of ours."""
+    return item.stash.get(_ATTEMPT, None)
+
+
+def end_attempt(item: pytest.Item) -> None:
+    """Forget an attempt, with the frames and texts that it holds."""
+    if _ATTEMPT in item.stash:
+        del item.stash[_ATTEMPT]
 
 
 def _failure_message(failures: list[str]) -> str:
@@ -116,15 +137,16 @@ def _failure_message(failures: list[str]) -> str:
     return "\n\n".join(lines)
 
 
-def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport) -> None:
-    """Put outcomes on a report as plain data, which pytest-xdist carries; without outcomes it stays as it was."""
-    plain = [outcome.to_dict() for outcome in outcomes]
-    if plain:
-        setattr(report, _ATTRIBUTE, plain)
+def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport, strips: Iterable[StageStrip] = ()) -> None:
+    """Put outcomes and lowerings on a report as plain data, which pytest-xdist carries; an empty list is left out."""
+    for name, found in ((_ATTRIBUTE, outcomes), (_STRIPS, strips)):
+        plain = [each.to_dict() for each in found]
+        if plain:
+            setattr(report, name, plain)
 
 
 def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None:
-    """Say in properties of the report what did not match, for JUnit XML and whatever else shows properties of tests."""
+    """Name goldens that did not match in properties of the report, for JUnit XML and other readers of properties."""
     found: list[tuple[str, object]] = []
     told = [outcome for outcome in attempt.outcomes if outcome.status != "matched"][:_MOST_PROPERTIES]
     for number, outcome in enumerate(told, start=1):
@@ -134,18 +156,11 @@ def attach_properties(attempt: GoldenAttempt, report: pytest.TestReport) -> None
     report.user_properties += [*found, *(("fx_equivalence", headline) for headline in attempt.numeric_failures)]
 
 
-def attach_numeric_failure(item: pytest.Item, error: BaseException, report: pytest.TestReport) -> None:
-    """Put the failure of a numeric check on the report of its test as plain data; other errors leave it as it was."""
-    section = getattr(error, "section", None)
-    if not isinstance(section, str) or not type(error).__module__.startswith("pytest_fxgraph."):
-        return
-    headline = str(error).partition("\n")[0]
-    report.sections.append(("fx equivalence", section))
-    attempt_of(item).numeric_failures.append(headline)
-    # Asked of the error itself, which knows more than its text.
-    make_data = getattr(error, "report_data", None)
-    if make_data is not None:
-        setattr(report, _FAILURES, [make_data(str(report.nodeid))])
+def attach_numeric_failure(attempt: GoldenAttempt, error: MismatchError, report: pytest.TestReport) -> None:
+    """Put the failure of a numeric check on the report of its test, as plain data."""
+    report.sections.append(("fx equivalence", error.section))
+    attempt.numeric_failures.append(str(error).partition("\n")[0])
+    setattr(report, _FAILURES, [error.report_data(str(report.nodeid))])
 
 
 def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:
@@ -170,6 +185,16 @@ def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.Te
 def lacked_goldens_only(report: pytest.TestReport) -> bool:
     """Tell whether `mark_missing` marked a report."""
     return getattr(report, _LACKED, False) is True
+
+
+def extract_strips(report: pytest.TestReport) -> list[StageStrip]:
+    """Return the lowerings that came with a report, of its test."""
+    plain: list[dict[str, Any]] = getattr(report, _STRIPS, [])
+    if not plain:
+        return []
+    from pytest_fxgraph.report.stage_strip import StageStrip
+
+    return [StageStrip.from_dict({**each, "nodeid": str(report.nodeid)}) for each in plain]
 
 
 def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:

@@ -7,10 +7,9 @@ message says. The exception itself keeps them until a report is made of it; `--f
 from __future__ import annotations
 
 import contextlib
-import dis
+import linecache
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OF_FXCORE = os.path.join(os.path.dirname(os.path.dirname(_OURS)), "fxcore") + os.sep
-# What Python says of a call of ours that is wrong by itself.
+# Python's words for wrong arguments of a call.
 _WRONG_CALL = r"got an unexpected keyword argument|missing \d+ required|takes \d+ positional|multiple values"
 LONGEST_SUMMARY = 119
 
 
 def shorten_failure(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Hide the frames of the plugin from a report, and what led to an error of ours; other failures stay as they are.
+    """Hide the plugin's frames and the causes of our own errors from a report; other failures stay as they are.
 
     A failure whose innermost frame is ours, though the error is not, is a fault of the plugin, and is shown in full.
     """
@@ -73,18 +72,22 @@ def _is_hidden(entry: TracebackType) -> bool:
 
 
 def _is_own(error: BaseException, innermost: TracebackType) -> bool:
-    """Tell whether an error was raised to tell a user something: it is of our families, or a line of ours raises it."""
-    fxcore_errors = sys.modules.get("fxcore.errors")
-    if isinstance(error, (GateError, pytest.UsageError, *([fxcore_errors.FxError] if fxcore_errors else []))):
+    """Return whether an error of ours addresses a user: it is of our families, our line reads `raise`, or Python
+    refuses the arguments of a call.
+    """
+    if isinstance(error, (GateError, pytest.UsageError)) or any(
+        base.__module__ == "fxcore.errors" for base in type(error).__mro__
+    ):
         return True
     if not str(error) or not _is_hidden(innermost):
         return False
-    raises = dis.opname[innermost.tb_frame.f_code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
-    return raises or (isinstance(error, TypeError) and re.search(_WRONG_CALL, str(error)) is not None)
+    line = linecache.getline(innermost.tb_frame.f_code.co_filename, innermost.tb_lineno)
+    is_wrong_call = isinstance(error, TypeError) and re.search(_WRONG_CALL, str(error)) is not None
+    return is_wrong_call or line.lstrip().startswith("raise ")
 
 
 def summarize_failure(report: pytest.TestReport, error: BaseException, outcomes: Sequence[Outcome]) -> None:
-    """Make the line of a failure in pytest's short summary begin with what differs, not with the error's class.
+    """Begin the line of a failure in pytest's short summary with the difference, not with the error's class.
 
     Failures that the plugin did not raise keep their line.
     """

@@ -1,4 +1,4 @@
-"""What a run says to the service that builds a project: GitHub's annotations and job summary, GitLab's code quality."""
+"""Messages to the service that builds a project: GitHub's annotations and job summary, GitLab's code quality."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_fxgraph.gate.paths import started_in
 from pytest_fxgraph.report.annotations import Folders, Place, annotations_of_run, code_quality_text, github_commands
 from pytest_fxgraph.report.json_report import RunReport
 
-CODE_QUALITY = ".codequality.json"  # how the names of such reports end
+CODE_QUALITY = ".codequality.json"  # the end of a code quality report's name
 _TOPS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
 _SUMMARY = "GITHUB_STEP_SUMMARY"
-_LEAST = 4_000  # bytes, for which it is worth to begin a job summary
+_LEAST = 4_000  # bytes; with less room a job summary says too little
 
 
 def on_github() -> bool:
@@ -25,7 +25,7 @@ def on_github() -> bool:
 
 
 def annotation_lines(report: RunReport, places: Mapping[str, Place], config: pytest.Config) -> list[str]:
-    """Return the commands for GitHub that show what differs at the lines of the model, one for each cause."""
+    """Return the commands for GitHub that show differences at lines of the model, one command for each cause."""
     return [*github_commands(annotations_of_run(report, places, _folders(config), by_cause=True))]
 
 
@@ -65,7 +65,7 @@ def _folders(config: pytest.Config) -> Folders:
 
 
 def _top(rootdir: Path) -> Path:
-    """Return the folder of the repository: what the service says, else the nearest with .git, else rootdir."""
+    """Return the repository's folder: the service's answer, else the nearest folder with .git, else rootdir."""
     for name in _TOPS:
         named = os.environ.get(name)
         if named and os.path.isdir(named):

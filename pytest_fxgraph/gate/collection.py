@@ -1,16 +1,13 @@
-"""What collection found in test files, before anything was selected, deselected or left out of it, and what ran.
+"""The record of a collection: all tests in the files, before any selection, and the tests that ran.
 
-Recorded where tests are collected, which under pytest-xdist is in the workers; they send it along as they finish.
+The process that collects tests keeps the record. Workers of pytest-xdist send theirs when they finish.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import pytest
-
-_HAS_CASE_COLLISION = pytest.StashKey[bool]()
 
 
 class CollectionRecord:
@@ -24,7 +21,7 @@ class CollectionRecord:
         self.failed: dict[str, set[str]] = {}
 
     def take(self, collector: pytest.Collector, report: pytest.CollectReport) -> None:
-        """Record what a file, or a class in it, holds. To be called before other plugins leave something out."""
+        """Record the content of a file or class. Call this before other plugins leave something out."""
         if not any(isinstance(node, pytest.File) for node in collector.listchain()):
             return
         if isinstance(collector, pytest.File):
@@ -46,13 +43,13 @@ class CollectionRecord:
         return is_of_tests or collector.path.suffix != ".py"
 
     def pytest_collection_finish(self) -> None:
-        """Read the ids, which until now could have been changed."""
+        """Read the ids. Plugins could change ids until now."""
         for node in self._nodes:
             _add(self.found, node.nodeid)
         self._nodes.clear()
 
     def to_dict(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return the record as plain sorted data: the fields of a RunRecord, and what a worker sends."""
+        """Return the record as plain sorted data: the fields of a RunRecord, and the message of a worker."""
         return {
             name: {file: tuple(sorted(part[file])) for file in sorted(part)} for name, part in self._parts().items()
         }
@@ -71,7 +68,7 @@ COLLECTION_RECORD = pytest.StashKey[CollectionRecord]()  # in the stash of a run
 
 
 class ItemResults:
-    """Adds to a record which tests ran to their end, and which failed. Lives in the process that gets all reports."""
+    """Adds the tests that ran to their end or failed to a record. Lives in the process with all reports."""
 
     def __init__(self, record: CollectionRecord) -> None:
         self._record = record
@@ -94,24 +91,3 @@ class ItemResults:
 def _add(part: dict[str, set[str]], nodeid: str) -> None:
     file, _, inside = nodeid.partition("::")
     part.setdefault(file, set()).add(inside)
-
-
-def mark_case_collisions(report: pytest.CollectReport) -> None:
-    """Mark what one collector found whose names differ only in case.
-
-    Asked of everything that a file or class holds, before any selection: whether a test runs alone or with its
-    siblings must not change where its golden lies.
-    """
-    found = report.result or ()
-    names = {node.name for node in found}
-    folded = Counter(name.casefold() for name in names)
-    if len(folded) == len(names):
-        return
-    for node in found:
-        if folded[node.name.casefold()] > 1:
-            node.stash[_HAS_CASE_COLLISION] = True
-
-
-def has_case_collision(item: pytest.Item) -> bool:
-    """Tell whether another test's id differs from this one's only in case."""
-    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())

@@ -1,303 +1,238 @@
-"""One comparison of a subject with its golden: find the file, write the subject down, compare, keep the outcome."""
+"""The one pipeline of goldens: read, compare, then match, update or fail.
+
+A `Place` is a file of a test, a file of a script, a text in a test, or a row of a table. An `Obtained` is the graph or
+the row that the test hands over. The pipeline knows nothing else of either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
-import torch
 
-from fxcore.gc_pause import gc_paused
-from pytest_fxgraph import settings
-from pytest_fxgraph.compare.difference import Difference
-from pytest_fxgraph.document.encoding import encode
-from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import (
     GoldenError,
     GoldenFormatError,
     GoldenMissingError,
-    GoldenNameError,
     GoldenVersionError,
+    GoldenWriteError,
 )
-from pytest_fxgraph.gate.activation import is_worker
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.collection import has_case_collision
-from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
-from pytest_fxgraph.gate.mismatch import difference_at, is_drawn, is_expected_to_fail, keep_failure, keep_mismatch
-from pytest_fxgraph.gate.obtained import GoldenRequest, ObtainedGraph
-from pytest_fxgraph.gate.paths import (
-    accepting_command,
-    golden_layout,
-    golden_root,
-    shown,
-    slashed_path,
-    within_folder,
-)
-from pytest_fxgraph.goldens.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
-from pytest_fxgraph.goldens.location import golden_path
-from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
-from pytest_fxgraph.goldens.renamed import graph_digest
-from pytest_fxgraph.goldens.store import GoldenStore
-from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
 
+_Golden = TypeVar("_Golden")
 
-class GoldenComparison:
-    """Compares the subjects of one attempt of one test with its goldens."""
 
-    def __init__(self, item: pytest.Item, attempt: GoldenAttempt) -> None:
-        self._item = item
-        self._attempt = attempt
-        self._store = GoldenStore(golden_root(item.config))
+class Obtained(Protocol[_Golden]):
+    """The graph or row that a test hands over."""
 
-    def compare(self, subject: object, request: GoldenRequest) -> Exception | None:
-        """Compare and keep the outcome; return the error to raise, or None where the test may go on.
+    @property
+    def new_text(self) -> str:
+        """The text of a golden where no golden can be read."""
+        ...
 
-        It may go on after a mismatch, too, where an update was asked for: the new text is then written once the test
-        has passed. Raises SubjectError, CaptureError or DocumentError for a subject that cannot be written down, and
-        GoldenNameError for a name that no golden may have.
-        """
-        self._attempt.compared = True
-        programs = programs_of(subject)
-        if programs is not None and self._item.ihook.pytest_fxgraph_adapt(obj=subject) is None:
-            return self._compare_programs(programs, request)
-        level = settings.value_of(settings.LEVEL, self._item, request.level)
-        base = self._location(request)
-        # Until all that is made for the comparison is freed again: the garbage collector would go through it once,
-        # which takes a fortieth of the time. What a model leaves that runs on examples is not to pile up.
-        with nullcontext() if request.runs_examples else gc_paused():
-            obtained = ObtainedGraph(subject, request, self._item, level)
-            path = self._variant_or(base)
-            outcome = Outcome(str(self._item.nodeid), self._shown(path), level, "matched")
-            try:
-                return self._compare(outcome, path, obtained, request)
-            finally:
-                obtained.free()
+    def matches(self, text: str) -> bool:
+        """Return whether a golden's text matches, in the fastest way; False means that nothing is known."""
+        ...
 
-    def _compare(
-        self, outcome: Outcome, path: PurePosixPath, obtained: ObtainedGraph, request: GoldenRequest
-    ) -> Exception | None:
-        if outcome.level == "exact":
-            self._keep_traced_names(outcome.golden, obtained)
-        try:
-            text = self._expected_text(path)
-            is_same = obtained.matches(text)  # the ordinary case, which costs no YAML
-            if not is_same or is_worker(self._item.config):  # a controller elsewhere checks what a worker compared with
-                outcome = replace(outcome, expected_digest=golden_digest(text.encode("utf-8", "surrogatepass")))
-            if is_same:
-                self._attempt.outcomes.append(outcome)
-                return None
-            expected = _decoded(text, outcome.golden)
-        except GoldenMissingError:
-            return self._on_missing(outcome, obtained)
-        except GoldenError as error:
-            return self._on_error(outcome, error, obtained)
-        difference = difference_at(outcome.level, expected, obtained.document, request, self._item)
-        if difference.is_empty:
-            self._attempt.outcomes.append(outcome)
+    def read(self, text: str, origin: str) -> _Golden:
+        """Read a golden's text. Raises GoldenFormatError, naming `origin`."""
+        ...
+
+    def differs_from(self, golden: _Golden) -> bool:
+        """Return whether the golden is another one."""
+        ...
+
+    def told(self, golden: _Golden, shown: str, command: str, *, is_drawn: bool, has_variants: bool) -> Told:
+        """Describe the difference from a golden that `differs_from` found."""
+        ...
+
+    def another_level(self, text: str, golden: _Golden) -> str | None:
+        """Name the facts that a golden of this graph lacks because another level wrote it; None for other goldens."""
+        ...
+
+    def text_after(self, golden: _Golden) -> str:
+        """Return the text that replaces a golden."""
+        ...
+
+    def section(self, shown: str) -> str:
+        """Return the content that a missing golden would get, for a report section."""
+        ...
+
+    def picture(self) -> tuple[str, ...]:
+        """Return the pictures of a missing golden for reports."""
+        ...
+
+
+class Place(ABC):
+    """Where a golden stands. The base class serves places without a command, pictures and received files."""
+
+    has_variants = False  # a golden of a torch version may stand beside it
+    is_drawn = False  # a report of the run shows pictures
+    tells_all = False  # the error has the report section, because no report has it
+
+    def __init__(self, shown: str, attempt: GoldenAttempt) -> None:
+        self.shown = shown
+        self.attempt = attempt
+
+    @abstractmethod
+    def read(self) -> str:
+        """Return the text to compare with. Raises GoldenMissingError or another GoldenError."""
+
+    @abstractmethod
+    def may_write(self, update: str) -> bool:
+        """Return whether the run writes "new" or "changed" goldens here. Raises GoldenWriteError if it cannot."""
+
+    @abstractmethod
+    def schedule(self, outcome: Outcome) -> Outcome:
+        """Have `outcome.new_text` written once the test has passed; return the outcome with the place to write to."""
+
+    def keep_match(self, outcome: Outcome, text: str) -> None:
+        """Keep the outcome of a golden that matches."""
+        self.attempt.outcomes.append(outcome)
+
+    def way_to_accept(self) -> tuple[str, str]:
+        """Return the command that writes the golden, and a remark. Without a command, the remark is the next step."""
+        return "", ""
+
+    @abstractmethod
+    def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
+        """Describe a golden that is missing."""
+
+    def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:
+        """Note the golden's digest in the outcome. `text` is None for a golden that could not be read."""
+        return outcome
+
+    def with_graph(self, outcome: Outcome, text: str) -> Outcome:
+        """Note the graph of a missing golden in the outcome, so that the golden of a renamed test is found."""
+        return outcome
+
+    def with_received(self, outcome: Outcome, text: Callable[[], str]) -> Outcome:
+        """Note the text to keep beside the golden in the outcome, if the run keeps received files."""
+        return outcome
+
+
+def compare(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Exception | None:
+    """Compare and keep the outcome; return the error to raise, None where the test may go on.
+
+    The test may go on after a mismatch, too, if the run updates goldens: the new text is written once the test passed.
+    """
+    try:
+        return _compared(place, obtained, outcome)
+    except GoldenWriteError as error:
+        return _failed(place, replace(outcome, status="refused"), Told(str(error), (str(error),)), error)
+
+
+def _compared(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Exception | None:
+    try:
+        text = place.read()
+        if obtained.matches(text):
+            place.keep_match(outcome, text)
             return None
-        if self._schedule_update(outcome, obtained, "changed", expected):
+        outcome = place.with_digest(outcome, text)
+        golden = obtained.read(text, place.shown)
+    except GoldenMissingError:
+        return _missing(place, obtained, outcome)
+    except GoldenError as error:
+        return _unreadable(place, obtained, outcome, error)
+    if not obtained.differs_from(golden):
+        place.keep_match(outcome, text)
+        return None
+    if _is_scheduled(place, outcome, "changed", lambda: obtained.text_after(golden)):
+        return None
+    outcome = place.with_received(outcome, lambda: obtained.text_after(golden))
+    command, reason = place.way_to_accept()
+    words = obtained.another_level(text, golden)
+    if words is not None:
+        told = Told(words, _lines_of_another_level(place.shown, words, command, reason))
+    else:
+        told = obtained.told(golden, place.shown, command, is_drawn=place.is_drawn, has_variants=place.has_variants)
+        told = told._replace(lines=(*told.lines, f"  {reason}")) if reason else told
+    mismatch = AssertionError(_message(place, told))
+    return _failed(place, replace(outcome, status="mismatch", command=command), told, mismatch)
+
+
+def _missing(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Exception | None:
+    outcome = place.with_graph(outcome, obtained.new_text)
+    if _is_scheduled(place, outcome, "new", lambda: obtained.new_text):
+        return None
+    command, reason = place.way_to_accept()
+    lines = place.missing_lines(command, reason)
+    graphs = obtained.picture() if place.is_drawn else ()
+    told = Told(lines[0], lines, obtained.section(place.shown), graphs=graphs)
+    outcome = place.with_received(replace(outcome, status="missing", command=command), lambda: obtained.new_text)
+    return _failed(place, outcome, told, GoldenMissingError(_message(place, told)))
+
+
+def _unreadable(place: Place, obtained: Obtained[Any], outcome: Outcome, error: GoldenError) -> Exception | None:
+    # A newer release wrote a file of another version on purpose. Any other file that cannot be read is damaged.
+    command = ""
+    if isinstance(error, GoldenFormatError) and not isinstance(error, GoldenVersionError):
+        outcome = place.with_digest(outcome, None)
+        if _is_scheduled(place, outcome, "changed", lambda: obtained.new_text):
             return None
-        outcome = replace(outcome, received=self._received(outcome.golden, obtained, expected))
-        if outcome.level == "exact" and obtained.differs_in_names_at_most(text):
-            words = _words_of_another_level(difference, expected)
-            if words is not None:
-                return self._on_golden_of_another_level(outcome, words)
-        document = obtained.with_sources()
-        if document is None:
-            return self._on_mismatch(outcome, difference, expected, obtained.document, obtained)
-        difference = difference_at(outcome.level, expected, document, request, self._item)
-        return self._on_mismatch(outcome, difference, expected, document, obtained)
-
-    def _compare_programs(self, programs: Mapping[str, Any], request: GoldenRequest) -> Exception | None:
-        """Compare each program of a set with its golden; a golden of a program that is gone is a mismatch, too."""
-        if request.name is None:
-            self._attempt.unnamed += 1
-        request = replace(request, position=self._attempt.unnamed)
-        errors = [self.compare(program, replace(request, program=name)) for name, program in programs.items()]
-        vanished = vanished_programs(self._store, lambda name: self._location(replace(request, program=name)), programs)
-        if not settings.wants_update(self._item.config, "changed"):
-            level = settings.value_of(settings.LEVEL, self._item, request.level)
-            errors += [self._on_vanished(name, place, level, programs) for name, place in vanished.items()]
-        return joined_error(errors)
-
-    def _on_vanished(self, name: str, place: PurePosixPath, level: str, programs: Iterable[str]) -> Exception:
-        golden = self._shown(place)
-        command = f"{accepting_command(self._item)} --fx-prune-golden"
-        lines = (
-            f"the program {name!r} is gone, which the golden {golden} holds",
-            f"the subject has {', '.join(programs)}",
-            f"if that is right, remove its golden: {command}",
-        )
-        outcome = Outcome(str(self._item.nodeid), golden, level, "mismatch", command=command)
-        keep_failure(self._attempt, outcome, lines[0], lines)
-        return AssertionError("\n".join(lines))
-
-    # Which golden.
-
-    def _location(self, request: GoldenRequest) -> PurePosixPath:
-        item, name = self._item, request.name
-        if name is None and request.program is None:
-            self._attempt.unnamed += 1
-        callspec = getattr(item, "callspec", None)
-        return golden_path(
-            slashed_path(item.path, item.config.rootpath),
-            [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
-            getattr(item, "originalname", None) or item.name,
-            None if callspec is None else callspec.id,
-            name,
-            position=self._attempt.unnamed if request.position is None else request.position,
-            program=request.program,
-            has_case_collision=has_case_collision(item),
-            is_beside=golden_layout(item.config).is_beside,
-        )
-
-    def _variant_or(self, base: PurePosixPath) -> PurePosixPath:
-        """Return the variant for the torch and the platform that run, where there is one, else the base."""
-        # A place outside the folder is refused where it is read.
-        with suppress(GoldenNameError):
-            for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())[:-1]:
-                if self._shown(place) in self._attempt.texts or self._store.exists(place):
-                    return place
-        return base
-
-    def _expected_text(self, path: PurePosixPath) -> str:
-        """Return the text to compare with: what this very test is about to write, else the golden's."""
-        scheduled = self._attempt.texts.get(self._shown(path))
-        return self._store.read(path) if scheduled is None else scheduled
-
-    def _shown(self, path: PurePosixPath) -> str:
-        return shown(path, self._item.config)
-
-    # What follows imports where it first needs to: a run in which every golden matches never parses YAML.
-
-    def _on_missing(self, outcome: Outcome, obtained: ObtainedGraph) -> Exception | None:
-        outcome = replace(
-            outcome,
-            graph_digest=graph_digest(obtained.new_text, outcome.level),
-            variant=variant_suffix(str(torch.__version__)),
-        )
-        if self._schedule_update(outcome, obtained, "new"):
-            return None
-        from pytest_fxgraph.report.graph_summary import summary_section
-
-        section = summary_section(obtained.document, golden=outcome.golden)
-        command = accepting_command(self._item)
-        lines = (
-            f"there is no golden {printable_line(outcome.golden)}",
-            *goldens_elsewhere(self._item, within_folder(outcome.golden, self._item.config)),
-            f"look at the graph below, then write it: {command}",
-        )
-        outcome = replace(outcome, status="missing", received=self._received(outcome.golden, obtained))
-        if is_drawn(self._item.config):
-            outcome = replace(outcome, graphs=(obtained.new_text,))
-        keep_failure(self._attempt, replace(outcome, command=command), lines[0], lines, section)
-        return GoldenMissingError("\n".join(lines))
-
-    def _on_error(self, outcome: Outcome, error: GoldenError, obtained: ObtainedGraph) -> Exception | None:
-        # What a newer release wrote is no accident; anything else that cannot be read no longer matches anything.
-        is_damaged = isinstance(error, GoldenFormatError) and not isinstance(error, GoldenVersionError)
-        if is_damaged and self._schedule_update(outcome, obtained, "changed"):
-            return None
-        received = self._received(outcome.golden, obtained) if is_damaged else None
-        if received is not None:
-            with suppress(GoldenError):  # no file, or none that could be replaced
-                digest = self._store.digest(within_folder(outcome.golden, self._item.config))
-                outcome = replace(outcome, expected_digest=digest)
-        command = accepting_command(self._item) if is_damaged else ""
-        outcome = replace(outcome, status="error", received=received, command=command)
-        keep_failure(self._attempt, outcome, str(error), (str(error),))
-        return error
-
-    def _on_mismatch(
-        self,
-        outcome: Outcome,
-        difference: Difference,
-        expected: GraphDocument,
-        obtained: GraphDocument,
-        graph: ObtainedGraph,
-    ) -> Exception:
-        from pytest_fxgraph.report.other_torch import other_torch_remark
-
-        if is_drawn(self._item.config):
-            sources = tuple(node.source or "" for node in obtained.nodes)
-            outcome = replace(outcome, graphs=(encode(expected), graph.text_after(expected)), sources=sources)
-        command = accepting_command(self._item)
-        remark = other_torch_remark(difference, str(torch.__version__))
-        return keep_mismatch(self._attempt, outcome, difference, expected, obtained, command=command, remark=remark)
-
-    def _on_golden_of_another_level(self, outcome: Outcome, words: str) -> Exception:
-        """Fail a golden that holds this graph, and was written where names and code do not count."""
-        command = accepting_command(self._item)
-        lines = (
-            f"{printable_line(outcome.golden)} does not match: {words}",
-            "  it was last written for another level, at which neither names nor code count",
-            "  compared at level exact; the graph is the same, so this is enough",
-            f"    {command}",
-        )
-        keep_failure(self._attempt, replace(outcome, status="mismatch", command=command), words, lines)
-        return AssertionError("\n".join(lines))
-
-    # What is to be written.
-
-    def _schedule_update(
-        self, outcome: Outcome, obtained: ObtainedGraph, update: str, expected: GraphDocument | None = None
-    ) -> bool:
-        """Let the comparison pass if the run is to update, and have the text written once the test has passed.
-
-        Refused where this test is about to write another text to the golden: one of the two would be lost.
-        """
-        is_wanted = settings.wants_update(self._item.config, update)
-        golden = self._updated_golden(outcome.golden)
-        if not is_wanted or golden in self._attempt.texts or is_expected_to_fail(self._item):
-            return False
-        text = obtained.new_text if expected is None else obtained.text_after(expected)
-        self._attempt.texts[golden], self._attempt.traced_texts[golden] = text, obtained.traced_text
-        outcome = replace(outcome, golden=golden, status="updated", new_text=text, update=update)
-        self._attempt.outcomes.append(outcome)
-        return True
-
-    def _keep_traced_names(self, golden: str, obtained: ObtainedGraph) -> None:
-        """Give a golden names as they were traced, for a test that compares one graph at level `exact` as well."""
-        attempt = self._attempt
-        if attempt.traced_texts.get(golden) != obtained.traced_text:
-            return
-        text = obtained.traced_text
-        if golden in attempt.texts:
-            attempt.texts[golden] = text
-        for place, outcome in enumerate(attempt.outcomes):
-            if outcome.golden == golden and outcome.new_text is not None:
-                attempt.outcomes[place] = replace(outcome, new_text=text)
-            elif outcome.golden == golden and outcome.received is not None:
-                attempt.outcomes[place] = replace(outcome, received=text)
-
-    def _updated_golden(self, golden: str) -> str:
-        """Return the file that an update writes: the one that was compared, or the variant if that was asked for."""
-        if not self._item.config.getoption("fx_update_variant"):
-            return golden
-        base = base_path(within_folder(golden, self._item.config))
-        return self._shown(variant_path(base, str(torch.__version__)))
-
-    def _received(self, golden: str, obtained: ObtainedGraph, expected: GraphDocument | None = None) -> str | None:
-        """Return what an update would write, if it is to be kept beside the golden."""
-        if not self._item.config.getoption("fx_received"):
-            return None
-        self._attempt.traced_texts[golden] = obtained.traced_text
-        return obtained.new_text if expected is None else obtained.text_after(expected)
+        outcome = place.with_received(outcome, lambda: obtained.new_text)
+        command, _ = place.way_to_accept()
+    return _failed(place, replace(outcome, status="error", command=command), Told(str(error), (str(error),)), error)
 
 
-def _words_of_another_level(difference: Difference, expected: GraphDocument) -> str | None:
-    """Return what level `exact` misses in a golden of the same graph; None if it is neither names nor all the code."""
-    if any(change.field == "name" for change in difference.changes):
-        return "only names differ: update once"
-    return None if expected.code else "it holds no generated code: update once"
+def _is_scheduled(place: Place, outcome: Outcome, update: str, text: Callable[[], str]) -> bool:
+    """Let the comparison pass if the run updates the golden, and return whether it does."""
+    if not place.may_write(update):
+        return False
+    outcome = place.schedule(replace(outcome, status="updated", new_text=text(), update=update))
+    place.attempt.outcomes.append(outcome)
+    return True
 
 
-def _decoded(text: str, origin: str) -> GraphDocument:
-    from pytest_fxgraph.document.decoding import decode
+def _failed(place: Place, outcome: Outcome, told: Told, error: Exception) -> Exception:
+    """Keep the outcome of a comparison that failed, and its report section."""
+    if told.section:
+        place.attempt.sections.append((outcome.section_name, told.section))
+    place.attempt.outcomes.append(replace(outcome, **told._asdict()))
+    return error
 
-    return decode(text, origin)
+
+def _message(place: Place, told: Told) -> str:
+    return "\n".join([*told.lines, *(["", told.section] if place.tells_all and told.section else [])])
+
+
+def _lines_of_another_level(shown: str, words: str, command: str, reason: str) -> tuple[str, ...]:
+    return (
+        f"{printable_line(shown)} does not match: {words}",
+        "  it was last written for another level, at which neither names nor code count",
+        "  compared at level exact; the graph is the same, so this is enough",
+        f"    {command or reason}",
+    )
+
+
+def vanished_lines(program: str, golden: str, programs: Iterable[str], remedy: str) -> tuple[str, ...]:
+    """Describe a golden whose program is gone."""
+    return (
+        f"the program {program!r} is gone, which the golden {golden} holds",
+        f"the subject has {', '.join(programs)}",
+        f"if that is right, {remedy}",
+    )
+
+
+def is_expected_to_fail(item: pytest.Item) -> bool:
+    """Return whether an xfail marker holds for the test.
+
+    Such a test updates no golden: if its mismatch passed, the test would pass unexpectedly. pytest keeps the evaluated
+    markers to itself, therefore a private function is imported. Without the function, a marker counts whatever its
+    condition.
+    """
+    try:
+        from _pytest.skipping import evaluate_xfail_marks
+    except ImportError:
+        return item.get_closest_marker("xfail") is not None
+    return evaluate_xfail_marks(item) is not None
+
+
+def is_drawn(config: pytest.Config) -> bool:
+    """Return whether a report of this run shows pictures of graphs."""
+    return any(path.endswith((".html", ".md")) for path in config.getoption("fx_report"))

@@ -21,7 +21,7 @@ from pytest_fxgraph.report.printable import printable_line
 _MOST_FOLDERS = 20_000
 _REPOSITORIES = (".git", ".hg", ".svn")
 
-# Paths of what is named like a golden, by the name of its folder and its own.
+# Paths of files with a golden's name, by the names of folder and file.
 _Index = dict[tuple[str, str], list[Path]]
 _INDEX = pytest.StashKey[_Index]()
 
@@ -74,5 +74,5 @@ def _is_of_test(golden: Path, test: Path, top: Path) -> bool:
     tested = {parts[:start] + parts[end:] for start, end in places}
     if own in tested:
         return True
-    # A golden of the same name that another test file uses is none of ours.
+    # Another test file uses a golden of the same name: the golden is not this test's.
     return not any(Path(top, *each[:-1], each[-1] + ".py").exists() for each in tested)

@@ -1,78 +1,92 @@
-"""What a test gets as `fx_golden`, and what `fx_golden(...)` returns."""
+"""The fixture `fx_golden`, and the objects that `fx_golden(...)` and `fx_golden.inline(...)` return."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import pytest
 
-from pytest_fxgraph.budget import Budget
-from pytest_fxgraph.choices import CodeForm, ConstantForm, Frontend, Level
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
-from pytest_fxgraph.gate.comparison import GoldenComparison
-from pytest_fxgraph.gate.obtained import GoldenRequest
+from pytest_fxgraph.gate.golden_file import GoldenFiles
+from pytest_fxgraph.gate.obtained import GoldenOptions, GraphOptions, check_options, shows_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class _Comparison(Protocol):
-    def compare(self, subject: object, request: GoldenRequest) -> Exception | None: ...
+    def compare(self, subject: object, options: GoldenOptions) -> Exception | None: ...
 
 
-class GoldenExpectation:
-    """Stands on one side of `==`, the subject on the other; a mismatch raises an AssertionError at once.
+class Expectation(ABC):
+    """One side of `==`; the other side is the subject. A mismatch raises an AssertionError at once.
 
-    It is raised, not left to `assert`, because a bare False would say nothing under --assert=plain and in helpers.
+    `assert` alone would raise an error without words under --assert=plain and in helpers.
     """
 
-    # numpy would compare element by element; torch asks for this, and leaves what is no tensor to us.
+    # Without it numpy compares element by element. torch asks for it, too, and leaves the comparison to this class.
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]  # comparing has an effect here, which a set or dict would hide
+    __hash__ = None  # type: ignore[assignment]  # a set or dict would compare, and keep an outcome
+    _fixture = "fx_golden"
+    _remedy = ""  # of `!=`, behind the remedy for every fixture
 
-    def __init__(self, comparison: _Comparison, request: GoldenRequest) -> None:
-        self._comparison = comparison
-        self._request = request
+    @abstractmethod
+    def _compare(self, subject: object) -> Exception | None: ...
 
     def __eq__(self, subject: object) -> bool:
-        """Compare the subject with its golden; return True, or raise the error that the comparison returns."""
+        """Compare the subject with its golden and return True; raise the error of a comparison that failed."""
         __tracebackhide__ = True
-        error = self._comparison.compare(subject, self._request)
+        error = self._compare(subject)
         if error is not None:
             raise error
         return True
 
     def __ne__(self, subject: object) -> NoReturn:
-        """Raise GateError: a golden says what a graph is, not what it is not."""
+        """Raise GateError, because any broken graph would be unequal."""
         __tracebackhide__ = True
         raise GateError(
-            "`!=` with fx_golden is refused: nothing could be recorded for it, and any broken graph would pass; "
-            "write `assert subject == fx_golden`, or compare two graphs with pytest_fxgraph.diff_graphs"
+            f"`!=` with {self._fixture} is refused: nothing could be recorded for it, and any broken graph would pass; "
+            f"write `assert subject == {self._fixture}`{self._remedy}"
         )
 
     def __bool__(self) -> NoReturn:
-        """Raise GateError: `assert fx_golden(...)` would compare nothing, and pass."""
+        """Raise GateError, because `assert fx_golden(...)` would compare nothing and pass."""
         __tracebackhide__ = True
-        raise GateError("fx_golden is neither true nor false: nothing is compared; write `assert subject == fx_golden`")
+        raise GateError(
+            f"{self._fixture} is neither true nor false: nothing is compared; write `assert subject == {self._fixture}`"
+        )
 
     def __repr__(self) -> str:
-        return "fx_golden"
+        return self._fixture
+
+
+class GoldenExpectation(Expectation):
+    """The golden of a graph, with options."""
+
+    _remedy = ", or compare two graphs with pytest_fxgraph.diff_graphs"
+
+    def __init__(self, comparison: _Comparison, options: GoldenOptions) -> None:
+        self._comparison = comparison
+        self._options = options
+
+    def _compare(self, subject: object) -> Exception | None:
+        return self._comparison.compare(subject, self._options)
 
 
 class InlineExpectation(GoldenExpectation):
     """The golden that stands in the test: `assert subject == fx_golden.inline(text)`."""
 
-    def __init__(self, comparison: _Comparison, request: GoldenRequest, attempt: GoldenAttempt) -> None:
-        super().__init__(comparison, request)
+    def __init__(self, comparison: _Comparison, options: GoldenOptions, attempt: GoldenAttempt) -> None:
+        super().__init__(comparison, options)
         self._attempt = attempt
 
     def check(self, subject: object) -> bool:
-        """Compare as `==` does, but go on after a mismatch; return whether the subject matched."""
+        """Compare as `==` does, and go on after a mismatch; return whether the subject matched."""
         __tracebackhide__ = True
-        error = self._comparison.compare(subject, self._request)
-        if error is not None:
-            self._attempt.fail_later(str(error), sys._getframe(1))
-        return error is None
+        return self._attempt.fail_later(self._comparison.compare(subject, self._options), sys._getframe(1))
 
     def __repr__(self) -> str:
         return "fx_golden.inline(...)"
@@ -82,142 +96,64 @@ class FxGolden(GoldenExpectation):
     """The golden file of the test: `assert subject == fx_golden`."""
 
     def __init__(self, item: pytest.Item, attempt: GoldenAttempt) -> None:
-        super().__init__(GoldenComparison(item, attempt), GoldenRequest())
+        super().__init__(GoldenFiles(item, attempt), {})
         self._item = item
         self._attempt = attempt
 
     @classmethod
     def of_test(cls, item: pytest.Item) -> FxGolden:
-        """Make the fixture of one test, which from now on has to compare something."""
+        """Make the fixture of one test. From now on the test has to compare something."""
         attempt = attempt_of(item)
-        attempt.asked = True
+        attempt.ask("fx_golden")
         return cls(item, attempt)
 
-    def __call__(
-        self,
-        *,
-        name: str | None = None,
-        level: Level | None = None,
-        example_inputs: object = None,
-        example_kwargs: Mapping[str, Any] | None = None,
-        constants: ConstantForm | None = None,
-        commutative: bool | None = None,
-        normalize: bool | None = None,
-        meta: Sequence[str] = (),
-        code: CodeForm | None = None,
-        budget: Budget | None = None,
-        frontend: Frontend | None = None,
-    ) -> GoldenExpectation:
-        """Return what to compare with, with options that hold for this comparison.
+    @shows_options(GoldenOptions)
+    def __call__(self, **options: Unpack[GoldenOptions]) -> GoldenExpectation:
+        """Return the golden with options that hold for this comparison.
 
         `name` tells several goldens of one test apart. With `example_inputs`, and `example_kwargs`, the shapes and
         dtypes of all values are part of the golden. `level` is "exact", "structure", "ops", "signature" or "cost", or
         of a capture "breaks"; `constants` is "exact", "close" or "shape". With `commutative`, the order of operands of
-        commutative operators does not count; with `normalize`, neither does the spelling of an operator. `meta` names
+        commutative operators does not count; with `normalize`, the spelling of an operator does not count. `meta` names
         metadata of nodes that is part of the golden, such as ("partition_tag",). `code` is "always", or "exact" for a
         golden that holds the generated code only where the level is exact. `budget` says by how much costs may differ
         at level "cost", such as {"flops": "+1%", "params": 0}. `frontend` says how a module becomes a graph:
-        "symbolic", or with example inputs "export", "dynamo", "aot" or "make_fx". A wrong value is refused when it is
-        compared.
+        "symbolic", or with example inputs "export", "dynamo", "aot" or "make_fx". A wrong value is refused by the
+        comparison.
         """
-        request = GoldenRequest(
-            name,
-            level,
-            example_inputs,
-            example_kwargs,
-            constants,
-            commutative,
-            normalize,
-            meta,
-            code=code,
-            budget=budget,
-            frontend=frontend,
-        )
-        return GoldenExpectation(self._comparison, request)
+        check_options(options, GoldenOptions, "fx_golden")
+        return GoldenExpectation(self._comparison, options)
 
-    def inline(
-        self,
-        text: str | None = None,
-        /,
-        *,
-        level: Level | None = None,
-        example_inputs: object = None,
-        example_kwargs: Mapping[str, Any] | None = None,
-        constants: ConstantForm | None = None,
-        commutative: bool | None = None,
-        normalize: bool | None = None,
-        meta: Sequence[str] = (),
-        budget: Budget | None = None,
-        frontend: Frontend | None = None,
-    ) -> InlineExpectation:
+    @shows_options(GraphOptions)
+    def inline(self, text: str | None = None, /, **options: Unpack[GraphOptions]) -> InlineExpectation:
         """Return a golden that stands in the test itself: `assert subject == fx_golden.inline(\"\"\" ... \"\"\")`.
 
-        Begin with `fx_golden.inline()`; --fx-update-golden writes the text into the source when the run has ended. The
-        options are those of `fx_golden(...)`. Its `check(subject)` goes on after a mismatch. Raises GateError for what
-        is no text, and fails the test if nothing is compared with it.
+        Begin with `fx_golden.inline()`; --fx-update-golden writes the text into the source at the end of the run. The
+        options are those of `fx_golden(...)`, without `name` and `code`. Its `check(subject)` goes on after a mismatch.
+        Raises GateError for anything but a text, and fails the test if nothing is compared with it.
         """
         __tracebackhide__ = True
+        check_options(options, GraphOptions, "fx_golden.inline")
         if text is not None and not isinstance(text, str):
             raise GateError(
                 f"fx_golden.inline takes the text of a golden in quotes, got {type(text).__name__}; write "
                 "`fx_golden.inline()`, and have the text written by pytest --fx-update-golden"
             )
-        from pytest_fxgraph.gate.inline_comparison import InlineComparison
+        from pytest_fxgraph.gate.inline_golden import InlineText
 
-        comparison = InlineComparison(self._item, self._attempt, sys._getframe(1), text)
-        request = GoldenRequest(
-            level=level,
-            example_inputs=example_inputs,
-            example_kwargs=example_kwargs,
-            constants=constants,
-            commutative=commutative,
-            normalize=normalize,
-            meta=meta,
-            budget=budget,
-            frontend=frontend,
-        )
-        return InlineExpectation(comparison, request, self._attempt)
+        place = InlineText(self._item, self._attempt, sys._getframe(1), text)
+        return InlineExpectation(place, cast(GoldenOptions, options), self._attempt)
 
-    def check(
-        self,
-        subject: object,
-        *,
-        name: str | None = None,
-        level: Level | None = None,
-        example_inputs: object = None,
-        example_kwargs: Mapping[str, Any] | None = None,
-        constants: ConstantForm | None = None,
-        commutative: bool | None = None,
-        normalize: bool | None = None,
-        meta: Sequence[str] = (),
-        code: CodeForm | None = None,
-        budget: Budget | None = None,
-        frontend: Frontend | None = None,
-    ) -> bool:
-        """Compare as `==` does, but go on after a mismatch; the test fails at its end, with all of them.
+    @shows_options(GoldenOptions)
+    def check(self, subject: object, **options: Unpack[GoldenOptions]) -> bool:
+        """Compare as `==` does, and go on after a mismatch; the test fails at its end, with all mismatches.
 
         Takes the options of `fx_golden(...)`; returns whether the subject matched. Raises only for a subject that
         cannot be written down, or an option with a wrong value.
         """
         __tracebackhide__ = True
-        request = GoldenRequest(
-            name,
-            level,
-            example_inputs,
-            example_kwargs,
-            constants,
-            commutative,
-            normalize,
-            meta,
-            code=code,
-            budget=budget,
-            frontend=frontend,
-        )
-        error = self._comparison.compare(subject, request)
-        if error is None:
-            return True
-        self._attempt.fail_later(str(error), sys._getframe(1))
-        return False
+        check_options(options, GoldenOptions, "fx_golden.check")
+        return self._attempt.fail_later(self._comparison.compare(subject, options), sys._getframe(1))
 
 
 def foreign_comparison_message(op: str, left: object, right: object) -> list[str] | None:

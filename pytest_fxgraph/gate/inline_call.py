@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+import time
 import types
 from dataclasses import dataclass
 from itertools import islice
@@ -12,20 +14,57 @@ from pathlib import Path
 import pytest
 
 from pytest_fxgraph.errors import GoldenWriteError
-from pytest_fxgraph.gate.inline_digests import SOURCE_DIGESTS, source_digest
 from pytest_fxgraph.gate.paths import slashed_path
 from pytest_fxgraph.goldens.inline_source import InlineSource, Place
+from pytest_fxgraph.goldens.inline_text import dedented
 
 _REMEDY = "call fx_golden.inline in the test file, or in a file that it imports"
 
 
+class CollectedSources:
+    """The test files as they were when they were collected. Registered where the run writes goldens.
+
+    An inline golden is written into no other program: the line of a call says nothing of a file that was changed.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.time_ns()
+        self._contents: dict[str, bytes | None] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makemodule(self, module_path: Path) -> None:
+        """Read a test file before it is imported; collect nothing."""
+        real = os.path.realpath(module_path)
+        try:
+            self._contents[real] = Path(real).read_bytes()
+        except OSError:  # pytest itself reports the file
+            self._contents[real] = None
+
+    def content_of(self, path: Path, content: bytes) -> bytes | None:
+        """Return a file as it was collected, None if it was changed since. A file that was not collected is unchanged
+        if it is older than the run.
+        """
+        real = os.path.realpath(path)
+        if real in self._contents:
+            return self._contents[real]
+        return content if path.stat().st_mtime_ns <= self._began else None
+
+
+COLLECTED_SOURCES = pytest.StashKey[CollectedSources]()
+
+
+def source_digest(content: bytes) -> str:
+    """Return a digest of a file, to the byte."""
+    return hashlib.sha256(content).hexdigest()
+
+
 @dataclass(frozen=True)
 class InlineCall:
-    """One call that was made: where, and with which text."""
+    """One call, with its place and its text."""
 
-    file: str  # as the code that runs names it; may be none, such as "<string>"
+    file: str  # as the running code names it; "<string>" is no file
     line: int
-    end: Place | None  # where the call ends, which Python tells since 3.11
+    end: Place | None  # the end of the call, known since Python 3.11
     text: str | None
 
     def shown_in(self, folder: Path) -> str:
@@ -55,23 +94,33 @@ class InlinePlace:
     """Where the text of a call stands in a file of the project, as plain data."""
 
     file: str  # relative to rootdir, with slashes
-    digest: str
+    digest: str  # of the file
     end: Place
+    # For a file that another run has changed since: the program without texts, the position of the call, and its text.
+    program: str
+    number: int
+    text: str
 
 
 def place_of(call: InlineCall, config: pytest.Config) -> InlinePlace:
     """Find the text of a call in its file. Raises GoldenWriteError if it is not there, or could not be replaced."""
     shown = call.shown_in(config.rootpath)
     path, content = _file_of(call, shown, config)
-    digest = source_digest(content)
-    digests = config.stash.get(SOURCE_DIGESTS, None)
-    if digests is not None and not digests.is_unchanged(path, digest):
-        raise GoldenWriteError(
-            f"cannot write the inline golden {shown}: the file was changed since its tests were collected; "
-            "run them again"
-        )
     file = _path_in(config.rootpath, path) or str(path)
-    return InlinePlace(file, digest, _source(content, file).find(call.end, call.line, call.text))
+    collected = config.stash.get(COLLECTED_SOURCES, None)
+    if collected is not None:
+        found = collected.content_of(path, content)
+        # Another run may have written other texts into the file.
+        if found is None or (found != content and _source(found, file).program != _source(content, file).program):
+            raise GoldenWriteError(
+                f"cannot write the inline golden {shown}: the file was changed since its tests were collected; "
+                "run them again"
+            )
+        content = found
+    source = _source(content, file)
+    end = source.find(call.end, call.line, call.text)
+    text = dedented(call.text or "")
+    return InlinePlace(file, source_digest(content), end, source.program, source.number_of(end), text)
 
 
 def first_line_of(call: InlineCall, config: pytest.Config) -> int | None:
@@ -111,6 +160,6 @@ def _path_in(root: Path, path: Path) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=2)  # of one file, after another, many calls are looked for
+@functools.lru_cache(maxsize=2)  # many calls of one file are looked for in a row
 def _source(content: bytes, shown_as: str) -> InlineSource:
     return InlineSource(content, shown_as)

@@ -1,20 +1,25 @@
-"""What a test handed over, written down as its golden would be."""
+"""The obtained graph of a comparison: a subject, written down as its golden would be."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
 import pytest
+import torch
 
 from pytest_fxgraph import settings
+from pytest_fxgraph.budget import Budget
 from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
 from pytest_fxgraph.captures.costs import with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
-from pytest_fxgraph.captures.subjects import to_graph_module, to_readable_graph
+from pytest_fxgraph.captures.subjects import Adapter, to_graph_module, to_readable_graph
 from pytest_fxgraph.captures.tracing import TracedGraph, traced_again_with_sources
+from pytest_fxgraph.choices import CodeForm, ConstantForm, Frontend, Level
+from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
@@ -22,128 +27,249 @@ from pytest_fxgraph.document.level_facts import recorded_at, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE
+from pytest_fxgraph.report.outcome import Terms, Told
+
+# Modules that only a mismatch needs are imported where it is found: a run of matching goldens never parses YAML.
 
 
-@dataclass(frozen=True)
-class GoldenRequest:
-    """What a test asks of one comparison; None where it leaves the answer to marker, options and defaults."""
+class GraphOptions(TypedDict, total=False):
+    """The options of every comparison of a graph. An option that is missing or None follows the marker and the run."""
 
-    name: str | None = None
-    level: str | None = None
-    example_inputs: Any = None
-    example_kwargs: Mapping[str, Any] | None = None
-    constants: str | None = None
-    commutative: bool | None = None
-    normalize: bool | None = None
-    meta: Sequence[str] = ()
-    program: str | None = None  # which of several programs the subject is, and the place of the set among the goldens
-    position: int | None = None
-    code: str | None = None
-    budget: Mapping[str, Any] | None = None
-    frontend: str | None = None
+    level: Level | None
+    example_inputs: object
+    example_kwargs: Mapping[str, Any] | None
+    constants: ConstantForm | None
+    commutative: bool | None
+    normalize: bool | None
+    meta: Sequence[str]
+    budget: Budget | None
+    frontend: Frontend | None
 
-    @property
-    def runs_examples(self) -> bool:
-        """Tell whether the graph is to be run on inputs, for the shapes of its values."""
-        return self.example_inputs is not None or bool(self.example_kwargs)
+
+class GoldenOptions(GraphOptions, total=False):
+    """The options of a comparison with a golden file."""
+
+    name: str | None
+    code: CodeForm | None
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def shows_options(kind: type) -> Callable[[_Function], _Function]:
+    """Return a decorator that gives a function with `**options` the signature that names each option."""
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        given = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in kind.__annotations__.items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*given, *options])  # type: ignore[attr-defined]  # read by inspect
+        return function
+
+    return decorate
+
+
+def check_options(options: Mapping[str, object], kind: type, function: str) -> None:
+    """Raise TypeError, as Python does, for an option that the function does not have."""
+    unknown = next((name for name in options if name not in kind.__annotations__), None)
+    if unknown is not None:
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown!r}")
+
+
+def runs_examples(options: GraphOptions) -> bool:
+    """Return whether the graph runs on inputs, for the shapes of its values."""
+    return options.get("example_inputs") is not None or bool(options.get("example_kwargs"))
+
+
+def options_in_test(options: GraphOptions, item: pytest.Item) -> tuple[GoldenOptions, Terms]:
+    """Return the options and terms that hold in a test, with the values of its marker and of the run."""
+
+    def value(setting: settings.Setting) -> Any:
+        return settings.value_of(setting, item, options.get(setting.name))
+
+    terms = Terms(
+        level=value(settings.LEVEL),
+        commutative=value(settings.COMMUTATIVE),
+        normalize=value(settings.NORMALIZE),
+        constants=value(settings.CONSTANT_FORM),
+        budget=value(settings.BUDGET),
+    )
+    return cast(GoldenOptions, {**options, "code": value(settings.CODE), "frontend": value(settings.FRONTEND)}), terms
+
+
+class Hooks(NamedTuple):
+    """The user's hooks that take part in a comparison. A function of the package has no hooks."""
+
+    adapt: Adapter | None = None
+    own_name: Callable[[Any], str | None] | None = None
+    normalizers: Sequence[Any] = ()  # implementations of pytest_fxgraph_normalize, the last one first
+
+    @classmethod
+    def of_test(cls, item: pytest.Item) -> Hooks:
+        """Return the hooks that hold for a test. Because a call of pluggy is slow, a hook nobody implements is None."""
+        adapt, own_name = item.ihook.pytest_fxgraph_adapt, item.ihook.pytest_fxgraph_target_name
+        return cls(
+            (lambda subject: adapt(obj=subject)) if adapt.get_hookimpls() else None,
+            (lambda target: own_name(target=target)) if own_name.get_hookimpls() else None,
+            item.ihook.pytest_fxgraph_normalize.get_hookimpls()[::-1],
+        )
 
 
 class ObtainedGraph:
-    """The document of a subject, and the texts that its golden may get.
+    """The document of a subject, and the texts that its golden file may get.
 
-    Code is generated when something needs it, which at a level other than `exact` is a text alone: the document is
-    without. `free` ends the use.
+    Code is generated when a text or level `exact` needs it: at other levels the document has no code. Call `free` after
+    the last use.
     """
 
-    def __init__(self, subject: object, request: GoldenRequest, item: pytest.Item, level: str) -> None:
-        self._request = request
-        self._item = item
-        self._level = level
-        self._is_exact = level == "exact"
-        self._code = settings.value_of(settings.CODE, item, request.code)
-        self._normalizers = item.ihook.pytest_fxgraph_normalize.get_hookimpls()
+    def __init__(
+        self, subject: object, options: GoldenOptions, terms: Terms, hooks: Hooks, program: str | None = None
+    ) -> None:
+        self.terms = terms
+        self._hooks = hooks
+        self._program = program
+        self._is_exact = terms.level == "exact"
         self._graphs: Graphs = {}
-        frontend = settings.value_of(settings.FRONTEND, item, request.frontend)
-        captured = captured_by(frontend, subject, request.example_inputs, request.example_kwargs, self._adapt)
-        if captured is not None:  # what a frontend captured knows its values
-            subject, request = captured, replace(request, example_inputs=None, example_kwargs=None)
-            self._request = request
+        self._difference: Difference | None = None  # the last one
+        self._code, self._meta = options.get("code"), options.get("meta") or ()
+        inputs, kwargs = options.get("example_inputs"), options.get("example_kwargs")
+        captured = captured_by(options.get("frontend") or "symbolic", subject, inputs, kwargs, hooks.adapt)
+        if captured is not None:  # a captured graph knows its values
+            subject, inputs, kwargs = captured, None, None
+        self._inputs, self._kwargs = inputs, kwargs
         with other_frontends_named():
-            if request.runs_examples:
-                graph_module = to_graph_module(
-                    subject,
-                    self._adapt,
-                    example_inputs=request.example_inputs,
-                    example_kwargs=request.example_kwargs,
-                )
-                self._traced = TracedGraph(graph_module.graph, graph_module)
+            if inputs is not None or kwargs:
+                module = to_graph_module(subject, hooks.adapt, example_inputs=inputs, example_kwargs=kwargs)
+                self._traced = TracedGraph(module.graph, module)
             else:
-                self._traced = to_readable_graph(subject, self._adapt)
+                self._traced = to_readable_graph(subject, hooks.adapt)
             self.document = self._document(self._traced, self._graphs)
 
     def free(self) -> None:
-        """Free the memory of a graph that was traced for this, and of its document; nothing can be read any more."""
+        """Free the memory of a graph that was traced for this comparison; no method may be called afterwards."""
         self._graphs.clear()
         self._traced.free()
-        vars(self).clear()
+        del self._traced, self._inputs, self._kwargs
+
+    # Compared with a golden.
 
     def matches(self, text: str) -> bool:
-        """Tell, without reading YAML, that a golden's text matches; False means that nothing is known."""
+        """Return whether the text of a golden matches, without reading YAML. False means that nothing is known."""
         if self._is_exact:
             return text == self.traced_text or text == encode(self._with_code)
-        return self.differs_in_names_at_most(text)
+        return differs_in_names_at_most(text, recorded_at(self.document, self.terms.level))
 
-    def differs_in_names_at_most(self, text: str) -> bool:
-        """Tell, without reading YAML, that a golden's text holds this graph, whatever its nodes are named."""
-        return differs_in_names_at_most(text, recorded_at(self.document, self._level))
+    def read(self, text: str, origin: str) -> GraphDocument:
+        """Read the text of a golden. Raises GoldenFormatError if that fails, naming `origin`."""
+        from pytest_fxgraph.document.decoding import decode
+
+        return decode(text, origin)
+
+    def differs_from(self, golden: GraphDocument) -> bool:
+        """Return whether the graph differs from a golden at the level of the comparison."""
+        self._difference = self._compared(golden, self.document)
+        return not self._difference.is_empty
+
+    def told(self, golden: GraphDocument, shown: str, command: str, *, is_drawn: bool, has_variants: bool) -> Told:
+        """Describe the difference from a golden that `differs_from` found. `command` accepts the graph, "" if none can.
+
+        Trace the model once more, for the lines of its source. The comparison itself has none, because nobody reads
+        them where a golden matches.
+        """
+        from pytest_fxgraph.report.change_data import change_data
+        from pytest_fxgraph.report.clusters import cluster_key
+        from pytest_fxgraph.report.other_torch import other_torch_remark, with_remark
+        from pytest_fxgraph.report.text import full_section, headline, short_lines
+
+        difference = self._difference or self._compared(golden, self.document)
+        document = self._with_sources()
+        if document is None:
+            document = self.document
+        else:
+            difference = self._compared(golden, document)
+        cluster = cluster_key(difference, shown)
+        remark = other_torch_remark(difference, str(torch.__version__)) if has_variants else None
+        section = full_section(difference, golden, document, golden=shown, command=command)
+        return Told(
+            headline(difference),
+            tuple(with_remark(short_lines(difference, golden=shown, command=command), remark)),
+            f"{section}\n{remark}" if remark else section,
+            cluster,
+            change_data(difference, cluster),
+            (encode(golden), encode(self._document_after(golden))) if is_drawn else (),
+            tuple(node.source or "" for node in document.nodes) if is_drawn else (),
+        )
+
+    def another_level(self, text: str, golden: GraphDocument) -> str | None:
+        """Name the facts that level `exact` misses in a golden of the same graph; None unless names or code suffice.
+
+        Another level wrote such a golden.
+        """
+        if not self._is_exact or not differs_in_names_at_most(text, recorded_at(self.document, self.terms.level)):
+            return None
+        difference = self._difference or self._compared(golden, self.document)
+        if any(change.field == "name" for change in difference.changes):
+            return "only names differ: update once"
+        return None if golden.code else "it holds no generated code: update once"
+
+    # Texts of the golden.
+
+    @functools.cached_property
+    def new_text(self) -> str:
+        """The text of a golden where no golden can be read."""
+        return self.traced_text if self._is_exact else self._written(self._complete)
 
     @functools.cached_property
     def traced_text(self) -> str:
         """The text of a golden that is compared at level `exact`."""
         return encode(replace(self._with_code, keeps_traced_names=True))
 
-    @functools.cached_property
-    def new_text(self) -> str:
-        """The text of a golden where there is none that can be read."""
-        return self.traced_text if self._is_exact else encode(self._complete, folds_code=self._folds_code)
-
     def text_after(self, golden: GraphDocument) -> str:
-        """Return the text that replaces a golden: with its names, unless it keeps those that tracing gave."""
+        """Return the text that replaces a golden. It has the golden's names, unless the golden keeps traced names."""
+        return self._written(self._document_after(golden))
+
+    def section(self, shown: str) -> str:
+        """Return the graph for a report section, where nobody has seen it yet."""
+        from pytest_fxgraph.report.graph_summary import summary_section
+
+        return summary_section(self.document, golden=shown)
+
+    def picture(self) -> tuple[str, ...]:
+        """Return the graph as reports draw it."""
+        return (encode(self._complete),)
+
+    def _written(self, document: GraphDocument) -> str:
+        return encode(document, folds_code=self._code in (None, "folded"))
+
+    def _document_after(self, golden: GraphDocument) -> GraphDocument:
         from pytest_fxgraph.goldens.kept_names import document_after
 
-        return encode(document_after(golden, self._complete, self._graphs, self._level), folds_code=self._folds_code)
-
-    @property
-    def inline_document(self) -> GraphDocument:
-        """The document as an inline golden holds it: the code is there where the level compares it."""
-        return self._with_code if self._is_exact else recorded_at(without_code(self.document), self._level)
-
-    def inline_document_after(self, golden: GraphDocument) -> GraphDocument:
-        """Return the document that replaces an inline golden, with its names, unless the level compares them."""
-        from pytest_fxgraph.goldens.kept_names import document_after
-
-        return document_after(golden, self.inline_document, self._graphs, self._level)
+        return document_after(golden, self._complete, self._graphs, self.terms.level)
 
     @functools.cached_property
     def _with_code(self) -> GraphDocument:
-        # Normalized, it has code, which may be the hook's.
-        return self.document if self._is_exact or self._normalizers else with_code(self.document, self._graphs)
-
-    @property
-    def _folds_code(self) -> bool:
-        return bool(self._code == "folded")
+        # A normalized document has code already, and a hook may have changed it.
+        has_code = self._is_exact or self._hooks.normalizers
+        return self.document if has_code else with_code(self.document, self._graphs)
 
     @property
     def _complete(self) -> GraphDocument:
-        """The document with what a golden is to hold."""
-        has_code = self._is_exact or self._code != "exact"
-        return recorded_at(self._with_code if has_code else without_code(self.document), self._level)
+        """The document with everything that a golden is to hold."""
+        holds_code = self._is_exact or self._code != "exact"
+        return recorded_at(self._with_code if holds_code else without_code(self.document), self.terms.level)
 
-    def with_sources(self) -> GraphDocument | None:
-        """Return the document with the lines of the model's source; None if they are there, or cannot be had.
+    # Documents.
 
-        Nobody reads them where a golden matches, which is why they are not recorded in the first place.
-        """
+    def _compared(self, golden: GraphDocument, document: GraphDocument) -> Difference:
+        from pytest_fxgraph.compare.levels import compare_documents
+
+        return compare_documents(golden, document, **self.terms._asdict())
+
+    def _with_sources(self) -> GraphDocument | None:
+        """Return the document with lines of the model's source; None if it has them already, or they cannot be had."""
         again = traced_again_with_sources(self._traced)
         if again is None:
             return None
@@ -151,36 +277,23 @@ class ObtainedGraph:
         return document if encode(document) == encode(self.document) else None
 
     def _document(self, traced: TracedGraph, graphs: Graphs) -> GraphDocument:
-        request = self._request
-        with shapes_recorded(traced.root, request.example_inputs, request.example_kwargs):
+        with shapes_recorded(traced.root, self._inputs, self._kwargs):
             document = build_document_of_graph(
                 traced.graph,
                 traced.root,
-                constants=settings.value_of(settings.CONSTANT_FORM, self._item, request.constants),
+                constants=self.terms.constants,
                 sources=traced.model is None,
-                own_name=self._own_names(),
-                meta=request.meta,
+                own_name=self._hooks.own_name,
+                meta=self._meta,
                 graphs=graphs,
             )
-        if self._level == "cost":
-            document = with_costs(document, traced.root, traced.graph, request.example_inputs, request.example_kwargs)
-        if request.program is not None:
-            document = replace(document, notes=(*document.notes, PROGRAM_NOTE + request.program))
-        if self._is_exact or self._normalizers:
+        if self.terms.level == "cost":
+            document = with_costs(document, traced.root, traced.graph, self._inputs, self._kwargs)
+        if self._program is not None:
+            document = replace(document, notes=(*document.notes, PROGRAM_NOTE + self._program))
+        if self._is_exact or self._hooks.normalizers:
             document = with_code(document, graphs)
-        return self._normalized(document)
-
-    def _adapt(self, subject: object) -> Any:
-        return self._item.ihook.pytest_fxgraph_adapt(obj=subject)
-
-    def _own_names(self) -> Callable[[Any], str | None] | None:
-        """Return the way to ask the hooks for the name of a function; None, which is faster, where there are none."""
-        hook = self._item.ihook.pytest_fxgraph_target_name
-        return (lambda target: hook(target=target)) if hook.get_hookimpls() else None
-
-    def _normalized(self, document: GraphDocument) -> GraphDocument:
-        """Pass the document through every hook, each reading what the one before it made."""
-        for hook in reversed(self._normalizers):
+        for hook in self._hooks.normalizers:  # each reads what the one before it returned
             changed: Any = hook.function(*(document for _ in hook.argnames))
             document = document if changed is None else changed
         return document

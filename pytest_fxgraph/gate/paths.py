@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +15,7 @@ from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.report.printable import printable_line
 from pytest_fxgraph.settings import GOLDEN_DIR, LEVEL, value_of_config
 
-# By the name under which pytest keeps them.
+# Options by pytest's name for them.
 _REPEATED = (
     ("rootdir", "--rootdir"),
     ("inifilename", "-c"),
@@ -22,7 +23,8 @@ _REPEATED = (
     (GOLDEN_DIR.key, GOLDEN_DIR.option),
     (LEVEL.key, LEVEL.option),
 )
-STARTED_IN = "fxgraph_started_in"  # what the controller of pytest-xdist tells its workers
+_HAS_CASE_COLLISION = pytest.StashKey[bool]()
+STARTED_IN = "fxgraph_started_in"  # the controller of pytest-xdist sends this to its workers
 
 
 def accepting_command(item: pytest.Item) -> str:
@@ -35,12 +37,17 @@ def accepting_command(item: pytest.Item) -> str:
 
 
 def _repeated_options(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    """Yield the options of this run without which the command would find other tests, other files or no difference."""
+    """Yield the options of this run that the command needs to find the same tests, files and differences."""
     for name, option in _REPEATED:
         given = config.getoption(name, None)
         values = [str(value) for value in (given if isinstance(given, list) else [given]) if value]
         # pytest 9 keeps --strict-markers of addopts among them; strictness finds no other tests and no other files.
         yield from ((option, value) for value in values if not (option == "-o" and value.startswith("strict")))
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this process is a worker of pytest-xdist. Workers read and compare; the controller writes."""
+    return hasattr(config, "workerinput")
 
 
 def started_in(config: pytest.Config) -> str:
@@ -51,7 +58,7 @@ def started_in(config: pytest.Config) -> str:
 
 def _target(item: pytest.Item) -> str:
     file = slashed_path(item.path, started_in(item.config))
-    if "[" in file:  # pytest reads what follows as parameters; the nearest folder that can be named will do
+    if "[" in file:  # pytest takes the rest for parameters, so name the nearest folder that it can read
         return os.path.dirname(file.partition("[")[0]) or "."
     _, colons, inside = str(item.nodeid).partition("::")
     # An option begins with a dash, a file of arguments with an at sign.
@@ -59,7 +66,7 @@ def _target(item: pytest.Item) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote a text for a shell, on one line: control characters stand as escapes, which bash, zsh and ksh read."""
+    """Quote a text for a shell, on one line: control characters become escapes that bash, zsh and ksh read."""
     if printable_line(text) == text:
         return shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -106,3 +113,24 @@ def slashed_path(path: str | Path, start: str | Path) -> str:
         return os.path.relpath(path, start).replace(os.sep, "/")
     except ValueError:
         return str(path).replace(os.sep, "/")
+
+
+def mark_case_collisions(report: pytest.CollectReport) -> None:
+    """Mark the tests of one collector whose names differ only in case.
+
+    Asked of everything that a file or class holds, before any selection: whether a test runs alone or with its
+    siblings must not change where its golden lies.
+    """
+    found = report.result or ()
+    names = {node.name for node in found}
+    folded = Counter(name.casefold() for name in names)
+    if len(folded) == len(names):
+        return
+    for node in found:
+        if folded[node.name.casefold()] > 1:
+            node.stash[_HAS_CASE_COLLISION] = True
+
+
+def has_case_collision(item: pytest.Item) -> bool:
+    """Tell whether another test's id differs from this one's only in case."""
+    return any(_HAS_CASE_COLLISION in node.stash for node in item.listchain())

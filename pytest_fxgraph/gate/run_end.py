@@ -1,4 +1,4 @@
-"""What is done at the end of a run: unused goldens are judged and pruned, reports and the summary written."""
+"""The end of a run: it judges and prunes unused goldens, and writes reports and the summary."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class RunEnd:
 
     def __init__(self, goldens: GoldenSession, collected: CollectionRecord | None) -> None:
         self._goldens = goldens
-        self._collected = collected  # None where nobody wants to know which goldens are unused
+        self._collected = collected  # None if no option asks for unused goldens
         self._config = goldens.config
-        self._sections: list[str] = []  # what hooks have to say
+        self._sections: list[str] = []  # texts of hooks
         self._unused: list[str] = []
         self._removed: list[str] = []
-        self._renamed: list[str] = []  # what is known of tests that were renamed
+        self._renamed: list[str] = []  # sentences on renamed tests
         self._reports: list[str] = []  # where they are
         self._annotations: list[str] = []  # commands for GitHub
         self._errors: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-        """Judge, prune and report; a run that could not do what it was asked to do fails."""
-        self._goldens.write_inline()
+        """Judge, prune and report. A run fails if one of these steps fails."""
+        self._goldens.finish(self._collected, exitstatus)
         self._sections = self._sections_of_hooks()
         if self._collected is not None:
             lacking = self._goldens.lacking()
@@ -65,7 +65,7 @@ class RunEnd:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say what hooks have to say, which goldens are unused, where reports are, and what became of the goldens."""
+        """Print the texts of hooks, unused goldens, the paths of reports and the results of the goldens."""
         lines = [line for section in self._sections for line in section.split("\n")]
         if self._config.getoption("fx_prune_golden") or self._unused_setting() != "ignore":
             lines += [f"fx: {line}" for line in self._unused_lines()]
@@ -79,6 +79,7 @@ class RunEnd:
         if self._config.getoption("fx_received") and goldens.has_inline_failures():
             lines.append("nothing is received for inline goldens; write their texts with pytest --fx-update-golden")
         _tell([f"fx: {line}" for line in lines], goldens.errors, terminalreporter)
+        _tell([f"fx table: {line}" for line in goldens.told_rows], [], terminalreporter)
         if goldens.results:
             _tell([f"fx: {self._summary()}"], [], terminalreporter, **self._colour())
         for command in self._annotations:
@@ -88,7 +89,7 @@ class RunEnd:
         return self._goldens.summary(0 if self._unused_setting() == "ignore" else len(self._told_unused()))
 
     def _colour(self) -> dict[str, bool]:
-        """Return how the summary is marked: as what is worst in it."""
+        """Return the markup of the summary: the colour of its worst result."""
         results = set(self._goldens.results.values())
         return (
             {"green": True}
@@ -103,7 +104,7 @@ class RunEnd:
         return [f"wrote {len(paths)} {f'{what}s' if what else 'received files'}; -v names them"]
 
     def _next_lines(self, *, has_told_clusters: bool) -> list[str]:
-        """Say what to do now: one step, the one that most of what is left needs."""
+        """Return the next step: the step that most open goldens need."""
         goldens = self._goldens
         if goldens.written_received:
             return [
@@ -133,7 +134,7 @@ class RunEnd:
             path = within_folder(golden, self._config)
             folder = layout.top_folder(path)
             try:
-                # From the golden folder, as folders that are left empty go too, and those above it are the user's.
+                # Begin at the golden folder: empty folders below it go, too. Folders above it are the user's.
                 GoldenStore(layout.root / folder).remove(path.relative_to(folder))
                 self._removed.append(golden)
             except (GateError, OSError) as error:
@@ -141,10 +142,10 @@ class RunEnd:
         self._unused = [golden for golden in self._unused if golden not in self._removed]
 
     def _follow_renamed(self, record: RunRecord, lacking: set[str]) -> None:
-        """Tell which unused goldens hold the graphs of missing ones; make those that were written copies of them.
+        """Name the unused goldens with the graphs of missing goldens; copy them where the run has written new ones.
 
-        A test that failed for nothing but a missing golden did not run to its end. What it may ask for then is named
-        like the test, so that others are unused all the same; but nothing is written or removed on these grounds.
+        A test without its golden fails early, before it reaches its other goldens. Those are named after the test, so
+        that they can be told from goldens that no test uses. Nothing is written or removed for this reason alone.
         """
         layout = golden_layout(self._config)
         certain = [within_folder(golden, self._config) for golden in self._unused]
@@ -190,19 +191,19 @@ class RunEnd:
             lines.append(f"{len(outcomes)} goldens differ in the same way (cluster {key}): {first.headline}")
         if len(shared) > _MOST_CLUSTERS:
             lines.append(f"and {len(shared) - _MOST_CLUSTERS} more clusters")
-        in_files = [key for key, outcomes in shared if any(each.inline is None for each in outcomes.values())]
+        in_files = [key for key, outcomes in shared if any(each.is_file for each in outcomes.values())]
         if in_files:
             first_step = "" if self._goldens.written_received else "pytest --fx-received, then "
             lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {in_files[0]}")
         return lines
 
     def _write_reports(self, record: RunRecord) -> None:
-        from pytest_fxgraph.gate import build_service  # here: most runs write none
+        from pytest_fxgraph.gate import build_service  # here: most runs write no report
 
         goldens, paths = self._goldens, self._config.getoption("fx_report")
         sections = tuple(self._sections)
         report = RunReport(self._summary(), record, goldens.outcomes, self._unused, sections, goldens.failures)
-        report = replace(report, strips=goldens.strips.all())
+        report = replace(report, strips=goldens.strips())
         for path in paths:
             self._write_report(report, path)
         if build_service.on_github():
@@ -238,7 +239,7 @@ class RunEnd:
         return run_page(report)
 
     def _told_unused(self) -> list[str]:
-        # What was received for a test that is gone is in nobody's way: git ignores it, and prune takes it along.
+        # A received file of a test that is gone disturbs nobody: git ignores it, and prune removes it.
         return [golden for golden in self._unused if not is_received(PurePosixPath(golden))]
 
     def _unused_lines(self) -> list[str]:
@@ -267,13 +268,13 @@ def run_record(
     exitstatus: int | pytest.ExitCode,
     lacking: Collection[str] = (),
 ) -> RunRecord:
-    """Write down what the run saw, together with the goldens on disk that it did not ask for.
+    """Record the tests of the run, and the goldens on disk that the run did not ask for.
 
-    Those that cannot be judged are of interest to reports alone, which are merged with others, and where nothing but
-    the tests `lacking` their goldens stands in the way.
+    Goldens that this run cannot judge are kept for the report, because reports of several runs are merged. They are
+    also kept if only the tests `lacking` their goldens stand in the way.
     """
     has_path_arguments = config.args_source is pytest.Config.ArgsSource.ARGS
-    # Such a run judges the files that it collected; a report is judged together with others.
+    # A run with paths judges the files that it collected. A report is judged together with other reports.
     is_narrow = has_path_arguments and not config.getoption("fx_report")
     others = _other_goldens(config, asked, collected.found if is_narrow else None)
     # Other projects may keep goldens in a folder outside of this one, and their test files are not here.
@@ -299,7 +300,7 @@ def run_record(
 
 
 def _with_ended(record: RunRecord, nodeids: Collection[str]) -> RunRecord:
-    """Return a record in which some tests that failed ran to their end."""
+    """Return a record with some failed tests as tests that ran to their end."""
     if not nodeids:
         return record
     ended, failed = dict(record.ended), dict(record.failed)
@@ -313,14 +314,14 @@ def _with_ended(record: RunRecord, nodeids: Collection[str]) -> RunRecord:
 def _other_goldens(
     config: pytest.Config, asked: Collection[str], test_files: Collection[str] | None
 ) -> dict[PurePosixPath, str]:
-    """Map what is named like a golden and was not asked for to the test file that it is named for.
+    """Map each file that is named like a golden, and that no test asked for, to the test file of its name.
 
-    `test_files` are the only ones that matter; None for all.
+    `test_files` limits the search to the goldens of these files; None searches all.
     """
     layout = golden_layout(config)
     bases = {base_path(within_folder(golden, config)) for golden in asked}
     folded = {str(base).casefold(): base for base in bases}
-    files: dict[PurePosixPath, str | None] = {}  # by folder, of which there are few
+    files: dict[PurePosixPath, str | None] = {}  # by folder, because there are few folders
     others: dict[PurePosixPath, str] = {}
     for golden in layout.goldens(test_files):
         if golden.parent not in files:
@@ -328,7 +329,7 @@ def _other_goldens(
         file, base = files[golden.parent], base_path(golden)
         if file is None or base in bases:
             continue
-        # Where case does not count, a file may have kept the name under which its test was born.
+        # Where case does not count, a file may have kept the first name of its test.
         alike = folded.get(str(base).casefold())
         if alike is None or not _is_one_file(layout.root / base, layout.root / alike):
             others[golden] = file

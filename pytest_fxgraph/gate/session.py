@@ -1,4 +1,4 @@
-"""The one place that writes goldens: it follows reports, and writes what a test wants once the test has passed."""
+"""The one session that writes goldens: it follows reports, and writes a golden once its test has passed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, lacked_goldens_only
+from pytest_fxgraph.gate.attempt import extract_numeric_failures, extract_outcomes, extract_strips, lacked_goldens_only
 from pytest_fxgraph.gate.paths import golden_root, shown, within_folder
-from pytest_fxgraph.gate.stage_strips import StageStrips
 from pytest_fxgraph.gate.workers import check_remote_golden
 from pytest_fxgraph.goldens.files import Received, received_path, write_received
 from pytest_fxgraph.goldens.store import GoldenStore
@@ -19,12 +18,15 @@ from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.summary import counted_goldens
 
 if TYPE_CHECKING:
+    from pytest_fxgraph.gate.collection import CollectionRecord
     from pytest_fxgraph.gate.inline_writes import InlineWrites
+    from pytest_fxgraph.gate.row_writes import RowWrites
     from pytest_fxgraph.report.numeric_failure import NumericFailure
+    from pytest_fxgraph.report.stage_strip import StageStrip
 
 
 class GoldenSession:
-    """What became of all goldens of a run. Lives in the main process alone, under pytest-xdist the controller."""
+    """The results of all goldens of a run. Lives in the main process alone, under pytest-xdist in the controller."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -33,43 +35,48 @@ class GoldenSession:
         self.written: list[str] = []
         self.written_received: list[str] = []
         self.written_inline: list[str] = []  # "2 inline goldens of tests/test_fuse.py"
+        self.told_rows: list[str] = []  # "wrote 2 rows of golden/tests/test_zoo/table.yaml"
         self.errors: list[str] = []
         self.results: dict[tuple[str, str], str] = {}  # by test and golden: a key of summary.COUNTED
         self.failures: list[NumericFailure] = []  # of last attempts
-        self.strips = StageStrips()
+        self._strips: dict[str, list[StageStrip]] = {}  # by test: the lowerings of its last attempt
         self.places: dict[str, tuple[str, int]] = {}  # by test that failed: its file, and its line, the first being 1
-        # Attempts under way, by worker and test: whether everything has passed so far, and those with a failure.
+        # Attempts under way, by worker and test: whether all phases have passed so far, and the failed attempts.
         self._passing: dict[tuple[str, str], bool] = {}
         self._failed: set[tuple[str, str]] = set()
         self._found: dict[tuple[str, str], list[NumericFailure]] = {}
-        # Tests that failed because a golden was missing, and those that failed otherwise.
+        # Tests that failed because a golden was missing, and tests that failed for another reason.
         self._missed: set[str] = set()
         self._broken: set[str] = set()
         self._writers: dict[str, Outcome] = {}  # by golden: the first outcome that had a text written to it
         self._inline: InlineWrites | None = None  # once there is an inline golden
-        self._inline_goldens: set[str] = set()
-        self._received: set[str] = set()  # goldens for which this run wrote what was received
+        self._rows: RowWrites | None = None  # once there is a table
+        self._parts: set[str] = set()  # inline goldens and rows
+        self._received: set[str] = set()  # goldens with a received file of this run
 
     def asked(self) -> set[str]:
         """Return the golden files that tests asked for, whatever became of them."""
-        return {golden for _, golden in self.results} - self._inline_goldens
+        return {golden for _, golden in self.results} - self._parts
 
     def lacking(self) -> set[str]:
         """Return the tests that failed for nothing but goldens that are missing."""
         return self._missed - self._broken
 
     def new(self) -> list[Outcome]:
-        """Return the outcomes for which a golden file is missing, or was written because it was."""
-        files = (outcome for outcome in self.outcomes if outcome.inline is None)
+        """Return the outcomes of golden files that are missing, or that this run has added."""
+        files = (outcome for outcome in self.outcomes if outcome.is_file)
         return [outcome for outcome in files if outcome.status == "missing" or outcome.update == "new"]
+
+    def strips(self) -> tuple[StageStrip, ...]:
+        """Return the lowerings that tests followed, in the order of the tests."""
+        return tuple(strip for strips in self._strips.values() for strip in strips)
 
     def summary(self, unused: int = 0) -> str:
         """Count the goldens in one line: "3 goldens matched, 1 written"; return "" if there are none."""
         return counted_goldens(self.results.values(), unused)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Follow an attempt from its setup to its teardown, then write or drop what it wants to write."""
-        self.strips.take(report)
+        """Follow an attempt from its setup to its teardown, then write its goldens or drop the texts."""
         key = (str(getattr(report, "worker_id", "")), str(report.nodeid))
         passed = report.outcome == "passed" and not hasattr(report, "wasxfail")
         # Sub-tests report within the call; one that failed spoils the whole.
@@ -88,6 +95,7 @@ class GoldenSession:
             found = self._found.pop(key, [])
             self.failures += found
             outcomes = extract_outcomes(report)
+            self._strips[str(report.nodeid)] = extract_strips(report)
             if found or any(outcome.status not in ("matched", "updated") for outcome in outcomes):
                 file, line, _ = report.location
                 self.places[str(report.nodeid)] = (file.replace(os.sep, "/"), (line or 0) + 1)
@@ -95,11 +103,11 @@ class GoldenSession:
                 self._take(outcome, report, passed=passed, failed=failed)
 
     def _take(self, outcome: Outcome, report: pytest.TestReport, *, passed: bool, failed: bool) -> None:
-        """Write what one outcome of a finished test asks for, and keep its result."""
-        if outcome.inline is not None:
-            self._take_inline(outcome, passed=passed)
+        """Write the golden of a finished test, and keep the result."""
+        if not outcome.is_file:
+            self._take_part(outcome, passed=passed, failed=failed)
             return
-        # What was written in this run is newer than any copy.
+        # A golden that this run has written is newer than any copy.
         is_written = outcome.golden in self._writers
         error = None if is_written else check_remote_golden(outcome, report, self.config)
         if error is not None:
@@ -114,38 +122,52 @@ class GoldenSession:
             self._update_received(outcome, passed=passed, failed=failed)
 
     def _keep(self, outcome: Outcome, result: str) -> None:
-        # Without the texts, of which a run may see a million lines.
+        # Without the texts, because a run may see a million lines.
         self.outcomes.append(replace(outcome, new_text=None, received=None))
-        # One golden may be compared twice; what happened to it goes before "it matched the other time".
+        # One golden may be compared twice. Any other result counts more than a match.
         key = (outcome.nodeid, outcome.golden)
         if result != "matched" or key not in self.results:
             self.results[key] = result
 
-    def _take_inline(self, outcome: Outcome, *, passed: bool) -> None:
-        """Keep what becomes of an inline golden; it is written at the end of the run."""
-        if self._inline is None:
-            from pytest_fxgraph.gate.inline_writes import InlineWrites
-
-            self._inline = InlineWrites(self.config.rootpath)
-        self._inline_goldens.add(outcome.golden)
+    def _take_part(self, outcome: Outcome, *, passed: bool, failed: bool) -> None:
+        """Keep the result of an inline golden or a row. The end of the run writes the text."""
         is_update = outcome.new_text is not None
-        if passed or not is_update:
+        self._parts.add(outcome.golden)
+        if outcome.row is not None:
+            self.rows.take(outcome, passed=passed, failed=failed)
+        elif passed or not is_update:
+            if self._inline is None:
+                from pytest_fxgraph.gate.inline_writes import InlineWrites
+
+                self._inline = InlineWrites(self.config.rootpath)
             self._inline.take(outcome)
         status = "refused" if is_update and not passed else outcome.status
         self._keep(replace(outcome, status=status), "written" if status == "updated" else status)
 
+    @property
+    def rows(self) -> RowWrites:
+        """The rows of the run."""
+        if self._rows is None:
+            from pytest_fxgraph.gate.row_writes import RowWrites
+
+            self._rows = RowWrites(self.config)
+        return self._rows
+
     def has_inline_failures(self) -> bool:
-        """Tell whether an inline golden was missing, or another than what a test obtained."""
+        """Return whether an inline golden was missing or did not match."""
         return any(each.inline is not None and each.status in ("missing", "mismatch") for each in self.outcomes)
 
-    def write_inline(self) -> None:
-        """Write the texts of inline goldens, at the end of the run; what cannot be written is kept as an error."""
-        if self._inline is None:
-            return
-        self._inline.write()
-        self.errors += self._inline.errors
-        self.written_inline = self._inline.written
-        refused = {(outcome.nodeid, outcome.golden) for outcome in self._inline.refused}
+    def finish(self, collected: CollectionRecord | None, exitstatus: int | pytest.ExitCode) -> None:
+        """Write inline goldens and rows, at the end of the run; a part that cannot be written is an error."""
+        parts = [each for each in (self._inline, self._rows) if each is not None]
+        for part in parts:
+            part.write()
+        self.rows.judge(collected, exitstatus)
+        for part in [each for each in (self._inline, self._rows) if each is not None]:
+            self.errors += part.errors
+        self.told_rows = self.rows.told
+        self.written_inline = self._inline.written if self._inline else []
+        refused = {(outcome.nodeid, outcome.golden) for part in parts for outcome in part.refused}
         self.results.update(dict.fromkeys(refused, "refused"))
         self.outcomes = [
             replace(outcome, status="refused")
@@ -164,7 +186,12 @@ class GoldenSession:
             )
             return False
         try:
-            self._store.write(within_folder(outcome.golden, self.config), text)
+            if not self._store.replace(within_folder(outcome.golden, self.config), text, outcome.expected_digest):
+                self.errors.append(
+                    f"cannot write {outcome.golden}: another run has changed it since {outcome.nodeid} was compared "
+                    "with it; nothing was written, look at it and run the test again"
+                )
+                return False
         except (GateError, OSError) as error:
             self.errors.append(str(error))
             return False
@@ -173,12 +200,14 @@ class GoldenSession:
         return True
 
     def _update_received(self, outcome: Outcome, *, passed: bool, failed: bool) -> None:
-        """Write what a failed test received; remove what was received once for a golden that a passed test matches."""
+        """Write the received file of a failed test; remove the received file of a golden that a passed test matches."""
         received = received_path(within_folder(outcome.golden, self.config))
         try:
             if failed and outcome.received is not None:
                 self._received.add(outcome.golden)
-                self._store.write(received, write_received(Received(outcome.received, outcome.expected_digest)))
+                self._store.write(
+                    received, write_received(Received(outcome.received, outcome.expected_digest, outcome.cause))
+                )
                 self.written_received.append(shown(received, self.config))
             elif passed:
                 self._store.remove(received)

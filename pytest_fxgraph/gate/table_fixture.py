@@ -1,12 +1,12 @@
-"""What a test gets as `fx_table`."""
+"""The fixture `fx_table`: rows of a table as places of the pipeline."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 import torch
@@ -17,163 +17,170 @@ from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import GateError, GoldenMissingError
-from pytest_fxgraph.gate.mismatch import is_expected_to_fail
+from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
+from pytest_fxgraph.gate.comparison import Place, compare, is_expected_to_fail
+from pytest_fxgraph.gate.fixture import Expectation
+from pytest_fxgraph.gate.obtained import Hooks, check_options, shows_options
 from pytest_fxgraph.gate.paths import accepting_command, golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.gate.table_numbers import measured_numbers, row_values
-from pytest_fxgraph.gate.table_session import MeasuredRow, TableAttempt, start_table_attempt
 from pytest_fxgraph.goldens.files import variant_path, variant_paths
 from pytest_fxgraph.goldens.location import golden_path
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import check_rules, differences
-from pytest_fxgraph.goldens.table_rows import Row, decode_table, number_text
+from pytest_fxgraph.goldens.table_rows import Row, decode_table, digest_of, encode_table, number_text
+from pytest_fxgraph.report.clusters import key_of
+from pytest_fxgraph.report.outcome import Outcome, Told
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _MOST_MORE = 3  # lines of an assertion beside the headline and the command: a mismatch takes six
+LEVEL = "table"  # of outcomes
 
 
-@dataclass(frozen=True)
-class _RowRequest:
-    """What a test asks of one row."""
+class RowOptions(TypedDict, total=False):
+    """The options of a comparison with a row."""
 
-    name: str | None = None
-    row: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    tolerance: Mapping[str, Any] = field(default_factory=dict)
-    better: Mapping[str, str] = field(default_factory=dict)
-    costs: bool | None = None
-    frontend: str | None = None
-    example_inputs: Any = None
-    example_kwargs: Mapping[str, Any] | None = None
+    name: str | None
+    row: str | None
+    extra: Mapping[str, float] | None
+    tolerance: Mapping[str, float | str] | None
+    better: Mapping[str, str] | None
+    costs: bool | None
+    frontend: Frontend | None
+    example_inputs: object
+    example_kwargs: Mapping[str, Any] | None
 
 
-class TableExpectation:
-    """Stands on one side of `==`, the subject on the other; a mismatch raises an AssertionError at once."""
+class ObtainedRow:
+    """The numbers of a subject as a row, and the rules for comparing the row."""
 
-    __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]  # comparing has an effect here, which a set or dict would hide
+    def __init__(self, row: Row, tolerance: Mapping[str, Any], better: Mapping[str, str]) -> None:
+        self._row, self._tolerance, self._better = row, tolerance, better
+        self.new_text = encode_table([row])
 
-    def __init__(self, item: pytest.Item, attempt: TableAttempt, request: _RowRequest) -> None:
-        self._item, self._attempt, self._request = item, attempt, request
-        self._store = GoldenStore(golden_root(item.config))
+    def matches(self, text: str) -> bool:
+        """Return whether the golden row is this row, bit by bit."""
+        return text == self.new_text
 
-    def __eq__(self, subject: object) -> bool:
-        """Compare the numbers of a subject with its row; return True or raise.
+    def read(self, text: str, origin: str) -> Row:
+        """Read the golden row from its text."""
+        return decode_table(text, origin)[self._row.name]
 
-        Raises AssertionError if they differ, GoldenMissingError if there is no such row, CaptureError for a capture
-        that has no graph, GateError for a number that is none.
-        """
-        __tracebackhide__ = True
-        self._compare(subject)
-        return True
+    def differs_from(self, golden: Row) -> bool:
+        """Return whether a number is too far from the golden's number, or the golden belongs to another test."""
+        return bool(self._differences(golden)) or golden.test != self._row.test
 
-    def __ne__(self, subject: object) -> NoReturn:
-        """Raise GateError: a row says what the numbers are, not what they are not."""
-        raise GateError("`!=` with fx_table is refused; write `assert subject == fx_table`")
-
-    def __bool__(self) -> NoReturn:
-        """Raise GateError: `assert fx_table(...)` would compare nothing, and pass."""
-        raise GateError("fx_table is neither true nor false: nothing is compared; write `assert subject == fx_table`")
-
-    def __repr__(self) -> str:
-        return "fx_table"
-
-    def _compare(self, subject: object) -> None:
-        __tracebackhide__ = True
-        item, request = self._item, self._request
-        self._attempt.compared = True
-        test = str(item.nodeid).partition("::")[2]
-        name = test if request.row is None else request.row
-        place, expected = self._served(name)
-        table = shown(place, item.config)
-        values = self._measured(subject, name)
-        if any(row.table == table and row.row == name for row in self._attempt.rows):
-            raise GateError(f"this test compares two subjects with the row {name!r}; name them with fx_table(row=...)")
-        row = MeasuredRow(table, name, test, str(item.nodeid), values)
-        found = [] if expected is None else [*differences(expected.values, values, request.tolerance, request.better)]
-        if expected is not None and not found and expected.test == test:
-            self._attempt.rows.append(row)
-            return
-        is_wanted = settings.wants_update(item.config, "new" if expected is None else "changed")
-        if is_wanted and not is_expected_to_fail(item):
-            self._attempt.rows.append(replace(row, written_to=self._written_to(place)))
-            return
-        self._attempt.rows.append(replace(row, is_received=bool(item.config.getoption("fx_received"))))
-        raise self._error(table, name, expected, found, values)
-
-    def _measured(self, subject: object, row: str) -> dict[str, int | float]:
-        __tracebackhide__ = True
-        request = self._request
-        extra = measured_numbers(request.extra, row)
-        values = row_values(
-            self._graphs_of(subject),
-            extra,
-            costs=request.costs,
-            example_inputs=request.example_inputs,
-            example_kwargs=request.example_kwargs,
-        )
-        check_rules(values, request.tolerance, request.better)
-        return values
-
-    def _error(
-        self, table: str, name: str, expected: Row | None, found: list[str], measured: Mapping[str, float]
-    ) -> Exception:
-        command = accepting_command(self._item)
-        if expected is None:
-            numbers = ", ".join(f"{column} {number_text(value)}" for column, value in sorted(measured.items()))
-            return GoldenMissingError(f"{table} has no row {name!r}\n  it would be: {numbers}\n  write it: {command}")
+    def told(self, golden: Row, shown: str, command: str, *, is_drawn: bool, has_variants: bool) -> Told:
+        """Describe the difference from a golden row, column by column."""
+        found = self._differences(golden)
+        table = shown.removesuffix(f"[{golden.name}]")
         if not found:
-            return AssertionError(
-                f"the row {name!r} of {table} belongs to the test {expected.test}; give one of the tests a row of its "
-                f"own with fx_table(row=...), or if the test was renamed: {command}"
+            line = (
+                f"the row {golden.name!r} of {table} belongs to the test {golden.test}; give one of the tests a row of "
+                f"its own with fx_table(row=...), or if the test was renamed: {command}"
             )
-        more = [f"  {line}" for line in found[1:]]
+            return Told(line, (line,))
+        more, section = [f"  {line}" for line in found[1:]], ""
         if len(more) > _MOST_MORE:
-            self._item.add_report_section("call", f"fx table {table}", "\n".join([f"row {name!r}", *found]))
+            section = "\n".join([f"row {golden.name!r}", *found])
             more = [*more[: _MOST_MORE - 1], f"  and {len(more) - _MOST_MORE + 1} more columns, in the section below"]
-        lines = [f"row {name!r} of {table} does not match: {found[0]}", *more, "  if that is right, accept it with"]
-        return AssertionError("\n".join([*lines, f"    {command}"]))
+        head = f"row {golden.name!r} of {table} does not match: {found[0]}"
+        lines = (head, *more, "  if that is right, accept it with", f"    {command}")
+        return Told(found[0], lines, section, key_of(("table", *found)))
 
-    def _graphs_of(self, subject: Any) -> Any:
-        if isinstance(subject, Capture):
-            return subject
-        item, request = self._item, self._request
-        frontend = settings.value_of(settings.FRONTEND, item, request.frontend)
-        adapt = lambda obj: item.ihook.pytest_fxgraph_adapt(obj=obj)  # noqa: E731
-        captured = captured_by(frontend, subject, request.example_inputs, request.example_kwargs, adapt)
-        if captured is not None:
-            return captured
-        with other_frontends_named():
-            return to_graph_module(
-                subject, adapt, example_inputs=request.example_inputs, example_kwargs=request.example_kwargs
-            )
+    def another_level(self, text: str, golden: Row) -> None:
+        """Return None: rows have one level only."""
 
-    # Which file.
+    def text_after(self, golden: Row) -> str:
+        """Return the text of this row."""
+        return self.new_text
 
-    def _served(self, name: str) -> tuple[PurePosixPath, Row | None]:
-        """Return the row for the torch and platform that run, and its file: the most specific one that has the row."""
-        base = self._base()
-        for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available()):
-            if self._store.exists(place):
-                rows = _rows_of(self._store.read(place), shown(place, self._item.config))
-                if name in rows:
-                    return place, rows[name]
-        return base, None
+    def section(self, shown: str) -> str:
+        """Return no section: the lines of a missing row have all its numbers."""
+        return ""
 
-    def _base(self) -> PurePosixPath:
-        item = self._item
-        return golden_path(
-            slashed_path(item.path, item.config.rootpath),
-            [],
-            "table",
-            None,
-            self._request.name,
-            is_beside=golden_layout(item.config).is_beside,
+    def picture(self) -> tuple[str, ...]:
+        """Return no picture."""
+        return ()
+
+    def words(self) -> str:
+        """Return the numbers in words."""
+        return ", ".join(f"{column} {number_text(value)}" for column, value in sorted(self._row.values.items()))
+
+    def _differences(self, golden: Row) -> list[str]:
+        return [*differences(golden.values, self._row.values, self._tolerance, self._better)]
+
+
+class TableRow(Place):
+    """A row in the table of a test file."""
+
+    def __init__(
+        self, item: pytest.Item, attempt: GoldenAttempt, base: PurePosixPath, name: str, obtained: ObtainedRow
+    ) -> None:
+        self._item, self._base, self._name, self._obtained = item, base, name, obtained
+        self._store = GoldenStore(golden_root(item.config))
+        self._table, self._row = self._serving()
+        super().__init__(self._shown(self._table), attempt)
+
+    def row_data(self, path: PurePosixPath | None = None) -> dict[str, str]:
+        """Return the place of the row as plain data, for the session."""
+        return {"table": shown(path or self._table, self._item.config), "name": self._name}
+
+    def read(self) -> str:
+        """Return the text of the row. Raises GoldenMissingError if no file has the row."""
+        if self._row is None:
+            raise GoldenMissingError(f"{self.shown} is missing")
+        return encode_table([self._row])
+
+    def may_write(self, update: str) -> bool:
+        """Return whether the run updates rows like this one."""
+        return settings.wants_update(self._item.config, update) and not is_expected_to_fail(self._item)
+
+    def schedule(self, outcome: Outcome) -> Outcome:
+        """Have the row written to the file that was compared, or to the variant if the run updates variants."""
+        if not self._item.config.getoption("fx_update_variant"):
+            return outcome
+        variant = variant_path(self._base, str(torch.__version__))
+        compared_with = digest_of(self._rows(variant).get(self._name))
+        return replace(outcome, golden=self._shown(variant), row=self.row_data(variant), expected_digest=compared_with)
+
+    def way_to_accept(self) -> tuple[str, str]:
+        """Return the command that writes the rows of this test."""
+        return accepting_command(self._item), ""
+
+    def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
+        """Describe the missing row."""
+        table = shown(self._table, self._item.config)
+        return (
+            f"{table} has no row {self._name!r}",
+            f"  it would be: {self._obtained.words()}",
+            f"  write it: {command}",
         )
 
-    def _written_to(self, place: PurePosixPath) -> str:
-        """Return the file that gets a row: the one that was compared, or the variant if that was asked for."""
-        if self._item.config.getoption("fx_update_variant"):
-            place = variant_path(self._base(), str(torch.__version__))
-        return shown(place, self._item.config)
+    def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:
+        """Note the digest of the golden row in the outcome."""
+        return replace(outcome, expected_digest=digest_of(self._row))
+
+    def with_received(self, outcome: Outcome, text: Callable[[], str]) -> Outcome:
+        """Note the row that an update would write, under --fx-received."""
+        return replace(outcome, received=text()) if self._item.config.getoption("fx_received") else outcome
+
+    def _shown(self, path: PurePosixPath) -> str:
+        return f"{shown(path, self._item.config)}[{self._name}]"
+
+    def _serving(self) -> tuple[PurePosixPath, Row | None]:
+        """Return the most specific file that has the row, for the torch and platform that run, and the row."""
+        for place in variant_paths(self._base, str(torch.__version__), has_cuda=torch.cuda.is_available()):
+            row = self._rows(place).get(self._name)
+            if row is not None:
+                return place, row
+        return self._base, None
+
+    def _rows(self, place: PurePosixPath) -> Mapping[str, Row]:
+        if not self._store.exists(place):
+            return {}
+        return _rows_of(self._store.read(place), shown(place, self._item.config))
 
 
 @functools.lru_cache(maxsize=16)  # each test of a file reads the same tables
@@ -181,35 +188,85 @@ def _rows_of(text: str, origin: str) -> Mapping[str, Row]:
     return decode_table(text, origin)
 
 
+class TableExpectation(Expectation):
+    """One row of a table, with options."""
+
+    _fixture = "fx_table"
+
+    def __init__(self, item: pytest.Item, attempt: GoldenAttempt, options: RowOptions) -> None:
+        self._item, self._attempt, self._options = item, attempt, options
+
+    def _compare(self, subject: object) -> Exception | None:
+        """Compare the numbers of a subject with its row; return the error to raise, None where the test may go on.
+
+        Raises CaptureError for a capture without a graph, GateError for a value that is no number.
+        """
+        __tracebackhide__ = True
+        item, options = self._item, self._options
+        self._attempt.compared("fx_table")
+        test = str(item.nodeid).partition("::")[2]
+        name = options.get("row") or test
+        values = self._measured(subject, name)
+        base = golden_path(
+            slashed_path(item.path, item.config.rootpath),
+            [],
+            "table",
+            None,
+            options.get("name"),
+            is_beside=golden_layout(item.config).is_beside,
+        )
+        obtained = ObtainedRow(Row(name, test, values), options.get("tolerance") or {}, options.get("better") or {})
+        place = TableRow(item, self._attempt, base, name, obtained)
+        data = place.row_data()
+        if any(outcome.row == data for outcome in self._attempt.outcomes):
+            raise GateError(f"this test compares two subjects with the row {name!r}; name them with fx_table(row=...)")
+        return compare(place, obtained, Outcome(str(item.nodeid), place.shown, LEVEL, "matched", row=data))
+
+    def _measured(self, subject: object, row: str) -> dict[str, int | float]:
+        __tracebackhide__ = True
+        options = self._options
+        values = row_values(
+            self._graphs_of(subject),
+            measured_numbers(options.get("extra") or {}, row),
+            costs=options.get("costs"),
+            example_inputs=options.get("example_inputs"),
+            example_kwargs=options.get("example_kwargs"),
+        )
+        check_rules(values, options.get("tolerance") or {}, options.get("better") or {})
+        return values
+
+    def _graphs_of(self, subject: Any) -> Any:
+        if isinstance(subject, Capture):
+            return subject
+        inputs, kwargs = self._options.get("example_inputs"), self._options.get("example_kwargs")
+        frontend = settings.value_of(settings.FRONTEND, self._item, self._options.get("frontend"))
+        adapt = Hooks.of_test(self._item).adapt
+        captured = captured_by(frontend, subject, inputs, kwargs, adapt)
+        if captured is not None:
+            return captured
+        with other_frontends_named():
+            return to_graph_module(subject, adapt, example_inputs=inputs, example_kwargs=kwargs)
+
+
 class FxTable(TableExpectation):
     """The table of the test's file: `assert capture == fx_table`."""
 
     @classmethod
     def of_test(cls, item: pytest.Item) -> FxTable:
-        """Make the fixture of one test, which from now on has to compare something."""
-        return cls(item, start_table_attempt(item), _RowRequest())
+        """Make the fixture of one test. From now on the test has to compare something."""
+        attempt = attempt_of(item)
+        attempt.ask("fx_table")
+        return cls(item, attempt, {})
 
-    def __call__(
-        self,
-        *,
-        name: str | None = None,
-        row: str | None = None,
-        extra: Mapping[str, float] | None = None,
-        tolerance: Mapping[str, float | str] | None = None,
-        better: Mapping[str, str] | None = None,
-        costs: bool | None = None,
-        frontend: Frontend | None = None,
-        example_inputs: object = None,
-        example_kwargs: Mapping[str, Any] | None = None,
-    ) -> TableExpectation:
-        """Return what to compare with. The row of a test is named for it, or `row`; `name` tells tables apart.
+    @shows_options(RowOptions)
+    def __call__(self, **options: Unpack[RowOptions]) -> TableExpectation:
+        """Return the row with options that hold for this comparison.
 
-        `extra` are columns that the test measured itself; `tolerance` says by column how far a number may be off, 2 or
-        "5%"; `better` by column which way is better, "lower" or "higher". `costs=False` leaves out what the graphs
-        cost, which is counted where the shapes of their inputs are known; with True anything else is an error.
-        `frontend` and example inputs say how a module becomes graphs.
+        The row of a test has the test's name, or `row`; `name` tells tables apart. `extra` are columns that the test
+        measured itself; `tolerance` says by column how far a number may be off, 2 or "5%"; `better` by column which way
+        is better, "lower" or "higher". `costs=False` leaves out the costs of the graphs, which are counted where the
+        shapes of their inputs are known; with True, unknown shapes are an error. `frontend` and example inputs say how
+        a module becomes graphs.
         """
-        request = _RowRequest(
-            name, row, extra or {}, tolerance or {}, better or {}, costs, frontend, example_inputs, example_kwargs
-        )
-        return TableExpectation(self._item, self._attempt, request)
+        check_options(options, RowOptions, "fx_table")
+        return TableExpectation(self._item, self._attempt, options)

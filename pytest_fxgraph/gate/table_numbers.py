@@ -1,4 +1,4 @@
-"""The numbers that a table keeps of a subject: what is counted in its graphs, what they cost, what a test measured."""
+"""The numbers of a row: counts in the graphs of a subject, their costs, and the numbers that a test measured."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _nodes_in(document: GraphDocument) -> int:
 def costs_of(
     subject: Any, example_inputs: object, example_kwargs: Mapping[str, Any] | None, *, is_asked: bool
 ) -> dict[str, int | float]:
-    """Count what the graphs of a subject cost, all together; of the peaks of memory the highest.
+    """Return the costs of all graphs of a subject together; of the peaks of memory the highest.
 
     Nothing for a graph whose shapes nobody knows, unless costs are asked for: then that raises CaptureError, as does a
     graph that cannot be counted.
     """
-    if isinstance(subject, Capture):  # whose graphs know their values, and do not all take what the model takes
+    if isinstance(subject, Capture):  # its graphs know their values, and may take other inputs than the model
         example_inputs, example_kwargs = None, None
     blocks = [_costs_of(graph, example_inputs, example_kwargs) for graph in _graphs_of(subject)]
     counted = [block for block in blocks if block is not None]
@@ -93,7 +93,7 @@ def _elements(subject: Any) -> int:
 
 
 def measured_numbers(values: Mapping[str, Any], row: str) -> dict[str, int | float]:
-    """Return what a test measured itself, as Python's numbers.
+    """Return the numbers that a test measured, as Python's numbers.
 
     Raises GateError for what is no finite number, as NaN would match nothing, and ChoiceError for a name that a column
     of the table has already.
@@ -120,7 +120,7 @@ def row_values(
     example_inputs: object = None,
     example_kwargs: Mapping[str, Any] | None = None,
 ) -> dict[str, int | float]:
-    """Return all numbers of a row. `costs` says whether costs are among them; None: where shapes are known."""
+    """Return all numbers of a row. `costs` adds the costs; None adds them where shapes are known."""
     counted = numbers_of(subject)
     cost = {} if costs is False else costs_of(subject, example_inputs, example_kwargs, is_asked=costs is True)
     return {**counted, **cost, **extra}

@@ -1,6 +1,6 @@
 """How our report sections look on the terminal: always shown, coloured as pytest colours.
 
-Reports keep the plain text, which is what other plugins, files and processes get. It is coloured only while pytest
+Reports keep the plain text, because other plugins, files and processes read it. The text has colours only while pytest
 prints its summary.
 """
 

@@ -1,4 +1,4 @@
-"""What passes between the controller and the workers of pytest-xdist. The classes are registered where it is loaded."""
+"""The messages between the controller and the workers of pytest-xdist. Registered if pytest-xdist is loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLLECTION = "fxgraph_collection"  # in a worker's output
 
 
 class Controller:
-    """Hands workers what only the controller knows, and receives what they collected."""
+    """Sends facts that only the controller knows to the workers, and receives their collections."""
 
     def __init__(self, record: CollectionRecord | None) -> None:
         self._record = record
@@ -31,14 +31,14 @@ class Controller:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Add what a worker collected to the record; a worker that crashed sends nothing."""
+        """Add the collection of a worker to the record; a worker that crashed sends nothing."""
         sent = getattr(node, "workeroutput", {}).get(_COLLECTION)
         if sent and self._record is not None:
             self._record.add(sent)
 
 
 class Worker:
-    """Sends what this worker collected to the controller."""
+    """Sends the collection of this worker to the controller."""
 
     def __init__(self, record: CollectionRecord | None) -> None:
         self._record = record
@@ -50,9 +50,9 @@ class Worker:
 
 
 def check_remote_golden(outcome: Outcome, report: pytest.TestReport, config: pytest.Config) -> str | None:
-    """Check that a remote worker compared with the golden that lies here; return what is wrong, None if nothing is.
+    """Check that a remote worker compared with the golden that lies here; return the error, None without one.
 
-    To be called before anything is written for the outcome: what a worker calls new may have been here for long.
+    Call this before the outcome writes anything: a golden that is new to the worker may be old here.
     """
     if not _ran_elsewhere(report):
         return None

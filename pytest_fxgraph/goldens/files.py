@@ -1,26 +1,27 @@
 """The files below a golden folder: goldens, their variants for a version of torch, and received files.
 
-A received file is what a test obtained in place of its golden, below a comment that names the digest of the golden it
-was compared with: whoever accepts it later replaces exactly what was looked at, or nothing.
+A received file holds the graph that a test obtained in place of its golden. Its first comment has the digest of the
+compared golden, so that a later `accept` replaces exactly this golden or nothing. Its second comment has the cause.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.location import RECEIVED, SUFFIX
 
 RECEIVED_SUFFIX = f".{RECEIVED}{SUFFIX}"
 
-# Patterns are compiled when they are first used: the plugin imports this in every run, also of those without goldens.
+# Patterns are compiled at first use, because every run with the plugin imports this file.
 # As decoding accepts it: a BOM, comments and blank lines may come before the line that names the format.
 _BEGINNING = rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n|---[ \t]*\r?\n)*format: *\d+[ \t]*\r?\n"
 _LONGEST_BEGINNING = 65536  # bytes
@@ -28,8 +29,9 @@ _LONGEST_BEGINNING = 65536  # bytes
 _HEADER = "# received by pytest --fx-received, compared with "
 _NO_GOLDEN = "no golden"
 _FIRST_LINE = rf"{_HEADER}(?:sha256:([0-9a-f]{{64}})|{_NO_GOLDEN})\Z"
+_CAUSE = "# cause: "  # begins the second line
 
-# `@` is percent-encoded in what comes from a test's id, so no base file looks like a variant.
+# Names from test ids have `@` percent-encoded, so no base file looks like a variant.
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _VARIANT = r"(?:@torch-\d+\.\d+)?(?:@(?:linux|macos|windows|cuda))?\Z"
 _MINOR = r"\d+\.\d+"
@@ -49,7 +51,7 @@ def goldens_below(root: Path) -> Iterator[PurePosixPath]:
 
 
 def begins_like_a_golden(path: Path) -> bool:
-    """Tell whether a file names its format and has nodes: YAML of other people, and what is no file, is left alone."""
+    """Return whether a file names its format and has nodes. Other people's YAML, and folders, are left alone."""
     try:
         # Opening a FIFO would wait for somebody who writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -63,7 +65,7 @@ def begins_like_a_golden(path: Path) -> bool:
 
 
 def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
-    """Return the test file that a golden is named for, relative to rootdir; None if it is named for no file."""
+    """Return the test file that a golden is named for, relative to rootdir; None for a name of no test file."""
     folder = golden.parent
     if folder == PurePosixPath("."):
         return None
@@ -72,14 +74,15 @@ def file_tested_by(golden: PurePosixPath, rootpath: Path) -> str | None:
 
 
 class Received(NamedTuple):
-    """The text that a golden would get, and the digest of the golden it was compared with, if there was one."""
+    """The text that a golden would get, with the facts of the comparison."""
 
     text: str
-    compared_with: str | None
+    compared_with: str | None  # the digest of the golden, None if there was no golden
+    cause: Mapping[str, Any] = {}  # `Outcome.cause`: how the golden was compared, headline and cluster; plain data
 
 
 def received_path(golden: P) -> P:
-    """Return the path of what was received, beside its golden."""
+    """Return the path of the received file beside a golden."""
     return golden.with_name(golden.name.removesuffix(SUFFIX) + RECEIVED_SUFFIX)
 
 
@@ -101,13 +104,14 @@ def golden_digest(content: bytes) -> str:
 def write_received(received: Received) -> str:
     """Return the text of a received file."""
     digest = received.compared_with
-    return f"{_HEADER}{_NO_GOLDEN if digest is None else f'sha256:{digest}'}\n{received.text}"
+    cause = f"{_CAUSE}{json.dumps(received.cause, sort_keys=True)}\n" if received.cause else ""
+    return f"{_HEADER}{_NO_GOLDEN if digest is None else f'sha256:{digest}'}\n{cause}{received.text}"
 
 
 def read_received(text: str, origin: str) -> Received:
     """Read the text of a received file.
 
-    Raises GoldenFormatError, naming `origin`, if its first line does not say what it was compared with.
+    Raises GoldenFormatError, naming `origin`, if its first line does not name the compared golden.
     """
     first, _, rest = text.partition("\n")
     header = re.match(_FIRST_LINE, first)
@@ -116,7 +120,18 @@ def read_received(text: str, origin: str) -> Received:
             f"cannot read {origin}: its first line does not say which golden it was compared with; "
             "it was edited, or is not from pytest --fx-received; remove it and run the test again"
         )
-    return Received(rest, header[1])
+    second, _, text_after = rest.partition("\n")
+    if not second.startswith(_CAUSE):
+        return Received(rest, header[1])
+    try:
+        cause = json.loads(second.removeprefix(_CAUSE))
+    except ValueError:
+        cause = None
+    if not isinstance(cause, dict):
+        raise GoldenFormatError(
+            f"cannot read {origin}: its second line is no cause; it was edited; remove it and run the test again"
+        )
+    return Received(text_after, header[1], cause)
 
 
 def variant_path(base: P, torch_version: str) -> P:
@@ -143,6 +158,6 @@ def variant_suffix(torch_version: str) -> str:
 
 
 def base_path(path: P) -> P:
-    """Return the golden that a variant, or what was received, belongs to; a golden belongs to itself."""
+    """Return the golden of a variant or of a received file; a golden belongs to itself."""
     golden = golden_of_received(path) if is_received(path) else path
     return golden.with_name(re.sub(_VARIANT, "", golden.name.removesuffix(SUFFIX)) + SUFFIX)

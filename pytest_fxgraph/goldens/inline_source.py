@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import codecs
+import functools
+import hashlib
 import io
 import re
 import textwrap
@@ -34,20 +36,20 @@ _REMEDY = 'write one text in quotes where fx_golden.inline is called: fx_golden.
 
 @dataclass(frozen=True)
 class Literal:
-    """The text of one call: which characters of the source it takes, how it is quoted, and what it says."""
+    """The text of one call: its characters in the source, its quotes and its value."""
 
     start: int
     end: int
     value: str | None = None  # None where the call has no text yet
     prefix: str = ""
     quotes: str = ""  # three characters, or one
-    behind: str = ""  # what has to come between a new text and the rest of the call
+    behind: str = ""  # goes between a new text and the rest of the call
 
 
 class InlineSource:
     """The source of one file with the calls in it; `shown_as` names it in errors.
 
-    Raises GoldenWriteError for what is no source of Python.
+    Raises GoldenWriteError for a file that is no Python source.
     """
 
     def __init__(self, content: bytes, shown_as: str) -> None:
@@ -69,7 +71,7 @@ class InlineSource:
         self._calls = {_end_of(call): call for call in _calls_of(self._tree)}
 
     def find(self, end: Place | None, line: int, text: str | None) -> Place:
-        """Return where a call ends, of which the running code knows the end, or its line alone, and the text it gave.
+        """Return the end of a call. The running code knows the end and the text; Python 3.10 knows only the line.
 
         Raises GoldenWriteError if that call is not there, or its text is not a literal of its own.
         """
@@ -80,6 +82,28 @@ class InlineSource:
                 line, "the text that fx_golden.inline was given is not the one that stands there", "run the tests again"
             )
         return end
+
+    @functools.cached_property
+    def program(self) -> str:
+        """A digest of the program without the texts of inline goldens: a run that writes texts leaves it as it is."""
+        calls = [call for call in self._calls.values() if _may_give(call, None) or _has_plain_text(call)]
+        texts = [call.args for call in calls]
+        for call in calls:
+            call.args = []
+        try:
+            return hashlib.sha256(ast.dump(self._tree).encode("utf-8", "surrogatepass")).hexdigest()
+        finally:
+            for call, given in zip(calls, texts, strict=True):
+                call.args = given
+
+    def number_of(self, end: Place) -> int:
+        """Return the position of a call among all calls. All files with this `program` share it."""
+        return [*self._calls].index(end)
+
+    def call_of(self, number: int) -> tuple[Place, str]:
+        """Return the end of the call at a position, and its text as `dedented` gives it."""
+        end = [*self._calls][number]
+        return end, dedented(self._literal(end).value or "")
 
     def first_line(self, end: Place) -> int | None:
         """Return the line in which the text of a call begins; None where its lines are not those of the source."""
@@ -107,7 +131,7 @@ class InlineSource:
     # Where a call is.
 
     def _only_call_at(self, line: int, text: str | None) -> Place:
-        """Return the innermost call with this text at a line, of which Python 3.10 tells no more."""
+        """Return the innermost call with this text at a line, for Python 3.10."""
         nearby = [end for end, call in self._calls.items() if call.lineno <= line <= end[0] and _may_give(call, text)]
         latest = max((self._calls[end].lineno for end in nearby), default=0)
         found = [end for end in nearby if self._calls[end].lineno == latest]
@@ -166,7 +190,7 @@ class InlineSource:
             )
         return len(before)
 
-    # What is written.
+    # Writing.
 
     def _replacement(self, literal: Literal, text: str) -> bytes:
         line = self._line_of(literal.start)
@@ -181,7 +205,7 @@ class InlineSource:
         return (quoted.replace("\n", ends[0] if ends else "\n") + literal.behind).encode(self._encoding)
 
     def _check(self, content: bytes, texts: Mapping[Place, str]) -> None:
-        """Refuse to write what is not the same program but for the texts."""
+        """Refuse a result that is another program, apart from the texts."""
         written = InlineSource(content, self._shown_as)
         calls, new_calls = list(_calls_of(self._tree)), list(_calls_of(written._tree))
         is_same = len(calls) == len(new_calls)
@@ -205,7 +229,7 @@ class InlineSource:
 
 
 def _calls_of(tree: ast.AST) -> Iterator[ast.Call]:
-    """Yield all calls, but those in f-strings, of which Python 3.10 and 3.11 do not say where they are."""
+    """Yield all calls outside of f-strings. Python 3.10 and 3.11 do not know the places inside f-strings."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -216,7 +240,13 @@ def _calls_of(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _end_of(node: ast.expr) -> Place:
-    return node.end_lineno or 0, node.end_col_offset or 0  # which all trees have that were parsed
+    return node.end_lineno or 0, node.end_col_offset or 0  # parsed trees have both
+
+
+def _has_plain_text(call: ast.Call) -> bool:
+    """Tell whether a call of `inline` has a text, and nothing else, between its brackets."""
+    first = call.args[0] if len(call.args) == 1 else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str) and _may_give(call, first.value)
 
 
 def _may_give(call: ast.Call, text: str | None) -> bool:
@@ -239,7 +269,7 @@ def _layout(text: str, base: str) -> tuple[str, str]:
 
 
 def _quoted(body: str, literal: Literal, encoding: str) -> str:
-    """Quote a text in three quotes: raw where it has backslashes, else with escapes for what cannot stand as it is."""
+    """Quote a text in three quotes: raw if it has backslashes, else with escapes where a character needs one."""
     can_be_encoded = _can_encode(body, encoding)
     quotes = literal.quotes if literal.quotes in _TRIPLE else '"""'
     if quotes in body:

@@ -1,7 +1,7 @@
 """Where the goldens of a project lie: in one folder for all tests, or in a folder beside each test file.
 
-For the plugin and for the command, which has to find the same files without a run. Paths of goldens are relative to
-`root`, and have forward slashes.
+The plugin and the command use it, because the command has to find the same files without a run. Paths of goldens are
+relative to `root`, and have forward slashes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MARKS_OF_ENVIRONMENTS = frozenset({"pyvenv.cfg", "conda-meta"})
 class GoldenLayout:
     """The goldens of the tests below `rootpath`, for one value of the setting `fx_golden_dir`."""
 
-    # No dataclass, which every run of pytest would wait for.
+    # No dataclass: every run of pytest would wait for it.
     def __init__(self, rootpath: Path, setting: str) -> None:
         self.rootpath = rootpath
         self.setting = setting
@@ -39,7 +39,7 @@ class GoldenLayout:
         return self.rootpath if self.is_beside else Path(self.rootpath, self.setting)
 
     def goldens(self, test_files: Collection[str] | None = None) -> Iterator[PurePosixPath]:
-        """Yield what is named like a golden, with variants and received files; links to folders are not followed.
+        """Yield all files with a golden's name, with variants and received files. Links to folders are not followed.
 
         Where each test file has a folder beside it, `test_files` (relative to `rootpath`) spare a walk through the
         whole project: only the folders beside these are looked into.

@@ -12,7 +12,7 @@ from pytest_fxgraph.errors import GoldenNameError
 SUFFIX = ".yaml"
 LONGEST_STEM = 120
 FOLDER_BESIDE = "golden"  # in the folder of a test file, where goldens lie beside their tests
-RECEIVED = "received"  # `<stem>.received.yaml` is what a failed test writes beside the golden
+RECEIVED = "received"  # `<stem>.received.yaml` is the file that a failed test writes beside the golden
 
 _ENCODED = re.compile(r"[^A-Za-z0-9_-]")
 _ALL_DIGITS = re.compile(r"[0-9]+\Z")
@@ -43,7 +43,7 @@ def golden_path(
     for a name that no golden may have, and for a test without a file below rootdir.
     """
     folder = _folder(test_file)
-    if is_beside:  # the same file from wherever the tests are run: what rootdir is must not matter
+    if is_beside:  # the same file from wherever the tests are run, and with any rootdir
         folder = folder.parent / FOLDER_BESIDE / folder.name
         test_file = PurePosixPath(test_file).name
     last = _checked_name(name) if name is not None else (str(position) if position > 1 else None)

@@ -62,7 +62,7 @@ def vanished_programs(
 
 
 def joined_error(errors: Iterable[Exception | None]) -> Exception | None:
-    """Return one error for those of several comparisons: the only one, or an AssertionError that tells them all."""
+    """Return one error for several comparisons: the only error, or an AssertionError with all messages."""
     raised = [error for error in errors if error is not None]
     if len(raised) < 2:
         return raised[0] if raised else None

@@ -1,7 +1,7 @@
 """Goldens of tests that were renamed: one that is missing, or new, holds the graph of one that no test asks for.
 
 Two goldens hold the same graph if everything but the generated code and the names of intermediate values is equal to
-the letter: an update keeps the names that a golden has, and a new golden has those of the trace.
+the letter: an update keeps the golden's names, and a new golden has the names of the trace.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UnusedGolden:
     files: tuple[PurePosixPath, ...]
 
     def serving(self, variant: str) -> PurePosixPath:
-        """Return the file that serves a version of torch, for which variants have `variant` in their names."""
+        """Return the file that serves a version of torch. Variants for this version have `variant` in their names."""
         wanted = self.base.with_name(self.base.name.removesuffix(SUFFIX) + variant + SUFFIX)
         return wanted if wanted in self.files else self.base
 
@@ -60,7 +60,7 @@ class RenamedGoldens:
     """Finds the goldens that are left of tests that have another name now."""
 
     def __init__(self, layout: GoldenLayout, unused: Iterable[PurePosixPath]) -> None:
-        """Take the goldens of which it is certain that no test asks for them."""
+        """Take the goldens that certainly no test asks for."""
         self._layout = layout
         families: dict[PurePosixPath, list[PurePosixPath]] = {}
         for path in unused:

@@ -13,9 +13,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from pytest_fxgraph.document.model import MOST_BYTES
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError, ReportError
 from pytest_fxgraph.goldens.files import golden_digest
+from pytest_fxgraph.goldens.lock import TEMPORARY_SUFFIX, locked
 
-# What a killed run may leave behind; pytest collects no such file, and `*.fxgraph-tmp` keeps it out of git.
-TEMPORARY_SUFFIX = ".fxgraph-tmp"
 _READ_REMEDY = "restore it from version control, or rewrite it with pytest --fx-update-golden"
 
 
@@ -86,8 +85,26 @@ class GoldenStore:
             if _holds(path, content):
                 return False
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A link is kept, and what it leads to is replaced.
+            # A link is kept, and its target is replaced.
             replace_whole(Path(os.path.realpath(path)), content)
+        return True
+
+    def replace(self, relative: PurePosixPath | str, text: str, compared_with: str | None) -> bool:
+        """Write a text in place of the golden with the digest `compared_with`; None stands for no golden.
+
+        Waits while another run writes here, then reads the golden again. Returns False, and writes nothing, if the
+        golden is neither the compared one nor this text. Raises the errors of `write`, and OSError for a lock that
+        another run holds for a minute.
+        """
+        path = self.path(relative)
+        with _write_errors(path), locked(Path(os.path.realpath(path)), str(path)):
+            try:
+                found = self.digest(relative)
+            except GoldenFormatError:  # nothing could be compared with this file, either
+                found = None
+            if found not in (compared_with, golden_digest(text.encode("utf-8", "surrogatepass"))):
+                return False
+            self.write(relative, text)
         return True
 
     def copy(self, source: PurePosixPath | str, target: PurePosixPath | str) -> bool:

@@ -1,4 +1,4 @@
-"""The columns of a table: what they are called, which way is better, and how two rows are compared. Knows no torch."""
+"""The columns of a table: their names, their better direction, and the comparison of two rows. Knows no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_fxgraph.budget import METRICS
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.goldens.table_rows import Row, Values, number_text
 
-# By column: what one of them is called. Of all, fewer are better.
+# The noun for one, by column. Fewer are better in all columns.
 COUNTED: Mapping[str, str] = {
     "graphs": "graph",
     "breaks": "graph break",
@@ -21,14 +21,14 @@ COUNTED: Mapping[str, str] = {
     "operators": "operator",
     "nodes": "node",
 }
-# Columns of costs; of "nodes" a table counts all, those that only pick an item among them.
+# Columns of costs. A table counts all "nodes", with nodes that only pick an item.
 COSTS = (*(metric for metric in METRICS if metric != "nodes"), "uncounted")
 _LOWER_IS_BETTER = frozenset((*COUNTED, *COSTS))
 
 
 @dataclass(frozen=True)
 class ColumnRule:
-    """By how much a column may differ, and which way is better."""
+    """The allowed difference of a column, and its better direction."""
 
     tolerance: float = 0.0
     is_relative: bool = False
@@ -41,7 +41,7 @@ class ColumnRule:
 
 
 def rule_of(column: str, tolerance: Mapping[str, Any], better: Mapping[str, str]) -> ColumnRule:
-    """Read the rule of a column from what a test asks for; raises ChoiceError for a word or number that is none."""
+    """Read the rule of a column from the options of a test. Raises ChoiceError for a wrong word or number."""
     direction = better.get(column, "lower" if column in _LOWER_IS_BETTER else None)
     if direction not in (None, "lower", "higher"):
         raise ChoiceError(f"better={{{column!r}: {direction!r}}} is neither 'lower' nor 'higher'")
@@ -57,7 +57,7 @@ def rule_of(column: str, tolerance: Mapping[str, Any], better: Mapping[str, str]
 
 
 def check_rules(columns: Mapping[str, Any], tolerance: Mapping[str, Any], better: Mapping[str, str]) -> None:
-    """Raise ChoiceError for a rule of a column that there is not, or that is none."""
+    """Raise ChoiceError for a wrong rule, or a rule of an unknown column."""
     for column in (*tolerance, *better):
         if column not in columns:
             raise ChoiceError(f"there is no column {column!r}; there are {', '.join(sorted(columns))}")
@@ -69,7 +69,7 @@ def differences(
 ) -> Iterator[str]:
     """Describe each column that differs by more than it may; one that improves differs, too.
 
-    Raises ChoiceError for a rule that is none.
+    Raises ChoiceError for a wrong rule.
     """
     check_rules({**expected, **obtained}, tolerance, better)
     for column in sorted({*expected, *obtained}):

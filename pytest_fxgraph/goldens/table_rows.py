@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from pytest_fxgraph.document.yaml_reader import Items, Record, YamlDataError, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError
+from pytest_fxgraph.goldens.files import golden_digest
 
 Values = Mapping[str, int | float]
-KEYS = ("row", "test")  # of a line, which no column may be called
+KEYS = ("row", "test")  # of a line; no column may have these names
 
 _FORMAT = 1
 _REMEDY = "restore it from version control, or remove it and write it anew with pytest --fx-update-golden"
@@ -41,6 +42,11 @@ def encode_table(rows: Iterable[Row]) -> str:
         ]
         lines.append(f"- {{{', '.join(fields)}}}")
     return "\n".join([*lines, "end: true", ""])
+
+
+def digest_of(row: Row | None) -> str | None:
+    """Return the digest of a row, None without a row."""
+    return None if row is None else golden_digest(encode_table([row]).encode("utf-8", "surrogatepass"))
 
 
 def decode_table(text: str, origin: str) -> dict[str, Row]:

@@ -1,4 +1,4 @@
-"""Which goldens no test asks for. Where that is not certain, a golden is unknown, which is never unused."""
+"""The goldens that no test asks for. In doubt a golden is unknown, and an unknown golden is never unused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judged_files(records: Sequence[RunRecord]) -> set[str]:
 
 
 def _known_files(records: Sequence[RunRecord]) -> set[str]:
-    """Name the files of which all that they hold is known to have run: what one shard left out, another has run."""
+    """Name the files with tests that all ran: one shard may run the tests that another shard left out."""
     ended = _merged(record.ended for record in records)
     failed = _merged(record.failed for record in records)
     found = _merged(record.found for record in records)

@@ -1,4 +1,4 @@
-"""The differences of a golden as data for other programs: what the JSON report holds."""
+"""The differences of a golden as data for other programs: the JSON report has them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Differences of many goldens that are one difference: one cause, reviewed once."""
+"""Clusters: the goldens that one cause changes, so that people review the cause once."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.document.capture_notes import NOUNS
@@ -13,29 +13,33 @@ from pytest_fxgraph.document.literals import references, rename_references
 _DIGITS = 6
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Goldens that differ from what was received in the same way."""
+class Cluster(NamedTuple):
+    """Goldens that differ from their received files in the same way."""
 
-    key: str  # the same for the same difference in every run: a few hex digits
-    headline: str  # of the first
+    key: str  # a few hex digits, the same for the same difference in every run
+    headline: str  # of the first golden
     goldens: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Cause:
-    """Why one golden differs, without the places at which it does."""
+class Cause(NamedTuple):
+    """Why one golden differs, without the places in the graph."""
 
     golden: str
     headline: str
-    parts: tuple[object, ...]
+    parts: tuple[object, ...] = ()
+    cluster: str = ""  # the key that the test has stored; without it, the key follows from `parts`
+
+    @property
+    def key(self) -> str:
+        """The key of the cluster."""
+        return self.cluster or key_of(self.parts)
 
 
 def clustered(causes: Iterable[Cause]) -> list[Cluster]:
     """Group goldens by cause, the cause of most goldens first."""
     groups: dict[str, list[Cause]] = {}
     for cause in causes:
-        groups.setdefault(_key(cause.parts), []).append(cause)
+        groups.setdefault(cause.key, []).append(cause)
     clusters = [
         Cluster(key, group[0].headline, tuple(cause.golden for cause in group)) for key, group in groups.items()
     ]
@@ -43,7 +47,7 @@ def clustered(causes: Iterable[Cause]) -> list[Cluster]:
 
 
 def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
-    """Return the cluster of a key, else of a number in the list, counted from 1; None if there is none."""
+    """Return the cluster of a key, else of a number in the list, counted from 1; None for any other choice."""
     for cluster in clusters:
         if cluster.key == choice.lower():
             return cluster
@@ -52,7 +56,7 @@ def chosen_cluster(clusters: Sequence[Cluster], choice: str) -> Cluster | None:
 
 
 def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
-    """Return what is equal for two differences of one cause: what changed into what, however often.
+    """Return the parts that two differences of one cause share: the old and the new texts, however often.
 
     A difference that is not listed in full is equal to no other, as the rest of it is not known.
     """
@@ -63,7 +67,7 @@ def cause_parts(difference: Difference, golden: str) -> tuple[object, ...]:
 
 def cluster_key(difference: Difference, golden: str) -> str:
     """Return the key of the cluster that a golden with this difference belongs to."""
-    return _key(cause_parts(difference, golden))
+    return key_of(cause_parts(difference, golden))
 
 
 def _part(change: Change) -> tuple[str, ...]:
@@ -77,5 +81,6 @@ def _without_names(text: str) -> str:
     return rename_references(text, dict.fromkeys(references(text), ""))
 
 
-def _key(parts: tuple[object, ...]) -> str:
+def key_of(parts: tuple[object, ...]) -> str:
+    """Return the key of a cluster: equal parts have equal keys, in every run."""
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

@@ -126,6 +126,6 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
 
 def _shown(outcome: Outcome) -> dict[str, Any]:
     data = outcome.to_dict()
-    for text in ("new_text", "received", "graphs", "sources", "inline"):
+    for text in ("new_text", "received", "graphs", "sources", "inline", "terms", "row"):
         data.pop(text)
     return data

@@ -4,13 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
+from pytest_fxgraph.budget import Allowances, allowances_of
 from pytest_fxgraph.report.printable import printable_line
 
-# "refused" is what was to be updated and was not, because the test failed or the file could not be written.
+# "refused": an update was wanted, and was not made, because the test failed or the file could not be written.
 STATUSES = ("matched", "mismatch", "missing", "updated", "refused", "error")
 UPDATES = ("none", "new", "changed")
+
+
+class Terms(NamedTuple):
+    """How strictly a golden is compared; the fields are arguments of `compare_documents`."""
+
+    level: str = "structure"
+    commutative: bool = False
+    normalize: bool = False
+    constants: str = "exact"
+    budget: Allowances | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the level, and each other term that is not the default, as values that JSON can hold."""
+        given = {name: value for name, value in self._asdict().items() if value != self._field_defaults[name]}
+        if self.budget is not None:
+            given["budget"] = {
+                metric: None if each is None else f"{each.amount!r}{'%' * each.is_percent}"
+                for metric, each in self.budget.items()
+            }
+        return {**given, "level": self.level}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Terms:
+        """Read the terms that `to_dict` returned. Raises ChoiceError for a budget of another form."""
+        given = {name: data[name] for name in cls._fields if name in data}
+        if given.get("budget") is not None:
+            given["budget"] = allowances_of(given["budget"])
+        return cls(**given)
+
+
+class Told(NamedTuple):
+    """A mismatch in words: the parts of an outcome that describe it."""
+
+    headline: str
+    lines: tuple[str, ...]  # of the assertion, at most six
+    section: str = ""  # everything, for the report section
+    cluster: str = ""
+    changes: tuple[Mapping[str, Any], ...] = ()
+    graphs: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -24,19 +65,21 @@ class Outcome:
     headline: str = ""
     lines: tuple[str, ...] = ()  # at most six, for the assertion itself
     section: str = ""  # everything, for the report section
-    new_text: str | None = None  # what is to be written, if the test may write
-    expected_digest: str | None = None  # sha256 of the golden's text that was compared with; None where there was none
+    new_text: str | None = None  # the text to write, if the test may write
+    expected_digest: str | None = None  # sha256 of the golden's text that was compared with; None without a golden
     update: str = "none"  # one of UPDATES: why new_text is there
-    received: str | None = None  # what is to be kept beside the golden for `fxgraph accept`, if the test fails
-    cluster: str = ""  # of a mismatch: the key that all goldens share which differ in the same way
+    received: str | None = None  # the text to keep beside the golden for `fxgraph accept`, if the test fails
+    cluster: str = ""  # of a mismatch: the key that goldens share if they differ in the same way
     changes: tuple[Mapping[str, Any], ...] = ()  # of a mismatch: each difference as data, see `change_data`
-    graph_digest: str | None = None  # of a missing or new golden: what an unused one may share with it
-    graphs: tuple[str, ...] = ()  # for a report with pictures: texts of the expected and the obtained, or of this alone
-    sources: tuple[str, ...] = ()  # with them: the line of the model's source of each obtained node, "" if not known
+    graph_digest: str | None = None  # of a missing or new golden: an unused golden of the same graph shares it
+    graphs: tuple[str, ...] = ()  # for reports with pictures: texts of the expected and obtained graph, or of one
+    sources: tuple[str, ...] = ()  # with graphs: the line of the model's source of each obtained node, "" if unknown
     command: str = ""  # writes this golden, where a test failed that could write it
-    # Of a golden that stands in its test: the file, its digest and where the call ends, {} where nobody had to know.
+    # Of a golden that stands in its test: an InlinePlace as a dict, {} while nobody needs the place.
     inline: Mapping[str, Any] | None = None
     variant: str = ""  # of a missing or new golden: how the variant for the torch that ran ends, "@torch-2.13"
+    terms: Mapping[str, Any] | None = None  # Terms as a dict; None for the defaults of `level`
+    row: Mapping[str, Any] | None = None  # of a row of a table: a MeasuredRow as a dict
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -46,8 +89,18 @@ class Outcome:
 
     @property
     def section_name(self) -> str:
-        """Name the report section that tells everything."""
+        """Name the report section of this outcome."""
         return f"fx golden {printable_line(self.golden)}"
+
+    @property
+    def is_file(self) -> bool:
+        """Tell whether the golden is a file of its own, neither a text in a test nor a row."""
+        return self.inline is None and self.row is None
+
+    @property
+    def cause(self) -> dict[str, Any]:
+        """The cause of the mismatch as values that JSON can hold: compared how, the headline and the cluster."""
+        return {**(self.terms or {"level": self.level}), "headline": self.headline, "cluster": self.cluster}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as values that JSON and pytest-xdist can send."""
@@ -55,7 +108,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Read what `to_dict` returned; fields that this release does not know are left out."""
+        """Read an outcome that `to_dict` returned; fields that this release does not know are left out."""
         known = {field.name for field in fields(cls)}
         values = {key: value for key, value in data.items() if key in known}
         lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes", "graphs", "sources")}

@@ -13,7 +13,7 @@ Ids = Mapping[str, tuple[str, ...]]  # by test file, relative to rootdir
 class RunRecord:
     """Facts about one run, as plain data; paths are relative to rootdir.
 
-    A file's own id is "", and what is in it goes by the rest of its id. Collected, the file and its classes have
+    A file's own id is "", and a test in the file has the rest of its id. Collected, the file and its classes have
     ended; a test has, once setup, call and teardown have passed.
     """
 
@@ -24,7 +24,7 @@ class RunRecord:
     failed: Ids = field(default_factory=dict)
     asked: tuple[str, ...] = ()  # goldens that were compared, or would have been if they were there
     others: Mapping[str, str] = field(default_factory=dict)  # further goldens on disk, with the test files they are for
-    gone: tuple[str, ...] = ()  # those of the test files that are not there
+    gone: tuple[str, ...] = ()  # test files that are not there
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as values that JSON can hold."""
@@ -32,7 +32,7 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunRecord:
-        """Read what `to_dict` returned. Raises KeyError or ValueError for data of another form."""
+        """Read the dict of `to_dict`. Raises KeyError or ValueError for data of another form."""
         return cls(
             _truth(data["had_path_arguments"]),
             _truth(data["finished"]),

@@ -22,13 +22,15 @@ OUTCOME = Outcome("test_a.py::test_x", "golden/test_a/test_x.yaml", "structure",
 def failed(count: int) -> GoldenAttempt:
     attempt = GoldenAttempt()
     for number in range(1, count + 1):
-        attempt.fail_later(f"check {number}", sys._getframe())
+        attempt.fail_later(AssertionError(f"check {number}"), sys._getframe())
     return attempt
 
 
 def asking(*, compared: bool = False) -> GoldenAttempt:
     attempt = GoldenAttempt()
-    attempt.asked, attempt.compared = True, compared
+    attempt.ask("fx_golden")
+    if compared:
+        attempt.compared("fx_golden")
     return attempt
 
 

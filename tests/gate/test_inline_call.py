@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from pytest_fxgraph.errors import GoldenWriteError
-from pytest_fxgraph.gate.inline_call import InlineCall, call_at, first_line_of, place_of
-from pytest_fxgraph.gate.inline_digests import SOURCE_DIGESTS, SourceDigests, source_digest
+from pytest_fxgraph.gate.inline_call import (
+    COLLECTED_SOURCES,
+    CollectedSources,
+    InlineCall,
+    call_at,
+    first_line_of,
+    place_of,
+    source_digest,
+)
 
 
 class Golden:
@@ -98,11 +106,14 @@ def test_a_file_that_cannot_be_read_is_refused(config):
 
 def test_a_file_that_was_changed_is_refused(config):
     path = written(config)
-    config.stash[SOURCE_DIGESTS] = SourceDigests()
-    config.stash[SOURCE_DIGESTS].pytest_pycollect_makemodule(path)
-    place_of(InlineCall(str(path), 1, (3, 4), "\na\n"), config)
+    config.stash[COLLECTED_SOURCES] = CollectedSources()
+    config.stash[COLLECTED_SOURCES].pytest_pycollect_makemodule(path)
+    collected = place_of(InlineCall(str(path), 1, (3, 4), "\na\n"), config)
 
-    written(config, text="x = g.inline('''\na\n''')\n\n")
+    written(config, text="# moved\nx = g.inline('''\nb\n''')\n")  # another run may write another text
+    assert place_of(InlineCall(str(path), 1, (3, 4), "\na\n"), config) == collected
+
+    written(config, text="x = g.inline('''\na\n''')\ny = 1\n")
 
     with pytest.raises(GoldenWriteError, match="the file was changed since its tests were collected; run them again"):
         place_of(InlineCall(str(path), 1, (3, 4), "\na\n"), config)
@@ -114,3 +125,31 @@ def test_a_project_may_be_reached_through_a_link(config, tmp_path_factory):
     link.symlink_to(config.rootpath)
 
     assert place_of(InlineCall(str(link / "tests/test_a.py"), 1, (3, 4), "\na\n"), config).file == "tests/test_a.py"
+
+
+def test_a_collected_file_is_read_as_it_was(tmp_path):
+    path = tmp_path / "test_a.py"
+    path.write_bytes(b"x = 1\r\n")
+    sources = CollectedSources()
+    sources.pytest_pycollect_makemodule(path)
+
+    assert sources.content_of(path, b"x = 2") == b"x = 1\r\n"
+
+
+def test_any_other_file_has_to_be_older_than_the_run(tmp_path):
+    path = tmp_path / "helper.py"
+    path.write_bytes(b"x = 1")
+    os.utime(path, (1, 1))
+    sources = CollectedSources()
+
+    assert sources.content_of(path, b"x = 1") == b"x = 1"
+    os.utime(path, (2**33, 2**33))
+    assert sources.content_of(path, b"x = 1") is None
+
+
+def test_a_file_that_could_not_be_read_was_changed(tmp_path):
+    sources = CollectedSources()
+    sources.pytest_pycollect_makemodule(tmp_path / "test_a.py")
+    (tmp_path / "test_a.py").write_bytes(b"")
+
+    assert sources.content_of(tmp_path / "test_a.py", b"") is None

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from pytest_fxgraph.gate.inline_digests import source_digest
+from pytest_fxgraph.gate.inline_call import source_digest
 from pytest_fxgraph.gate.inline_writes import InlineWrites
 from pytest_fxgraph.report.outcome import Outcome
 

@@ -9,6 +9,7 @@ from pytest_fxgraph.gate.attempt import attach_outcomes
 from pytest_fxgraph.gate.session import GoldenSession
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.stage_strip import StageStrip
 
 ID = "test_a.py::test_x"
 MATCHED = Outcome(ID, "golden/test_a/test_x.yaml", "structure", "matched")
@@ -189,3 +190,26 @@ def test_of_a_test_that_went_well_no_line_is_kept(session):
     finish(session, MATCHED, UPDATED)
 
     assert session.places == {}
+
+
+def followed(session, *texts, **fields):
+    """Report a test that followed these lowerings."""
+    for when in ("setup", "call", "teardown"):
+        report = SimpleNamespace(nodeid=ID, when=when, outcome="passed", location=("test_a.py", 4, "test_x"))
+        if when == "teardown":
+            vars(report).update(fields)
+            attach_outcomes([], report, [StageStrip("", (), text) for text in texts])
+        session.pytest_runtest_logreport(report)
+
+
+def test_a_lowering_gets_the_name_of_its_test(session):
+    followed(session, "first")
+
+    assert session.strips() == (StageStrip(ID, (), "first"),)
+
+
+def test_lowerings_of_an_earlier_attempt_are_forgotten(session):
+    followed(session, "first attempt", outcome="rerun")
+    followed(session, "second attempt")
+
+    assert [strip.text for strip in session.strips()] == ["second attempt"]

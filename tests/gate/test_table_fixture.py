@@ -127,7 +127,7 @@ def test_two_tests_with_one_row_are_an_error(project):
     result = run(project, "--fx-update-golden")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["fx table: error: two tests have the row 'model' of golden/test_models/table.yaml:*"])
+    result.stdout.fnmatch_lines(["fx: two tests have the row 'model' of golden/test_models/table.yaml:*"])
     assert not project.path.joinpath(TABLE).exists()
 
 

@@ -207,5 +207,5 @@ def test_a_row_that_differs_in_many_columns_takes_six_lines_and_a_section_with_a
     assert len(told) == 6
     assert told[3].endswith("and 5 more columns, in the section below")
     result.stdout.fnmatch_lines(
-        [f"*- Captured fx table {TABLE} call -*", "row 'test_model'", "s 0 -> 10*", "z 7 -> 17*"]
+        [f"*- fx golden {TABLE}[[]test_model[]] -*", "row 'test_model'", "s 0 -> 10*", "z 7 -> 17*"]
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from pytest_fxgraph.command.main import main
@@ -136,3 +138,32 @@ def test_several_of_one_test_are_received_together(project):
     project.run("--fx-received")
 
     assert sorted(project.goldens()) == ["test_net/test_net.a.received.yaml", "test_net/test_net.b.received.yaml"]
+
+
+@pytest.mark.parametrize("level", ["ops", "exact"])
+def test_accept_and_the_run_name_one_cause_at_the_level_of_the_test(project, monkeypatch, capsys, level):
+    project.test(f"""
+import pytest, torch
+
+def relu(x): return torch.relu(x) + 1
+
+@pytest.mark.parametrize("name", ["first", "second"])
+@pytest.mark.fx(level={level!r})
+def test_net(fx_golden, name):
+    assert relu == fx_golden
+""")
+    project.update()
+    test = project.path / "test_net.py"
+    test.write_text(test.read_text().replace("torch.relu(x) + 1", "torch.sigmoid(x) + 1.5"))
+    told = project.run("--fx-received").stdout.str()
+    monkeypatch.chdir(project.path)
+
+    main(["accept"])
+
+    line = next(line for line in told.splitlines() if "2 goldens differ in the same way" in line)
+    key, headline = line.split("(cluster ")[1].split("): ")
+    listed = capsys.readouterr().out
+    assert f"1  {key}  2 goldens: {headline}" in listed
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\nq\n"))
+    main(["review"])
+    assert f"does not match at level {level}" in capsys.readouterr().out

@@ -1,0 +1,207 @@
+"""Received files: found in a project, compared with their goldens, accepted or rejected.
+
+`fxgraph accept` and `fxgraph review` work on them.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_fxgraph.command.golden_source import read_bytes
+from pytest_fxgraph.compare.difference import Difference
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.decoding import decode
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.errors import GateError, GoldenError, GoldenFormatError
+from pytest_fxgraph.goldens.files import (
+    Received,
+    golden_of_received,
+    goldens_below,
+    is_received,
+    read_received,
+    received_path,
+)
+from pytest_fxgraph.goldens.layout import GoldenLayout
+from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.goldens.table_columns import row_differences
+from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
+from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, clustered
+from pytest_fxgraph.report.outcome import Terms
+from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.progress import tracked
+from pytest_fxgraph.report.text import headline
+
+SHOWN = 5  # names, or rows, of one cause
+
+
+@dataclass(frozen=True)
+class ReceivedGolden:
+    """A received file. It can replace its golden."""
+
+    path: Path
+
+    @property
+    def golden(self) -> Path:
+        """The path of the golden that the file would replace."""
+        return golden_of_received(self.path)
+
+    @property
+    def name(self) -> str:
+        """The golden's path as the command prints it."""
+        return self.golden.as_posix()
+
+    def difference(self, terms: Terms | None = None) -> Difference | None:
+        """Compare with the golden; return None for a table, or if no golden can be read.
+
+        The terms are those of the test that wrote the received file. Raises GoldenError if the received file itself
+        cannot be read.
+        """
+        if self.table_lines() is not None:
+            return None
+        golden, received = self.documents()
+        terms = terms or Terms.from_dict(self._read().cause)
+        return None if golden is None else compare_documents(golden, received, **terms._asdict())
+
+    def documents(self) -> tuple[GraphDocument | None, GraphDocument]:
+        """Return the golden, None if none can be read, and the received document.
+
+        Raises GoldenError if the received file itself cannot be read.
+        """
+        received = decode(self._read().text, str(self.path))
+        try:
+            return decode(read_bytes(self.golden), str(self.golden)), received
+        except GoldenError:
+            return None, received
+
+    def table_lines(self) -> list[str] | None:
+        """Describe the rows that differ from the table's rows; None for a graph.
+
+        Raises GoldenError if the received file itself cannot be read.
+        """
+        received = rows_if_table(self._read().text.encode(), str(self.path))
+        if received is None:
+            return None
+        table: Mapping[str, Row] = {}
+        with suppress(GoldenError):  # no table, or none that can be read
+            table = rows_if_table(read_bytes(self.golden), str(self.golden)) or {}
+        return [*row_differences(table, received)]
+
+    def cause(self) -> Cause:
+        """Return the cause that the test stored. Without one, compare."""
+        stored = self._read().cause
+        if stored.get("cluster"):
+            return Cause(self.name, str(stored["headline"]), cluster=str(stored["cluster"]))
+        rows = self.table_lines()
+        if rows is not None:
+            causes = [_row_cause(name, cause) for name, cause in sorted(stored.get("rows", {}).items())] or rows
+            reason = "; ".join(causes[:SHOWN]) + (f" and {len(causes) - SHOWN} more" if len(causes) > SHOWN else "")
+            return Cause(self.name, reason or "no difference in a row", (self.name, *rows))
+        difference = self.difference()
+        if difference is None:
+            reason = "the golden cannot be read" if self.golden.exists() else "there is no golden yet"
+        elif difference.is_empty:
+            reason = nothing_differs(difference)
+        elif stored.get("headline"):
+            reason = str(stored["headline"])
+        else:
+            return Cause(self.name, headline(difference), cause_parts(difference, self.name))
+        return Cause(self.name, reason, (reason,))
+
+    def accept(self) -> None:
+        """Put the text in the place of the golden. Raises GoldenError if the golden is another one by now."""
+        received = self._read()
+        if rows_if_table(received.text.encode(), str(self.path)) is None:
+            decode(received.text, str(self.path))  # a text that cannot be read becomes no golden
+        store = GoldenStore(self.golden.parent)
+        # The golden may hold the text already: a command was killed before it removed the received file.
+        if not store.replace(self.golden.name, received.text, received.compared_with):
+            raise GoldenError(
+                f"cannot accept {self.path}: {self.golden} is no longer the golden that it was compared with; "
+                "run the test again with pytest --fx-received"
+            )
+        self.path.unlink()
+
+    def reject(self) -> None:
+        """Remove the received file; the golden stays as it is. Raises GoldenWriteError if that fails."""
+        GoldenStore(self.path.parent).remove(self.path.name)
+
+    def _read(self) -> Received:
+        return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
+
+
+def received_in(layout: GoldenLayout) -> list[ReceivedGolden]:
+    """Return all received files of a project."""
+    return [ReceivedGolden(layout.root / path) for path in layout.goldens() if is_received(path)]
+
+
+def received_that_match(patterns: Iterable[str], layout: GoldenLayout) -> list[ReceivedGolden]:
+    """Return the received files of goldens that patterns name: paths, globs or folders; a `*` matches slashes too.
+
+    Paths are relative to the working directory or, as pytest prints them, to rootdir. Raises GoldenFormatError if
+    nothing matches one of the patterns.
+    """
+    known = received_in(layout)
+    found: dict[Path, ReceivedGolden] = {}
+    for pattern in patterns:
+        matching = list(_matching(os.path.normpath(pattern), known))
+        if not matching and not os.path.isabs(pattern):
+            matching = list(_matching(os.path.normpath(layout.rootpath / pattern), known))
+        if not matching:
+            raise GoldenFormatError(
+                f"cannot accept {pattern!r}: nothing was received for such a golden; run its tests with "
+                "pytest --fx-received, and look at what there is with `fxgraph accept`"
+            )
+        found.update({received.path: received for received in matching})
+    return [found[path] for path in sorted(found)]
+
+
+def _matching(pattern: str, known: list[ReceivedGolden]) -> Iterator[ReceivedGolden]:
+    for path in map(Path, {pattern, *glob.glob(pattern, recursive=True)}):
+        received = path if is_received(path) else received_path(path)
+        if path.is_dir():
+            yield from (ReceivedGolden(path / each) for each in goldens_below(path) if is_received(each))
+        elif received.is_file():
+            yield ReceivedGolden(received)
+    yield from (each for each in known if fnmatch.fnmatchcase(each.golden.as_posix(), pattern.replace(os.sep, "/")))
+
+
+def _row_cause(name: str, cause: Mapping[str, str]) -> str:
+    return f"~ {name}: {cause['headline']}" if cause["cluster"] else f"+ {name}"
+
+
+def nothing_differs(difference: Difference) -> str:
+    """Describe a received file with the golden's graph at the level of its test."""
+    return f"no difference at level {difference.level}: names, order or code"
+
+
+def clusters_of(received: list[ReceivedGolden]) -> list[Cluster]:
+    """Group received files by cause, the cause of most goldens first."""
+    return clustered(each.cause() for each in tracked(received, "compared", sys.stderr))
+
+
+def shown_names(names: Iterable[str], indent: str) -> Iterator[str]:
+    """Yield the names of the goldens of one cause, and the number of further ones."""
+    names = [*names]
+    yield from (f"{indent}{name}" for name in names[:SHOWN])
+    if len(names) > SHOWN:
+        yield f"{indent}and {len(names) - SHOWN} more"
+
+
+def decide(received: ReceivedGolden, *, accepts: bool) -> str:
+    """Accept or reject a received file and return the line that says so; "", after printing the reason, if it fails."""
+    try:
+        if accepts:
+            received.accept()
+        else:
+            received.reject()
+    except GateError as error:
+        print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
+        return ""
+    return f"{'accepted' if accepts else 'rejected'} {received.name}"

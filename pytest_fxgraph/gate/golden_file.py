@@ -1,0 +1,251 @@
+"""Golden files as places of the pipeline: the files of a test, and the files that scripts name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+import torch
+
+from fxcore.gc_pause import gc_paused
+from pytest_fxgraph.errors import GoldenError, GoldenNameError
+from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.comparison import Place, compare, is_drawn, is_expected_to_fail, vanished_lines
+from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
+from pytest_fxgraph.gate.paths import (
+    accepting_command,
+    golden_layout,
+    golden_root,
+    has_case_collision,
+    is_worker,
+    shown,
+    slashed_path,
+    within_folder,
+)
+from pytest_fxgraph.goldens.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
+from pytest_fxgraph.goldens.location import golden_path
+from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.renamed import graph_digest
+from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.report.outcome import Outcome, Told
+from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.settings import wants_update
+
+
+class GoldenFiles:
+    """Compares the subjects of one attempt of a test with the golden files of the test."""
+
+    def __init__(self, item: pytest.Item, attempt: GoldenAttempt) -> None:
+        self._item = item
+        self._attempt = attempt
+        self._store = GoldenStore(golden_root(item.config))
+
+    def compare(self, subject: object, options: GoldenOptions) -> Exception | None:
+        """Compare and keep the outcome; return the error to raise, None where the test may go on.
+
+        Raises SubjectError, CaptureError or DocumentError for a subject that cannot be written down, and
+        GoldenNameError for a name that no golden may have.
+        """
+        self._attempt.compared("fx_golden")
+        if options.get("name") is None:
+            self._attempt.unnamed += 1
+        hooks = Hooks.of_test(self._item)
+        programs = programs_of(subject)
+        if programs is None or (hooks.adapt is not None and hooks.adapt(subject) is not None):
+            return self._compare(subject, options, hooks)
+        errors = [self._compare(program, options, hooks, name) for name, program in programs.items()]
+        if not wants_update(self._item.config, "changed"):
+            gone = vanished_programs(self._store, lambda program: self._base(options.get("name"), program), programs)
+            errors += [self._vanished(program, place, options, programs) for program, place in gone.items()]
+        return joined_error(errors)
+
+    def _compare(
+        self, subject: object, options: GoldenOptions, hooks: Hooks, program: str | None = None
+    ) -> Exception | None:
+        base = self._base(options.get("name"), program)
+        options, terms = options_in_test(options, self._item)
+        # The garbage collector would go through the documents once, for a fortieth of the time. A model that runs on
+        # examples leaves garbage of its own, so that the collector has to run then.
+        with nullcontext() if runs_examples(options) else gc_paused():
+            obtained = ObtainedGraph(subject, options, terms, hooks, program)
+            place = TestFile(self._item, self._attempt, self._store, self._serving(base), obtained)
+            outcome = Outcome(str(self._item.nodeid), place.shown, terms.level, "matched", terms=terms.to_dict())
+            try:
+                return compare(place, obtained, outcome)
+            finally:
+                obtained.free()
+
+    def _vanished(
+        self, program: str, place: PurePosixPath, options: GoldenOptions, programs: Iterable[str]
+    ) -> Exception:
+        golden = shown(place, self._item.config)
+        command = f"{accepting_command(self._item)} --fx-prune-golden"
+        lines = vanished_lines(program, golden, programs, f"remove its golden: {command}")
+        level = options_in_test(options, self._item)[1].level
+        outcome = Outcome(str(self._item.nodeid), golden, level, "mismatch", command=command)
+        self._attempt.outcomes.append(replace(outcome, **Told(lines[0], lines)._asdict()))
+        return AssertionError("\n".join(lines))
+
+    def _base(self, name: str | None, program: str | None) -> PurePosixPath:
+        """Return the path of the golden for every version of torch."""
+        item = self._item
+        callspec = getattr(item, "callspec", None)
+        return golden_path(
+            slashed_path(item.path, item.config.rootpath),
+            [node.name for node in item.listchain() if isinstance(node, pytest.Class)],
+            getattr(item, "originalname", None) or item.name,
+            None if callspec is None else callspec.id,
+            name,
+            position=self._attempt.unnamed,
+            program=program,
+            has_case_collision=has_case_collision(item),
+            is_beside=golden_layout(item.config).is_beside,
+        )
+
+    def _serving(self, base: PurePosixPath) -> PurePosixPath:
+        """Return the variant for the torch and the platform that run, where there is one, else the base."""
+        with suppress(GoldenNameError):  # a place outside the folder is refused where it is read
+            for place in variant_paths(base, str(torch.__version__), has_cuda=torch.cuda.is_available())[:-1]:
+                if shown(place, self._item.config) in self._attempt.texts or self._store.exists(place):
+                    return place
+        return base
+
+
+class TestFile(Place):
+    """A golden file of a test."""
+
+    __test__ = False  # pytest collects no class of this name
+    has_variants = True
+
+    def __init__(
+        self,
+        item: pytest.Item,
+        attempt: GoldenAttempt,
+        store: GoldenStore,
+        path: PurePosixPath,
+        obtained: ObtainedGraph,
+    ) -> None:
+        super().__init__(shown(path, item.config), attempt)
+        self.is_drawn = is_drawn(item.config)
+        self._item, self._store, self._path, self._obtained = item, store, path, obtained
+        if obtained.terms.level == "exact":
+            self._keep_traced_names()
+
+    def read(self) -> str:
+        """Return the text that this test is about to write, else the text of the file."""
+        scheduled = self.attempt.texts.get(self.shown)
+        return self._store.read(self._path) if scheduled is None else scheduled
+
+    def may_write(self, update: str) -> bool:
+        """Return whether the run updates goldens like this one.
+
+        It does not where this test is about to write another text to the golden: one of the texts would be lost.
+        """
+        is_wanted = wants_update(self._item.config, update)
+        return is_wanted and self._written not in self.attempt.texts and not is_expected_to_fail(self._item)
+
+    def schedule(self, outcome: Outcome) -> Outcome:
+        """Have the text written to this file, or to the variant if the run updates variants."""
+        written = self._written
+        self.attempt.texts[written] = outcome.new_text or ""
+        self.attempt.traced_texts[written] = self._obtained.traced_text
+        if written == self.shown:
+            return outcome
+        return self._with_digest_of_file(replace(outcome, golden=written))
+
+    def keep_match(self, outcome: Outcome, text: str) -> None:
+        """Keep the outcome. A worker adds the digest of the golden, for the controller's copy may be another one."""
+        super().keep_match(self.with_digest(outcome, text) if is_worker(self._item.config) else outcome, text)
+
+    def way_to_accept(self) -> tuple[str, str]:
+        """Return the command that writes the goldens of this test."""
+        return accepting_command(self._item), ""
+
+    def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
+        """Describe the missing golden, and a golden of the test that lies elsewhere."""
+        from pytest_fxgraph.gate.elsewhere import goldens_elsewhere
+
+        return (
+            f"there is no golden {printable_line(self.shown)}",
+            *goldens_elsewhere(self._item, self._path),
+            f"look at the graph below, then write it: {command}",
+        )
+
+    def with_digest(self, outcome: Outcome, text: str | None) -> Outcome:
+        """Note the digest of the golden's text in the outcome."""
+        if text is None:
+            return self._with_digest_of_file(outcome)
+        return replace(outcome, expected_digest=golden_digest(text.encode("utf-8", "surrogatepass")))
+
+    def with_graph(self, outcome: Outcome, text: str) -> Outcome:
+        """Note the graph of a missing golden, and the variant that another torch version would write."""
+        variant = variant_suffix(str(torch.__version__))
+        return replace(outcome, graph_digest=graph_digest(text, outcome.level), variant=variant)
+
+    def with_received(self, outcome: Outcome, text: Callable[[], str]) -> Outcome:
+        """Note the text that an update would write, under --fx-received."""
+        if not self._item.config.getoption("fx_received"):
+            return outcome
+        self.attempt.traced_texts[outcome.golden] = self._obtained.traced_text
+        return replace(outcome, received=text())
+
+    @property
+    def _written(self) -> str:
+        """The file that an update writes."""
+        config = self._item.config
+        if not config.getoption("fx_update_variant"):
+            return self.shown
+        return shown(variant_path(base_path(self._path), str(torch.__version__)), config)
+
+    def _with_digest_of_file(self, outcome: Outcome) -> Outcome:
+        with suppress(GoldenError):  # no file, or a file that nobody can replace
+            digest = self._store.digest(within_folder(outcome.golden, self._item.config))
+            return replace(outcome, expected_digest=digest)
+        return outcome
+
+    def _keep_traced_names(self) -> None:
+        """Give a golden its traced names, for a test that compares one graph at level `exact` and another level."""
+        attempt, golden, text = self.attempt, self.shown, self._obtained.traced_text
+        if attempt.traced_texts.get(golden) != text:
+            return
+        if golden in attempt.texts:
+            attempt.texts[golden] = text
+        for place, outcome in enumerate(attempt.outcomes):
+            if outcome.golden == golden and outcome.new_text is not None:
+                attempt.outcomes[place] = replace(outcome, new_text=text)
+            elif outcome.golden == golden and outcome.received is not None:
+                attempt.outcomes[place] = replace(outcome, received=text)
+
+
+class ScriptFile(Place):
+    """A golden file at a path that a script names. The script writes it at once, therefore nobody runs a command."""
+
+    tells_all = True
+
+    def __init__(self, path: Path, attempt: GoldenAttempt, *, is_update: bool, remedy: str) -> None:
+        super().__init__(str(path), attempt)
+        self._path, self._is_update, self._remedy = path, is_update, remedy
+
+    def read(self) -> str:
+        """Return the text of the file."""
+        return GoldenStore(self._path.parent).read(self._path.name)
+
+    def may_write(self, update: str) -> bool:
+        """Return whether the call updates goldens."""
+        return self._is_update
+
+    def schedule(self, outcome: Outcome) -> Outcome:
+        """Have the text written once all goldens of the call are compared."""
+        self.attempt.texts[self.shown] = outcome.new_text or ""
+        return outcome
+
+    def way_to_accept(self) -> tuple[str, str]:
+        """Return the advice to update, as there is no command."""
+        return "", self._remedy
+
+    def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
+        """Describe the missing golden."""
+        return (f"there is no golden {printable_line(self.shown)}; {reason}",)
