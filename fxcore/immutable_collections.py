@@ -26,18 +26,9 @@ def _refuse_mutation(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 class immutable_list(list[_T]):  # noqa: N801 - torch.fx's public name
     """A list that refuses every change with a TypeError; hashable if its items are."""
 
-    __delitem__ = _refuse_mutation
-    __iadd__ = _refuse_mutation
-    __imul__ = _refuse_mutation
-    __setitem__ = _refuse_mutation
-    append = _refuse_mutation
-    clear = _refuse_mutation
-    extend = _refuse_mutation
-    insert = _refuse_mutation
-    pop = _refuse_mutation
-    remove = _refuse_mutation
-    reverse = _refuse_mutation
-    sort = _refuse_mutation
+    __delitem__ = __setitem__ = __iadd__ = __imul__ = _refuse_mutation
+    append = extend = insert = _refuse_mutation
+    clear = pop = remove = reverse = sort = _refuse_mutation
 
     def __hash__(self) -> int:  # type: ignore[override]  # list says None: unhashable
         return hash(tuple(self))
@@ -49,14 +40,8 @@ class immutable_list(list[_T]):  # noqa: N801 - torch.fx's public name
 class immutable_dict(dict[_K, _V]):  # noqa: N801 - torch.fx's public name
     """A dict that refuses every change with a TypeError; hashable if its values are."""
 
-    __delitem__ = _refuse_mutation
-    __ior__ = _refuse_mutation
-    __setitem__ = _refuse_mutation
-    clear = _refuse_mutation
-    pop = _refuse_mutation
-    popitem = _refuse_mutation
-    setdefault = _refuse_mutation
-    update = _refuse_mutation
+    __delitem__ = __setitem__ = __ior__ = _refuse_mutation
+    clear = pop = popitem = setdefault = update = _refuse_mutation
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict says None: unhashable
         return hash(frozenset(self.items()))

@@ -12,8 +12,7 @@ from fxcore.guided.arguments import drawn
 from fxcore.guided.other_sizes import leaves_of, other_number
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
-from fxcore.node_data.targets import is_from_torch
-from fxcore.operators.syntax import INPLACE_OPERATORS
+from fxcore.operators.effects import effects_of
 from fxcore.operators.table import facts_of_name
 
 # Give plain values that follow from shape and type. Every other operation with a plain value is taken to read contents.
@@ -35,8 +34,6 @@ _FRESH = frozenset(
         *("zeros", "ones", "empty", "full", "arange", "eye", "linspace", "new_tensor"),
     }
 )
-
-_CHANGING_METHODS = frozenset({"update", "pop", "popitem", "append", "extend", "insert", "clear", "setdefault", "add"})
 
 
 class Origin(NamedTuple):
@@ -90,15 +87,10 @@ def origin_of(
 
 def is_free_of_effects(node: Node) -> bool:
     """Return whether a node that computes a number or a text changes nothing, so that it may go if nobody reads it."""
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    if node.op == "get_attr":
-        return True
-    if node.op == "call_method":
-        return name in _OF_SHAPE or name in _OF_TYPE or not (name.endswith("_") or name in _CHANGING_METHODS)
-    if node.op != "call_function" or name in INPLACE_OPERATORS:
-        return False
-    module = getattr(node.target, "__module__", None) or ""
-    return module in ("_operator", "builtins", "math") or (is_from_torch(node.target) and not name.endswith("_"))
+    if node.op not in ("call_method", "call_function"):
+        return node.op == "get_attr"
+    effects = effects_of(node.op, node.target)
+    return not effects.writes and not effects.changes_global_state and set(effects.kinds) <= {"random"}
 
 
 def _holds_tensors(value: Any) -> bool:

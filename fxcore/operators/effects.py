@@ -6,7 +6,7 @@ Dead code elimination, passes, the recording of written tensors and the document
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -102,27 +102,22 @@ def method_effects(name: str) -> Effects:
     return Effects(("state",) * ("changes_state" in facts), aliases=_aliases(facts, "first"), facts=facts)
 
 
+# Because the dict keeps its keys alive, functions and operators of the user stay out of it.
+_KNOWN: dict[tuple[Any, str | None], Effects] = {}
+
+
 def function_effects(target: Any, name: str | None) -> Effects:
     """Return the effects of a function or operator. `name` is its stable name where the caller knows it."""
-    if isinstance(target, (OpOverload, OpOverloadPacket)):
-        return _known_effects(target, operator_name(target) or "")
-    name = name or operator_name(target) or name_of_function(target)
-    is_known = name.partition(".")[0] in KNOWN_MODULES
-    # Because a cache keeps its keys alive, functions and operators of the user stay out of it.
-    return _known_effects(target, name) if is_known and _is_hashable(target) else _new_effects(target, name)
-
-
-@functools.lru_cache(maxsize=4096)
-def _known_effects(target: Any, name: str) -> Effects:
-    return _new_effects(target, name)
-
-
-def _is_hashable(target: Any) -> bool:
     try:
-        hash(target)
-    except TypeError:
-        return False
-    return True
+        return _KNOWN[target, name]
+    except (KeyError, TypeError):  # TypeError: not hashable
+        pass
+    full_name = name or operator_name(target) or name_of_function(target)
+    effects = _new_effects(target, full_name)
+    is_operator = isinstance(target, (OpOverload, OpOverloadPacket))
+    if (is_operator or full_name.partition(".")[0] in KNOWN_MODULES) and isinstance(target, Hashable):
+        _KNOWN[target, name] = effects
+    return effects
 
 
 def _new_effects(target: Any, name: str) -> Effects:

@@ -8,14 +8,7 @@ from typing import Any
 import torch
 
 from fxcore.nodes.shared_storage import StorageSets
-from fxcore.operators.effects import (
-    PLAIN,
-    Effects,
-    first_argument,
-    function_effects,
-    method_effects,
-    module_effects,
-)
+from fxcore.operators.effects import PLAIN, Effects, first_argument, function_effects, method_effects, module_effects
 from fxcore.operators.table import facts_of_name
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.module_traits import CalledModule
@@ -33,7 +26,7 @@ class EffectTexts:
 
     def __init__(self, node_type: type | None, attribute: Finder, called: Mapping[str, CalledModule]) -> None:
         self._node_type = node_type
-        self._attribute = attribute
+        self.attribute = attribute
         self._called = called
         self._known: dict[tuple[str, str], Effects] = {}
 
@@ -55,11 +48,11 @@ class EffectTexts:
             kind = effects.kinds_of_call(node.args, node.kwargs)
             kinds.append(kind)
             changes_state = changes_state or "state" in kind or effects.changes_global_state
-            if nodes_written := self._nodes_in(effects.written(node.args, node.kwargs)):
+            if nodes_written := self.nodes_in(effects.written(node.args, node.kwargs)):
                 written[position] = nodes_written
         if not (written or changes_state):
             return kinds
-        return _StorageEffects(nodes, ops, all_effects, self._nodes_in, self._attribute).added_to(kinds, written)
+        return _StorageEffects(self, nodes, ops, all_effects).added_to(kinds, written)
 
     def _new_effects(self, op: str, target: Any, name: str) -> Effects:
         if op == "call_module":
@@ -67,32 +60,25 @@ class EffectTexts:
             return module_effects(called.module) if called.graph is None else _effects_of_graph(called.graph)
         return function_effects(target, name) if op == "call_function" else method_effects(name)
 
-    def _nodes_in(self, value: Any) -> list[Any]:
+    def nodes_in(self, value: Any) -> list[Any]:
+        """Return the nodes in an argument, which may be nested."""
         if type(value) is self._node_type or isinstance(value, self._node_type or ()):
             return [value]
         if isinstance(value, dict):
             value = list(value.values())
         elif isinstance(value, slice):
             value = [value.start, value.stop, value.step]
-        return [node for item in value for node in self._nodes_in(item)] if isinstance(value, _SEQUENCES) else []
+        return [node for item in value for node in self.nodes_in(item)] if isinstance(value, _SEQUENCES) else []
 
 
 class _StorageEffects:
     """Reads and writes of storage, for a graph with at least one write."""
 
     def __init__(
-        self,
-        nodes: Sequence[Any],
-        ops: Sequence[str],
-        all_effects: Sequence[Effects],
-        nodes_in: Callable[[Any], list[Any]],
-        attribute: Finder,
+        self, texts: EffectTexts, nodes: Sequence[Any], ops: Sequence[str], all_effects: Sequence[Effects]
     ) -> None:
-        self._nodes = nodes
-        self._ops = ops
-        self._all_effects = all_effects
-        self._nodes_in = nodes_in
-        self._attribute = attribute
+        self._nodes, self._ops, self._all_effects = nodes, ops, all_effects
+        self._nodes_in, self._attribute = texts.nodes_in, texts.attribute
         self._position = {node: position for position, node in enumerate(nodes)}
         self._storage = StorageSets(len(nodes))
         self._holders: dict[Any, int] = {}  # storage of a tensor -> its first get_attr node

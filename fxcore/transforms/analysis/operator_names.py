@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from fxcore.node import Node
+from fxcore.operators.effects import effects_of
 
 # Other names of Python's operators.
 _OF_PYTHON = {
@@ -71,17 +72,8 @@ def formula_name_of_operator(function: Any) -> str:
 
 def is_in_place(node: Node, module: nn.Module | None) -> bool:
     """Return whether a node writes its result into its first argument."""
-    if node.op == "call_module":
-        return bool(getattr(module, "inplace", False))
-    if node.kwargs.get("inplace") is True:
-        return True
-    target = node.target
-    name = target if isinstance(target, str) else getattr(target, "_opname", None) or getattr(target, "__name__", "")
-    if hasattr(target, "_schema"):
-        name = target._schema.name
-    if getattr(target, "__module__", "") == "_operator":
-        return str(name).startswith("i") and str(name)[1:].strip("_") in _IN_PLACE
-    return str(name).endswith("_") and not str(name).endswith("__")
+    written = effects_of(node.op, node.target, module).written(node.args, node.kwargs)
+    return bool(node.args) and any(value is node.args[0] for value in written)
 
 
 def _name_of_class(kind: type) -> str:

@@ -54,6 +54,7 @@ MUTATIONS = {
     "operator": node_of(operator.iadd, 2),
     "assignment": node_of(operator.setitem, 3),
     "function": node_of(torch.relu_),
+    "tensor method as a function": node_of(torch.Tensor.add_, 2),
     "container": node_of("append", 2),
     "deletion": node_of(operator.delitem, 2),
     "attribute": node_of(setattr, 3),

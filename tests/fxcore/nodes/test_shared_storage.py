@@ -51,6 +51,7 @@ def with_call(op, target, *args, root=None, **kwargs):
         ("call_function", nn.functional.relu, (False,), False),
         ("call_function", torch.ops.aten.add_.Tensor, (1,), True),
         ("call_function", torch.ops.aten.add.Tensor, (1,), False),
+        ("call_function", torch.Tensor.mul_, (2,), True),
         ("call_function", of_the_user, (), True),
         ("call_function", torch.nn.functional.dropout, (0.5, True), False),
     ],

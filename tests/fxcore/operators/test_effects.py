@@ -14,7 +14,6 @@ from fxcore.operators.effects import (
     method_effects,
     module_effects,
 )
-from fxcore.operators.layers import training_matters
 from pytest_fxgraph.document.target_names import TargetNames
 
 
@@ -58,14 +57,6 @@ def test_the_result_of_a_layer_shares_no_storage_and_that_of_a_reshaping_module_
     assert module_effects(nn.ReLU(inplace=True)).aliases == "all"
     assert module_effects(nn.Flatten()).aliases == "all"
     assert module_effects(Observer()).aliases == "all"
-
-
-def test_training_matters_to_dropout_and_to_norms_with_statistics_alone():
-    assert training_matters(nn.Dropout())
-    assert training_matters(nn.BatchNorm1d(1))
-    assert not training_matters(nn.BatchNorm1d(1, track_running_stats=False))
-    assert not training_matters(nn.InstanceNorm1d(1))
-    assert not training_matters(nn.Linear(1, 1))
 
 
 def of_the_user(x):
