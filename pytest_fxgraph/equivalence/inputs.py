@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from fxcore.state.storage import copy_storage, copy_tensor, flat_view, is_plain, view_like
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.state.storage import copy_storage, copy_tensor, flat_view, is_plain, view_like
 from pytest_fxgraph.errors import InputsError
 
 NamedTensors = list[tuple[str, torch.Tensor]]

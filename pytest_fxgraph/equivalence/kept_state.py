@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_fxgraph.equivalence.state.held_values import LIBRARIES, is_plain
-from pytest_fxgraph.equivalence.state.module_state import is_graph_module, modules_by_path
+from fxcore.state.containers import LIBRARIES, is_graph_module, is_plain
+from fxcore.state.held_state import modules_by_path
 
 _WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR")
 _WITHOUT_STATE = (type, types.ModuleType, enum.Enum, torch._ops.OpOverload, torch._ops.OpOverloadPacket)

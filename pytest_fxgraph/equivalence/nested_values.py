@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as torch_pytree
 
+from fxcore.state.containers import shown
+
 # What stands for itself in every run: one of these is another's equal only if it is the same.
 SINGLES = (
     *(torch.dtype, torch.layout, torch.memory_format, torch.qscheme, enum.Enum, type, types.ModuleType),
@@ -55,17 +57,6 @@ def parts_of(value: object) -> list[tuple[str, Any]] | None:
         return _parts_of(value)
     except Exception:
         return None
-
-
-def shown(value: object, width: int = 60) -> str:
-    """Return a value's repr, cut to `width`; its type where it has none."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python does not print numbers of thousands of digits
-        text = f"<int of {value.bit_length()} bits>" if isinstance(value, int) else f"<{type(value).__qualname__}>"
-    except Exception:
-        text = f"<{type(value).__qualname__}>"
-    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _parts_of(value: object) -> list[tuple[str, Any]] | None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
+from fxcore.state.held_state import HeldState, StateTensor
+from fxcore.state.snapshot import Findings, Snapshot
+from fxcore.state.storage import has_all_memory
+from pytest_fxgraph.equivalence.change_words import fact_words
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state.guard import ModuleChanges
-from pytest_fxgraph.equivalence.state.module_state import ModuleState, StateTensor
-from pytest_fxgraph.equivalence.state.storage import has_all_memory
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,13 @@ class StateAfter:
 class StateNames:
     """Gives a tensor one name in both runs: a graph shares most tensors with its model, but not always their names."""
 
-    def __init__(self, of_model: ModuleState) -> None:
+    def __init__(self, of_model: HeldState) -> None:
+        """Name the tensors of a model. Raises TypeError if a lazy module has no shapes yet."""
+        for name, module in of_model.lazy:
+            raise TypeError(
+                f"cannot compare eager and graph: {name!r} of a {type(module).__name__} has no shape before the first "
+                "call, and that call would change the model; call the model once before the check"
+            )
         self._by_identity: dict[int, str] = {}
         for state in of_model.tensors:
             self._by_identity.setdefault(id(state.tensor), state.name)
@@ -36,23 +43,28 @@ class StateNames:
         return self._by_identity.get(id(state.tensor), state.name)
 
 
-def state_after(before: ModuleState, changes: ModuleChanges, names: StateNames) -> StateAfter:
-    """Return what a call changed: values written in place, parameters and buffers that were replaced, facts of them."""
+def state_after(snapshot: Snapshot, root: object, findings: Findings, now: HeldState, names: StateNames) -> StateAfter:
+    """Return the changes of a call: values written in place, replaced parameters and buffers, facts of tensors."""
+    before = snapshot.state_of(root)
     known = frozenset(names.name(state) for state in before.tensors)
     changed: dict[str, StateTensor] = {}
-    facts = {names.name(state): (state.label, changes.facts[id(state.tensor)])
-             for state in before.tensors if id(state.tensor) in changes.facts} if changes.facts else {}  # fmt: skip
-    if changes.now is before and not changes.changed:
+    found = snapshot.facts(findings)
+    facts = {
+        names.name(state): (state.label, list(dict.fromkeys(map(fact_words, found[id(state.tensor)]))))
+        for state in (before.tensors if found else ())
+        if id(state.tensor) in found
+    }
+    if now is before and not findings.changed:
         return StateAfter(known, changed, facts)
-    now = {state.name: state for state in changes.now.tensors}
+    tensors = {state.name: state.tensor for state in now.tensors}
     for state in before.tensors:
-        name, after = names.name(state), now.get(state.name)
-        if name in changed or after is None:
+        name, tensor = names.name(state), tensors.get(state.name)
+        if name in changed or tensor is None:
             continue
-        was_replaced = after.tensor is not state.tensor and state.kind != "attribute" and not state.is_nested
-        if was_replaced or id(state.tensor) in changes.changed:
-            kept = after.tensor.detach().clone() if has_all_memory(after.tensor) else torch.empty(0)
-            changed[name] = StateTensor(name, state.kind, kept, state.is_nested)
+        was_replaced = tensor is not state.tensor and state.kind != "attribute" and not state.is_nested
+        if was_replaced or id(state.tensor) in findings.changed:
+            copied = tensor.detach().clone() if has_all_memory(tensor) else torch.empty(0)
+            changed[name] = state._replace(name=name, tensor=copied)
     return StateAfter(known, changed, facts)
 
 
