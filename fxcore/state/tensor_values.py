@@ -150,7 +150,7 @@ class ValueSnapshot:
         """Write the old values into the tensors with these ids, and give every tensor its old memory back."""
         has_new_data = self.has_new_data()
         for key, saved in self._saved.items():
-            if key in changed or (has_new_data and key in self._dense) or type(saved) is _Memory:
+            if key in changed or (has_new_data and key in self._dense):
                 saved.restore()
         self._note_versions()
 
