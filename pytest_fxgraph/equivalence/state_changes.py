@@ -1,4 +1,4 @@
-"""What a run changed in the state of its module, and whether the other run changed the same."""
+"""The changes of a run in the state of its module, compared with the changes of the other run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 
 @dataclass(frozen=True)
 class StateAfter:
-    """What one run did to the state of its module."""
+    """The changes of one run in the state of its module."""
 
     known: frozenset[str]  # the names of all state tensors, changed or not
     changed: Mapping[str, StateTensor]  # by name, with copies of the values after the call
-    facts: Mapping[str, tuple[str, list[str]]]  # by name: the label, and what else is another than it was, in words
+    facts: Mapping[str, tuple[str, list[str]]]  # by name: the label, and the words for other changes
 
 
 class StateNames:
-    """Gives a tensor one name in both runs: a graph shares most tensors with its model, but not always their names."""
+    """Names of tensors for both runs, because a graph shares tensors with its model, but not always names."""
 
     def __init__(self, of_model: HeldState) -> None:
         """Name the tensors of a model. Raises TypeError if a lazy module has no shapes yet."""
@@ -39,7 +39,7 @@ class StateNames:
             self._by_identity.setdefault(id(state.tensor), state.name)
 
     def name(self, state: StateTensor) -> str:
-        """Return the name of a tensor in the model; for one that the model does not hold, its own name."""
+        """Return the name of a tensor in the model; the own name of a tensor that the model does not hold."""
         return self._by_identity.get(id(state.tensor), state.name)
 
 
@@ -71,7 +71,7 @@ def state_after(snapshot: Snapshot, root: object, findings: Findings, now: HeldS
 def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:
     """Yield a mismatch for each state tensor that only one run changed, or that both changed differently."""
     comparison = comparison.of_values()
-    # A graph that shares nothing with its model holds these under names of its own: a second call tells.
+    # A graph that shares nothing with its model has other names for nested tensors. A second call compares them.
     has_unknown = any(state.is_nested and name not in obtained.known for name, state in expected.changed.items())
     for name, state in expected.changed.items():
         counterpart = obtained.changed.get(name)
