@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 import fxcore
+from fxcore.state.snapshot import Snapshot, globals_kept
+from fxcore.state.storage import has_values
 from pytest_fxgraph.captures.subjects import is_torch_graph_module
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.aliasing import compare_sharing
@@ -30,13 +32,9 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, SecondOutput, run_model
 from pytest_fxgraph.equivalence.search.budget import SearchBudget
-from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.storage import has_values
 from pytest_fxgraph.equivalence.state_changes import StateNames, compare_state
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, SECOND_CALL, ToleranceRule, largest_magnitude
 from pytest_fxgraph.errors import ChoiceError, EagerError, UncomparableError, VacuousCheckError
-from pytest_fxgraph.global_state import Changes
-from pytest_fxgraph.rng import generators_kept
 
 _PATHS_TOLD = 12
 # A relative error that no rounding of half precision explains.
@@ -97,20 +95,20 @@ class EquivalenceCheck:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {self.samples!r}")
 
-    def run(self, model: Any, graph_call: GraphCall, mode: str | None, guard: StateGuard | None = None) -> None:
+    def run(self, model: Any, graph_call: GraphCall, mode: str | None, guard: Snapshot | None = None) -> None:
         """Compare on all samples; model, graph and random generators are restored.
 
         A guard that was made before tracing restores the model even if tracing changed it; `mode` is only shown.
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails.
         """
         __tracebackhide__ = True
-        guard = guard or StateGuard()
+        guard = guard or Snapshot()
         guard.include(model)
         guard.include(graph_call.graph)
         guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))
         twice = self.second_call or may_keep_state(graph_call.graph, graph_call.call)
-        with generators_kept():
+        with globals_kept():
             for sample in range(self.samples):
                 arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
                 settings = RunSettings(arguments, names, guard, self.seed + sample, self.grads, second_call=twice)
@@ -297,7 +295,8 @@ class EquivalenceCheck:
 def _compare_random_draws(expected: RunResult, obtained: RunResult) -> Iterator[Mismatch]:
     """Yield a mismatch if the two runs left a random generator in different states."""
     own, others = expected.generators, obtained.generators
-    generators = [*expected.rng.differences(obtained.rng)]
+    rng = obtained.rng  # a generator that only one run knows was imported in between
+    generators = [name for name, state in expected.rng.items() if name in rng and state != rng[name]]
     generators += [name for name in {**own, **others} if own.get(name) != others.get(name)]
     if generators:
         yield Mismatch("rng", " and ".join(generators), "drew otherwise in the graph than in eager")
@@ -333,7 +332,7 @@ def _compare_second_outputs(
         )
 
 
-def _compare_global_changes(expected: Changes, obtained: Changes) -> Iterator[Mismatch]:
+def _compare_global_changes(expected: Mapping[str, str], obtained: Mapping[str, str]) -> Iterator[Mismatch]:
     """Yield a mismatch for each setting of torch that the two runs left differently."""
     for name in {**expected, **obtained}:
         of_eager, of_graph = (changes.get(name, "unchanged") for changes in (expected, obtained))

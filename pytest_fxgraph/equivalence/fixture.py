@@ -11,6 +11,8 @@ from typing import Any
 from torch import nn
 
 import fxcore
+from fxcore.state.snapshot import Snapshot, globals_kept
+from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.captures.choice import checked_frontend, other_frontends_named, runnable_by
 from pytest_fxgraph.captures.subjects import (
     Adapter,
@@ -30,12 +32,8 @@ from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes,
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.search.budget import DEFAULT_SECONDS, SearchBudget, SearchReport
 from pytest_fxgraph.equivalence.search.search import search_further
-from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
-from pytest_fxgraph.global_state import global_state_kept
-from pytest_fxgraph.rng import generators_kept
 
 Trace = Callable[[Any], fxcore.GraphModule]
 
@@ -206,7 +204,7 @@ class FxEquivalence(CheckDefaults):
         model, given = self._subjects(model_of(model, self._adapt), graph, check.arguments)
         checked: list[fxcore.GraphModule] = []
         training = TrainingFlags(model, given)
-        with generators_kept(), global_state_kept():
+        with globals_kept():
             try:
                 if given is None:
                     checked_frontend(chosen)
@@ -262,7 +260,7 @@ class FxEquivalence(CheckDefaults):
         """Compare in one mode. A trace is made in that mode: functional dropout has its flag written into the graph."""
         __tracebackhide__ = True
         shown = set_mode(model, mode, modes)
-        guard = StateGuard(model, buffer_pool=self._buffer_pool)
+        guard = Snapshot(model, buffer_pool=self._buffer_pool)
         graph = given
         try:
             if graph is None:

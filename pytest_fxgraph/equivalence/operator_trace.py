@@ -15,8 +15,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import fxcore
+from fxcore.state.storage import copy_tensor
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.state.storage import copy_tensor
 
 # Beyond this, values are not kept: looking for the cause of a mismatch must not use up the memory.
 _MOST_BYTES_KEPT = 4 << 30

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from fxcore.state.storage import flat_view
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.layouts import layouts_for, place
 from pytest_fxgraph.equivalence.search.values import EXTREME_KINDS, ValueRange, draw, kinds_for
-from pytest_fxgraph.equivalence.state.storage import flat_view
 
 # What stands around both calls. The simplest first.
 CONTEXTS = ("", "no_grad", "autocast")

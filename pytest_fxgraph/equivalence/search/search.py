@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import CheckContext
@@ -15,7 +16,6 @@ from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.search.recipe import Recipe, context_of
 from pytest_fxgraph.equivalence.search.shrinking import Shrinker
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.errors import MismatchError
 
 # Parts of a search: the time for asking eager what it takes, the tries for corners, the checks for making it smaller.
@@ -34,7 +34,7 @@ _SHOWN_ELEMENTS = 12
 
 
 def search_further(
-    check: EquivalenceCheck, model: Any, graph_call: GraphCall, mode: str | None, guard: StateGuard
+    check: EquivalenceCheck, model: Any, graph_call: GraphCall, mode: str | None, guard: Snapshot
 ) -> None:
     """Search for an input at which model and graph part, if the check asks for that; what it did is noted there.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fxcore.state.storage import is_plain
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.recipe import (
@@ -21,7 +22,6 @@ from pytest_fxgraph.equivalence.search.recipe import (
     TensorPlace,
 )
 from pytest_fxgraph.equivalence.search.values import ValueRange
-from pytest_fxgraph.equivalence.state.storage import is_plain
 
 # A dimension: which tensor, and which of its dimensions.
 Dim = tuple[int, int]

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from fixtures.searched_graphs import Calling, drawn, graph_calling, space_around
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 
@@ -21,9 +21,7 @@ def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdi
     """Judge two functions on an input that is said to be odd."""
     model, module = Calling(eager), graph_calling(graph)
     check = EquivalenceCheck(arguments_of(x), OutputComparison(ToleranceRule(*rule)), 1, 0, grads=False)
-    judge = Judge(
-        check, model, GraphCall(module, module), None, StateGuard(model, module), example_layouts=("example",)
-    )
+    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module), example_layouts=("example",))
     return judge.judge(arguments_of(x), replace(space_around(x).example(), **odd))
 
 
