@@ -89,7 +89,7 @@ mkldnn_supported: list[Any] = [
     F.adaptive_avg_pool2d,
 ]
 
-# Worth it only if an argument is in that layout already.
+# Worth it only if an argument is already in oneDNN's layout.
 mkldnn_supported_unknown: list[Any] = [operator.add, operator.mul]
 
 mkldnn_map: dict[type[nn.Module], Callable[[Any, torch.dtype], nn.Module]] = {
