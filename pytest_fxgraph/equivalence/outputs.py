@@ -18,7 +18,7 @@ from pytest_fxgraph.equivalence.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import UncomparableError
 
-# Takes both values and the path; returns None for no opinion, "" for equal, any other text to say what differs.
+# Takes both values and the path; returns None for no opinion, "" for equal, and any other text for a difference.
 ValueComparison = Callable[[Any, Any, str], "str | None"]
 
 
@@ -32,13 +32,13 @@ class OutputComparison:
     checks: frozenset[Check] = frozenset(CHECKS)  # structure, types and shapes are compared whatever they are
 
     def of_values(self) -> OutputComparison:
-        """Return the comparison for what is compared for its values, whether those of outputs are or not."""
+        """Return the comparison for tensors that are always compared by value, for example state."""
         return self if "values" in self.checks else dataclasses.replace(self, checks=self.checks | {"values"})
 
     def compare(
         self, expected: object, obtained: object, path: str, entered: frozenset[int] = frozenset()
     ) -> Iterator[Mismatch]:
-        """Yield every difference of two nested values; paths begin with `path`, and `entered` is what holds them."""
+        """Yield every difference of two nested values at `path`; `entered` holds the containers around them."""
         answer = self.custom_comparison(expected, obtained, path) if self.custom_comparison else None
         if answer is not None:
             if answer and "values" in self.checks:
@@ -134,7 +134,7 @@ class OutputComparison:
             yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
 
     def would_match_zeros(self, expected: object, path: str, *, is_output: bool = True) -> bool:
-        """Tell whether zeros would pass for an expected leaf; False for all but floats, which are compared exactly."""
+        """Return whether zeros would pass for an expected leaf; False for integers and bools, compared exactly."""
         if not isinstance(expected, torch.Tensor):
             return False
         custom = self.custom_comparison if is_output else None
@@ -154,14 +154,14 @@ class OutputComparison:
 def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> ErrorStatistics | None:
     """Measure the error of two tensors of the same shape, dtype and layout; None if they agree."""
     dtype, expected, obtained = expected.dtype, dense(expected), dense(obtained)
-    # Mostly the values are equal, and this costs least.
+    # Try the cheapest comparison first, because most values are equal.
     if expected.device == obtained.device and _are_equal(expected, obtained):
         return None
     return measure(expected, obtained, rule.for_tensor(expected, dtype))
 
 
 def _as_tensor(value: object) -> torch.Tensor | None:
-    """Return an array or number of numpy as a tensor; None for anything else, and for what torch has no dtype for."""
+    """Return an array or number of numpy as a tensor; None for other values and for dtypes that torch does not have."""
     numpy = sys.modules.get("numpy")  # who returns an array has imported it
     if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
         return None
@@ -183,7 +183,7 @@ def _refusal(value: object, path: str) -> str:
 
 
 def _numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) -> bool:
-    """Tell whether two Python numbers agree, NaN with NaN and infinity with the same infinity."""
+    """Return whether two Python numbers agree, NaN with NaN and infinity with the same infinity."""
     if expected == obtained or (expected != expected and obtained != obtained):
         return True
     distance = abs(obtained - expected)
@@ -203,7 +203,7 @@ def _differing_facts(
 ) -> Iterator[Mismatch]:
     for kind, name, read in _FACTS:
         fact, other = read(expected), read(obtained)
-        # Of what lies on the meta device there is nothing else to compare.
+        # A tensor on the meta device has no values, so its facts are always compared.
         if fact != other and (kind not in CHECKS or kind in checks or expected.is_meta or obtained.is_meta):
             yield Mismatch(kind, path, f"has {name} {fact} in eager, {other} in the graph")
             if kind in ("structure", "layout", "shape"):
@@ -244,7 +244,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
-    if str(tensor.dtype).startswith("torch.bits"):  # which torch stores and does not compare
+    if str(tensor.dtype).startswith("torch.bits"):  # torch stores these dtypes and cannot compare them
         return tensor.view(torch.uint8) if tensor.is_contiguous() else tensor.contiguous().view(torch.uint8)
     return tensor.dequantize() if tensor.is_quantized else tensor
 

@@ -27,7 +27,7 @@ from pytest_fxgraph.rng import RngState, seed_all
 
 @dataclass(frozen=True)
 class SecondOutput:
-    """What a second call in a row returned or raised, which what the first one left behind may change."""
+    """The result or the error of a second call in a row; state that the first call left behind may change it."""
 
     value: Any
     error: Exception | None = None
@@ -35,7 +35,7 @@ class SecondOutput:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a call returned and left behind."""
+    """The result of a call, and the state after it."""
 
     output: Any
     arguments: Arguments  # as the call left them
@@ -43,10 +43,10 @@ class RunResult:
     state: StateAfter
     rng: RngState
     generators: GeneratorStates  # of the model's own generators that were used
-    gradients: Gradients | None  # None where none were asked for, or no output requires grad
+    gradients: Gradients | None  # None without `grads`, or if no output requires grad
     # State was written through `.data`, by this run or by one before it that trusted versions.
     has_uncounted_writes: bool
-    global_changes: Changes  # what the call changed of torch's own settings, and left; it was put back
+    global_changes: Changes  # of torch's own settings, by the call; they were put back
     second_output: SecondOutput | None = None  # of one more call, where the first left something behind
 
 
@@ -67,7 +67,7 @@ class RunFailure:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What all runs of one comparison have in common."""
+    """The settings that all runs of one comparison share."""
 
     arguments: Arguments
     names: StateNames
@@ -80,9 +80,9 @@ class RunSettings:
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
-    """Call a model or graph, whose state `root` holds, on its own copy of the inputs, and restore the state.
+    """Call a model or graph on its own copy of the inputs, and restore the state that `root` holds.
 
-    Whatever the call raises is returned as a RunFailure. Raises InputsError if the inputs cannot be copied.
+    An error of the call is returned as a RunFailure. Raises InputsError if the inputs cannot be copied.
     """
     if isinstance(call, RecordedRun):
         return call.result
@@ -130,7 +130,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
 
 
 def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
-    """Call once more, with what the first call left in the state, and with other inputs of the same shapes."""
+    """Call once more, with the state after the first call, and with other inputs of the same shapes."""
     has_others = settings.second_inputs == "others"
     drawn = fresh_sample(settings.arguments, settings.seed) if has_others else settings.arguments
     copied = copy_arguments(drawn).arguments
@@ -167,9 +167,9 @@ def _sharing(
 
 
 def _detached_output(output: Any, of_state: Mapping[int, list[StateTensor]], grads: bool) -> Any:
-    """Return the output so that restoring the state, of which `of_state` are the storages it shares, changes nothing.
+    """Return the output with copies of its tensors in `of_state`, the storages of the state that will be restored.
 
-    Unless gradients are compared, it also must not keep all activations in memory while the next run is made.
+    Without gradients the output is also detached, because the graph of autograd would keep all activations in memory.
     """
     memo: dict[int, Any] = {}
     is_same = True
@@ -190,7 +190,7 @@ def _detached_output(output: Any, of_state: Mapping[int, list[StateTensor]], gra
 
 
 def placeholder_values(graph: fxcore.Graph, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the arguments in the order of the placeholders; None if one of these has neither value nor default."""
+    """Return the arguments in the order of the placeholders; None if a placeholder has neither value nor default."""
     if not kwargs:
         return args
     values = list(args)
