@@ -79,8 +79,8 @@ def _minimal(
         suppress_health_check=list(hypothesis.HealthCheck),
         verbosity=hypothesis.Verbosity.quiet,
     )
-    # Because given() refuses a thread in which a test of hypothesis runs, another thread calls given(). The user's test
-    # may be such a test. The decorated function itself runs here, with torch's modes of this thread.
+    # Because given() refuses the thread of a running test of hypothesis, another thread calls given(). The user's test
+    # may be a test of hypothesis. The decorated function itself runs here, with torch's modes of this thread.
     with ThreadPoolExecutor(1) as other_thread:
         drawn = other_thread.submit(lambda: hypothesis.seed(seed)(settings(hypothesis.given(strategy)(run)))).result()
     with contextlib.suppress(_Found, SearchStopped, hypothesis.errors.Flaky):
@@ -115,7 +115,7 @@ def recipes(space: SearchSpace) -> st.SearchStrategy[Recipe]:
 
 
 def _with_one_large(space: SearchSpace, recipe: Recipe) -> tuple[int, ...]:
-    """Return sizes with one large size at most, and without a large size for patterns, which repeat a few values."""
+    """Return sizes with one large size at most, and without a large size for patterns of a few values."""
     larges = [index for index, each in enumerate(space.sizes) if recipe.sizes[index] == each.large]
     kept = larges[:1] if recipe.is_random else []
     return tuple(

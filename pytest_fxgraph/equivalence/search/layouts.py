@@ -1,4 +1,4 @@
-"""The ways in which the elements of an input can lie in memory."""
+"""The layouts of an input's elements in memory."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class SizeVariable(NamedTuple):
 
     example: int
     options: tuple[int, ...]
-    large: int | None = None  # a size at which one try compares thousands of values
+    large: int | None = None  # with this size, one try compares thousands of values
 
 
 class TensorPlace(NamedTuple):

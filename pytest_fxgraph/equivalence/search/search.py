@@ -1,4 +1,4 @@
-"""Search for an input at which eager and graph differ, and show the smallest such input."""
+"""Search for an input that makes eager and graph differ, and show the smallest one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_fxgraph.equivalence.search.space import SpaceFinder
 from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.errors import MismatchError
 
-_TIME_FOR_SPACE = 0.25  # share of the seconds in which eager is asked for the inputs that it accepts
+_TIME_FOR_SPACE = 0.25  # share of the seconds for asking eager
 _MOST_SHRINKS = 400  # comparisons after the first find
 _SHOWN_ELEMENTS = 12
 _CONTEXTS = {"no_grad": "under no_grad", "autocast": "under autocast to bfloat16"}
@@ -32,9 +32,9 @@ def search_further(
     mode: str | None,
     guard: StateGuard,
 ) -> None:
-    """Search for an input at which model and graph differ; without a budget do nothing.
+    """Search for an input that makes model and graph differ; without a budget do nothing.
 
-    The budget gets a report if there is no find. Raises MismatchError, whose message holds the smallest found input.
+    The budget gets a report if there is no find. Raises MismatchError with the smallest found input.
     """
     __tracebackhide__ = True
     if budget is not None:

@@ -15,7 +15,7 @@ Fill = str | tuple[int, ...]
 PATTERN = "pattern"
 # Seven numbers repeat along the tensor. The length shares no factor with common sizes, so that rows differ.
 PATTERN_LENGTH = 7
-# Distributions at which rounding, overflow and flushing to zero alone make results differ.
+# With these distributions, rounding, overflow and flushing to zero alone make results differ.
 _EXTREME = frozenset({"huge", "tiny"})
 INDEX_BITS = 12  # in Recipe.kept
 EITHER = 2  # in Recipe.kept: an index may have either bit
@@ -82,8 +82,8 @@ class ValueRange(NamedTuple):
 def filled(fill: Fill, values: ValueRange, count: int, seed: int, kept: tuple[int, ...] = ()) -> torch.Tensor:
     """Return `count` values in one dimension; equal arguments give equal values.
 
-    `kept` limits random values to the elements whose index has these bits, the lowest bit first. The first kept element
-    comes first and all other elements are zero, so that a smaller tensor can hold the same kept element.
+    `kept` limits random values to the elements with these bits in their index, the lowest bit first. The first kept
+    element comes first and all other elements are zero, so that a smaller tensor can hold the same element.
     """
     if not isinstance(fill, str):
         special, ordinary = values.special_values(), values.ordinary_values()
@@ -130,7 +130,7 @@ def _in_range(values: ValueRange, count: int, generator: torch.Generator) -> tor
 
 
 def _over_magnitudes(first: float, last: float, count: int, generator: torch.Generator) -> torch.Tensor:
-    """Draw values of both signs whose magnitudes lie between two powers of ten."""
+    """Draw values of both signs with magnitudes between two powers of ten."""
     powers, signs = torch.rand((2, count), dtype=torch.float64, generator=generator)
     magnitudes = torch.pow(10.0, first + (last - first) * powers)
     return magnitudes.where(signs < 0.5, -magnitudes)
