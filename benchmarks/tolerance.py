@@ -24,14 +24,14 @@ from torch.overrides import TorchFunctionMode
 from benchmarks.result import Table, machine
 from benchmarks.tolerance_models import Subject, family_of, subjects
 from fxcore.experimental.optimization import fuse
+from fxcore.state.held_state import HeldState
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.fp64_reference import compared_tensors, without_rounding
 from pytest_fxgraph.equivalence.gradients import Gradients, compare_gradients, gradients_of, rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunSettings
-from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, largest_magnitude
 
@@ -151,7 +151,7 @@ class _Judge:
     def __init__(self, model: nn.Module, inputs: tuple[Any, ...], expected: _Run) -> None:
         self._model, self._inputs, self._expected = model, inputs, expected
         arguments = Arguments(inputs, {})
-        self._settings = RunSettings(arguments, StateNames(ModuleState(None)), StateGuard(), 0, grads=False)
+        self._settings = RunSettings(arguments, StateNames(HeldState(None)), Snapshot(), 0, grads=False)
 
     def error(self, obtained: list[torch.Tensor], expected: list[torch.Tensor] | None = None) -> float:
         """Return the largest error as a part of the largest magnitude of its tensor."""

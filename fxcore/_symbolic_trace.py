@@ -1,6 +1,6 @@
 """Names that libraries take from torch.fx's private file of this name: the tracer, and the parts of their own `trace`.
 
-Nothing here is promised. Some libraries, torch_geometric among them, write `Tracer.trace` anew out of these parts.
+These names are no promise. Some libraries, torch_geometric among them, write their own `Tracer.trace` from these parts.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def symbolic_trace(
     leaf_modules: LeafModules = (),
     assume: Mapping[str, Any] | None = None,
 ) -> GraphModule:
-    """Trace a module or function and return a GraphModule that does the same.
+    """Trace a module or function and return a GraphModule that computes the same.
 
     `concrete_args` fixes inputs to values, to remove control flow or nested inputs; see `Tracer.trace`.
 
@@ -154,7 +154,7 @@ def is_fx_symbolic_tracing() -> bool:
 
 
 class _Patcher(Patcher):
-    """A `Patcher` that also puts given functions in place, each on top of the one before."""
+    """A `Patcher` that also installs given functions, each on top of the previous function."""
 
     def __init__(self) -> None:
         super().__init__()

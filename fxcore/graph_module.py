@@ -30,7 +30,6 @@ from fxcore.lazy_forward import (
     install_forward,
     skipped_by_dynamo,
 )
-from fxcore.model_state import state_kept
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import (
     copy_attributes,
@@ -49,6 +48,7 @@ from fxcore.serialization.pickling import (
     reduce_package_graph_module,
 )
 from fxcore.serialization.to_folder import write_module_folder
+from fxcore.state.snapshot import state_kept
 from fxcore.torch_fx_registry import is_graph_module_of_torch
 from fxcore.uninitialized import note_uninitialized_copies
 
@@ -247,7 +247,7 @@ class GraphModule(nn.Module):
             return
         # A guard may depend on a layer that writes to its buffers, for example batch norm.
         calls_modules = any(node.op == "call_module" for node in guards.graph.nodes)
-        with torch.no_grad(), state_kept(self, ()) if calls_modules else nullcontext():
+        with torch.no_grad(), state_kept(self) if calls_modules else nullcontext():
             values = GraphModule(self, guards.graph)(*args, **kwargs)
         refuse_broken(guards, values, type(self).__name__)
 

@@ -1,8 +1,8 @@
 """Graphs of torch.fx and torch.export as graphs of fxcore, and back. The one file that imports torch.fx.
 
-Nothing is traced again: nodes are copied one by one, with their names, order, types and meta. Modules, parameters,
-buffers and other attributes are shared. There and back is the identity, the class of the graph module included. Graph
-modules inside other modules are shared, too, unless `nested=True` asks for them to be changed as well.
+No code is traced again: nodes are copied one by one, with their names, order, types and meta. Modules, parameters,
+buffers and other attributes are shared. There and back is the identity, the class of the graph module included. Inner
+graph modules are shared, too; with `nested=True` they are converted.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ MapLeaves = Callable[[Any, Callable[[Any], Any]], Any]
 
 
 def from_torch(obj: Any, *, nested: bool = False) -> Any:
-    """Return the fxcore.Graph or GraphModule that is the same as a graph or graph module of torch.fx.
+    """Return a graph or graph module of torch.fx as an fxcore.Graph or GraphModule.
 
     A torch.export.ExportedProgram becomes a graph module with the inputs and the state of its model, and so does the
-    result of torch.export.unflatten. Graph modules inside (branches, loop bodies, modules of an unflattened one) stay
-    modules of torch.fx and are shared; with `nested` they are converted too, so that passes of fxcore can enter them.
-    Raises InteropError (a TypeError) for anything else.
+    result of torch.export.unflatten. Inner graph modules (branches, loop bodies, modules of an unflattened one) stay
+    modules of torch.fx and are shared. With `nested` they are converted too, so that passes of fxcore can enter them.
+    Raises InteropError (a TypeError) for any other object.
     """
     if isinstance(obj, torch.fx.Graph):
         return _graph_from_torch(obj)
@@ -70,10 +70,10 @@ def from_torch(obj: Any, *, nested: bool = False) -> Any:
 
 
 def to_torch(obj: Any, *, nested: bool = False) -> Any:
-    """Return the torch.fx.Graph or GraphModule that is the same as one of fxcore.
+    """Return a graph or graph module of fxcore as a torch.fx.Graph or GraphModule.
 
-    Graph modules of fxcore inside are shared and run all the same; torch's passes that enter them, and torch's
-    operators that interpret them, need `nested`. Raises InteropError (a TypeError) for anything else.
+    Inner graph modules of fxcore are shared, and they run inside a module of torch.fx. torch's passes that enter them,
+    and torch's operators that interpret them, need `nested`. Raises InteropError (a TypeError) for any other object.
     """
     if isinstance(obj, Graph):
         return _graph_to_torch(obj)
@@ -87,10 +87,10 @@ def to_torch(obj: Any, *, nested: bool = False) -> Any:
 def on_torch_graphs(
     transform: Callable[[GraphModule], Any], *, nested: bool = False
 ) -> Callable[[torch.fx.GraphModule], torch.fx.GraphModule]:
-    """Return a function that applies `transform`, which is written for fxcore, to graph modules of torch.fx.
+    """Return a function that applies `transform`, a transform for fxcore, to graph modules of torch.fx.
 
-    `transform` returns a graph module, or a PassResult that holds one. The module that is given stays as it is if
-    `transform` leaves its own as it is. With `nested`, graph modules inside are fxcore's, too.
+    `transform` returns a graph module, or a PassResult with a graph module. The given module of torch.fx stays
+    unchanged if `transform` leaves its argument unchanged. With `nested`, inner graph modules are fxcore's, too.
     """
 
     @functools.wraps(transform, updated=())
@@ -175,7 +175,7 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
 
     for name, value in vars(source).items():
         if name in _OF_THE_GRAPH or name == _NOTES or (name == "shape_env" and value is None):
-            continue  # the last is a slot that torch's constructor makes
+            continue  # the last name is a slot that torch's constructor makes
         if name in _REGISTRIES or "_hooks" in name:
             if not value and name not in vars(made):
                 continue  # a kind of hooks that this torch does not know
@@ -264,7 +264,7 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
         args, kwargs = map_leaves(node.args, translate), map_leaves(node.kwargs, translate)
         duplicate = made.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         if duplicate.name != node.name:
-            # A name that was given by hand and that the graph itself would not have chosen.
+            # A user chose this name. The graph itself would have chosen another name.
             made._graph_namespace._rename_object(duplicate, node.name)
             duplicate.name = node.name
         # Further attributes, such as Dynamo's `_dynamo_source`. torch 2.6 keeps a node's own attributes there too.
@@ -273,7 +273,7 @@ def _copy_nodes(source: Any, made: Any, node_type: type, map_leaves: MapLeaves) 
         copies[node] = duplicate
     for node, duplicate in copies.items():
         duplicate.meta = {key: _meta_of(value, copies, node_type) for key, value in node.meta.items()}
-        if len(node.users) > 1:  # keep the order of the readers, which editing may have changed
+        if len(node.users) > 1:  # keep the order of the readers: edits may have changed it
             duplicate.users.clear()
             duplicate.users.update({copies[user]: None for user in node.users})
 
@@ -322,7 +322,7 @@ def _are_same(obtained: Iterable[Any], expected: Iterable[Any]) -> bool:
 
 
 class _Delegate:
-    """A code generator that asks one of the other package for everything that it writes."""
+    """A code generator that delegates to a code generator of the other package."""
 
     original: Any
 
@@ -343,7 +343,7 @@ class _Delegate:
         return self.original.process_outputs(outputs)
 
     def additional_globals(self) -> Any:
-        """Return names and objects that the written code refers to."""
+        """Return the names and objects that the generated code refers to."""
         return self.original.additional_globals()
 
 
@@ -356,7 +356,7 @@ class CodeGenOfTorch(_Delegate, CodeGen):
 
 
 class _Reductions:
-    """Within torch.fx, a code generator that writes `ReduceOp.SUM` and its like as Python.
+    """A code generator for torch.fx that can write reductions, such as `ReduceOp.SUM`, as Python.
 
     torch.fx itself writes `<RedOpType.SUM: 0>`, a syntax error.
     """
@@ -398,7 +398,7 @@ class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
 
 
 def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call a method with the options that it takes. Later releases of torch added options."""
+    """Call a method with the options that it accepts, because later releases of torch added options."""
     known = inspect.signature(method).parameters.values()
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
         names = {parameter.name for parameter in known}

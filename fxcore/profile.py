@@ -1,6 +1,6 @@
 """`python -m fxcore.profile module:factory`: trace a model, and print its times and the attainable times.
 
-The factory takes nothing and returns the model and a tuple of its inputs, or a model alone where `--shape` is given.
+The factory has no parameters. It returns the model and a tuple of its inputs, or with `--shape` the model alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fxcore.transforms.analysis.roofline import PEAKS, measure_peaks, peaks_name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0, or 2 after an error, which is printed on stderr."""
+    """Run the command and return its exit status: 0, or 2 after an error. The error is printed on stderr."""
     options = _parser().parse_args(arguments)
     try:
         _print(options)

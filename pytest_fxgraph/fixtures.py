@@ -12,12 +12,12 @@ from pytest_fxgraph.gate.activation import enable_golden_session
 from pytest_fxgraph.gate.attempt import attempt_of
 
 if TYPE_CHECKING:
+    from fxcore.state.tensor_values import BufferPool
     from pytest_fxgraph.captures.capture_fixture import FxCapture
     from pytest_fxgraph.captures.stages import FxStages
     from pytest_fxgraph.captures.trace_fixture import FxTrace
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
     from pytest_fxgraph.equivalence.repro import ReproductionFolder
-    from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
     from pytest_fxgraph.gate.fixture import FxGolden
     from pytest_fxgraph.gate.table_fixture import FxTable
     from pytest_fxgraph.operator_queries import FxOps
@@ -204,7 +204,7 @@ def _session_arguments(item: pytest.Item) -> dict[str, Any]:
 
 def _buffer_pool_of(config: pytest.Config) -> BufferPool:
     """Return the memory for copies of models' states. All tests of a session share it."""
-    from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
+    from fxcore.state.tensor_values import BufferPool
 
     return config.stash.setdefault(_BUFFER_POOL, BufferPool())
 

@@ -30,9 +30,9 @@ from fxcore.guided.recorded_modes import patch_modes
 from fxcore.guided.type_questions import patch_type
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
-from fxcore.model_state import state_kept
 from fxcore.node import Argument, Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.state.snapshot import state_kept
 from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_line

@@ -14,7 +14,8 @@ from torch.utils import _pytree as pytree
 from fxcore.errors import GuardError, VerificationError
 from fxcore.graph_module import GraphModule
 from fxcore.guided.inputs import copied_example
-from fxcore.model_state import seed_generators, state_kept
+from fxcore.state.readings import seed_generators
+from fxcore.state.snapshot import state_kept
 
 # Relative to the largest magnitude. Eager runs the same operators as the graph.
 _TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -105,7 +106,7 @@ class _Comparison:
                 raise
             return None
         try:
-            with state_kept(self._module, ()):
+            with state_kept(self._module):
                 args, kwargs = copied_example(inputs)
                 self._graph_module.check_guards(*args, **kwargs)
         except GuardError as error:
@@ -125,7 +126,7 @@ class _Comparison:
         return _AGREES
 
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with torch.random.fork_rng(devices=[]), state_kept(self._module, ()):
+        with state_kept(self._module):
             seed_generators(0)
             for _ in range(1, self.calls):
                 earlier, keywords = copied_example((args, kwargs))

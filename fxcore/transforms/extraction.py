@@ -13,9 +13,9 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.guided.inputs import copied_example
 from fxcore.interpreter import Interpreter
-from fxcore.model_state import state_kept
 from fxcore.node import Node
 from fxcore.passes.utils.common import lift_subgraph_as_module
+from fxcore.state.snapshot import state_kept
 
 __all__ = ["Extraction", "extract_between"]
 
@@ -68,7 +68,7 @@ def extract_between(
     part.training = gm.training
     recorder = _Recorder(gm, list(inputs), last, nodes[0])
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
-    with torch.no_grad(), state_kept(gm, ()):
+    with torch.no_grad(), state_kept(gm):
         recorder.run(*copied_example(arguments))
     expected = tuple([recorder.values[end] for end in last])
     return Extraction(

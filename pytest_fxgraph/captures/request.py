@@ -12,14 +12,12 @@ from typing import Any
 from torch import nn
 
 from fxcore.guided.inputs import copied_example
-from fxcore.model_state import state_kept
+from fxcore.state.snapshot import state_kept
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.captures.torch_internals import core_decompositions
 from pytest_fxgraph.captures.tracing_failure import describe_failure, failure_of_model, name_of
 from pytest_fxgraph.choices import FRONTENDS, MODES
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
-from pytest_fxgraph.global_state import global_state_kept
-from pytest_fxgraph.rng import generators_kept
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -157,17 +155,8 @@ def copied_call(call: Call) -> Call:
 @contextlib.contextmanager
 def left_as_it_was(request: CaptureRequest) -> Iterator[None]:
     """Put the model in the requested mode; then restore its mode, gradients, generators and torch's settings."""
-    model = request.model if isinstance(request.model, nn.Module) else nn.Module()
-    flags = [(module, module.training) for module in model.modules()]
-    gradients = [(tensor, tensor.grad) for tensor in model.parameters()]
-    with generators_kept(), global_state_kept(), state_kept(model, ()):
-        try:
-            if request.mode is not None:
-                for module, _ in flags:
-                    module.training = request.mode == "train"
-            yield
-        finally:
-            for module, training in flags:
-                module.training = training
-            for tensor, gradient in gradients:
-                tensor.grad = gradient
+    with state_kept(request.model):
+        if request.mode is not None and isinstance(request.model, nn.Module):
+            for module in request.model.modules():
+                module.training = request.mode == "train"
+        yield

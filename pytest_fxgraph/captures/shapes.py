@@ -17,9 +17,9 @@ from torch.utils import _pytree as pytree
 
 import fxcore
 from fxcore.passes.shape_prop import ShapeProp
+from fxcore.state.snapshot import globals_kept
 from pytest_fxgraph.captures.tracing_failure import refuse_untraceable_parts
 from pytest_fxgraph.errors import CaptureError, InputsError
-from pytest_fxgraph.rng import generators_kept
 
 
 def positional_arguments(inputs: object, name: str = "inputs") -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def _values_of_a_run(
     for node in copied.graph.nodes:
         for key in _RECORDED:
             node.meta.pop(key, None)
-    with generators_kept(), torch.no_grad():
+    with globals_kept(settings=False), torch.no_grad():
         try:
             ShapeProp(copied).propagate(*arguments)
         except Exception as error:

@@ -23,6 +23,8 @@ from fxcore.guards import refuse_other_inputs
 from fxcore.guided.leaf_tracer import LeafTracer
 from fxcore.guided.trace_verification import verify_trace
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.state.readings import global_generators
+from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.shapes import positional_arguments, record_shapes
 from pytest_fxgraph.captures.tracing_failure import (
     describe_failure,
@@ -32,7 +34,6 @@ from pytest_fxgraph.captures.tracing_failure import (
     short_path,
 )
 from pytest_fxgraph.errors import CaptureError
-from pytest_fxgraph.rng import RngState, generators_kept
 
 _Function = Callable[..., Any]
 # A draw with few outcomes (drop this layer or keep it) may be the same in two traces.
@@ -74,7 +75,7 @@ def traced_again_with_sources(traced: TracedGraph) -> TracedGraph | None:
     """
     if traced.model is None:
         return None
-    with generators_kept(), contextlib.suppress(CaptureError):
+    with globals_kept(settings=False), contextlib.suppress(CaptureError):
         return _trace_once(traced.model, _tracer((), (), record_sources=True), None, {}, runs=False)
     return None
 
@@ -281,13 +282,13 @@ def _trace_reproducibly(name: str, trace_once: Callable[[], TracedGraph]) -> Tra
     A drawn number that leaves no trace in the graph is allowed. The generators keep the state after the first trace.
     Raises CaptureError, naming the node, if a second trace gives another graph.
     """
-    before = RngState.now()
+    before = Snapshot.of_globals(settings=False)
+    known = len([*global_generators()])
     first = trace_once()
-    after = RngState.now()
     # If the trace imported numpy, the earlier state of its generator is unknown.
-    if not before.differences(after) and (before.numpy is None) == (after.numpy is None):
+    if not before.changed_readings() and len([*global_generators()]) == known:
         return first
-    with generators_kept():
+    with globals_kept(settings=False):
         for _ in range(_MOST_RETRIES):
             node = _first_difference(first, trace_once())
             if node is not None:

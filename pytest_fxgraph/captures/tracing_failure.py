@@ -15,9 +15,8 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 import fxcore
 from fxcore.guided.inputs import copied_example
-from fxcore.model_state import state_kept
+from fxcore.state.snapshot import state_kept
 from pytest_fxgraph.errors import CaptureError
-from pytest_fxgraph.rng import generators_kept
 
 _SCRIPTED = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
 # Lines of these packages are never the user's.
@@ -101,7 +100,7 @@ def failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
     """
     args, kwargs = copied_example((example["example_inputs"], dict(example["example_kwargs"] or {})))
     try:
-        with generators_kept(), state_kept(model if isinstance(model, nn.Module) else nn.Module(), ()):
+        with state_kept(model):
             model(*args, **kwargs)
     except TypeError as error:
         return None if "argument" in str(error) else _reason_and_line(model, error)

@@ -1,1 +1,1 @@
-"""The command `fxgraph`, which works on golden files alone and imports no torch."""
+"""The command `fxgraph`. It works on golden files alone and imports no torch."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from pytest_fxgraph.document.line_reader import SECTIONS
 from pytest_fxgraph.document.model import FORMAT, MOST_BYTES, GraphDocument
-from pytest_fxgraph.document.text_reader import SECTIONS, Line, read_sections
+from pytest_fxgraph.document.text_reader import Line, read_sections
 from pytest_fxgraph.document.yaml_reader import Record, YamlDataError, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 

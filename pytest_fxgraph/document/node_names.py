@@ -28,7 +28,7 @@ _END = f"\n{CLOSING_LINE}\n"
 _CODE = "\ncode: |\n"
 _CODE_SECTION = re.compile(rf"{re.escape(_CODE)}(?:(?:  [^\n]*)?\n)*{CLOSING_LINE}\n\Z")
 _SECTION = re.compile(r"\n(\w+): \|\n")
-_NAME = re.compile(r"(?:%(\w+) = |input \*{0,2}(\w+)(?: as %(\w+))?(?= |\Z)|return\b)")
+_INPUT_OR_OUTPUT = re.compile(r"(?:input \*{0,2}(\w+)(?: as %(\w+))?(?= |\Z)|return\b)")
 _LABEL = r"[\w.*]+(?: \(\d+\))?"
 _BLOCK = re.compile(
     rf"(?:block ({_LABEL}):|((?:(?:%\w+(?:, %\w+)* = )?([\w.]+)\([%\w, ]*\)|[\w.]+))(?::| like ({_LABEL})( but)?))\Z"
@@ -89,28 +89,27 @@ def _lines_of(section: str) -> list[str]:
     return [line[len(INDENT) :] for line in section.split("\n")] if section else []
 
 
-class _Line(NamedTuple):
-    """A line of a golden with the lines of its block."""
+class _Block(NamedTuple):
+    """The line of a block, less its ending, with the lines of its body."""
 
-    text: str
-    own: str | None  # name of the node that it holds
-    path: str = ""  # of the block that it holds
-    body: Sequence[_Line] = ()
+    head: str
+    path: str
+    body: Sequence[str | _Block]
 
 
-def _compiled(lines: Sequence[str]) -> list[_Line]:
-    """Take the lines of one level apart. Raises LookupError for lines that are not as we write them."""
+def _compiled(lines: Sequence[str]) -> list[str | _Block]:
+    """Take the blocks of one level apart; other lines stay as they are. Raises LookupError for an unknown body."""
     bodies: dict[str, tuple[str, ...]] = {}
-    known: dict[str, list[_Line]] = {}
-    compiled: list[_Line] = []
+    known: dict[str, list[str | _Block]] = {}
+    compiled: list[str | _Block] = []
     position = 0
     while position < len(lines):
         line = lines[position]
         position += 1
-        block = _BLOCK.match(line)
+        # Most lines are no block; the pattern needs ten times as long as this question.
+        block = _BLOCK.match(line) if line[-1:] == ":" or " like " in line else None
         if block is None:
-            node = _NAME.match(line)
-            compiled.append(_Line(line, (node[1] or node[3] or node[2] or "output") if node else None))
+            compiled.append(line)
             continue
         begin = position
         while position < len(lines) and lines[position].startswith(INDENT):
@@ -121,10 +120,20 @@ def _compiled(lines: Sequence[str]) -> list[_Line]:
         if shared:
             bodies[shared], known[shared] = below, _compiled(below)
         elif but:
-            compiled.append(_Line(head, None, path, _compiled(changed(bodies[label], below) or ())))
+            compiled.append(_Block(head, path, _compiled(changed(bodies[label], below) or ())))
         else:
-            compiled.append(_Line(head, None, path, known[label] if label else _compiled(below)))
+            compiled.append(_Block(head, path, known[label] if label else _compiled(below)))
     return compiled
+
+
+def _own_name(line: str) -> str:
+    """Return the name of the node that a line holds. Raises LookupError for another line."""
+    if line[:1] == "%":
+        return line[1 : line.find(" ")]
+    found = _INPUT_OR_OUTPUT.match(line)
+    if found is None:
+        raise LookupError
+    return found[2] or found[1] or "output"
 
 
 def _check(is_alike: bool) -> None:
@@ -139,22 +148,19 @@ class _Walk:
         self._nodes = nodes
         self.position = 0
 
-    def nodes_of(self, lines: Sequence[_Line], base: str, texts: Texts) -> list[str]:
+    def nodes_of(self, lines: Sequence[str | _Block], base: str, texts: Texts) -> list[str]:
         """Compare a level; return the names of a block's results in the document. Raises LookupError."""
         nodes, position = self._nodes, self.position
         made: dict[str, str] = {}
-        last = len(lines) - 1 if base else len(lines)
-        for place, line in enumerate(lines):
-            if place == last:
-                break
-            if not line.path:
-                own, node = line.own, nodes[position]
-                if own is None or own in made:
+        for line in lines[:-1] if base else lines:
+            if isinstance(line, str):
+                own, node = _own_name(line), nodes[position]
+                if own in made:
                     raise LookupError
                 made[own] = name = f"%{node.name}"
                 texts[name] = f"%{own}"
                 written = node_line(node, own, texts, base)
-                if written != line.text and seen_lines([written]) != [line.text]:
+                if written != line and seen_lines([written]) != [line]:
                     raise LookupError
                 position += 1
                 continue
@@ -163,19 +169,20 @@ class _Walk:
             results = self.nodes_of(line.body, f"{base}{line.path}.", inner)
             position = self.position
             inputs = ", ".join([texts[each] for each in inner.inputs])
-            names = line.text.partition(" = ")[0].split(", ") if results else []
+            names = line.head.partition(" = ")[0].split(", ") if results else []
             _check(len(names) == len(results) and not made.keys() & {name[1:] for name in names})
             for name, result in zip(names, results, strict=True):
                 made[name[1:]] = result
                 texts[result] = name
-            _check(line.text == f"{', '.join(names)}{' = ' if names else ''}{line.path}({inputs})")
+            _check(line.head == f"{', '.join(names)}{' = ' if names else ''}{line.path}({inputs})")
         self.position = position
-        returned = lines[-1].text.removeprefix("return").replace(",", "").split() if base else []
-        return [made[name[1:]] for name in returned]
+        returned = lines[-1] if base else ""
+        _check(isinstance(returned, str) and returned.startswith("return") == bool(base))
+        return [made[name[1:]] for name in str(returned).removeprefix("return").replace(",", "").split()]
 
 
 def _records(
-    lines: Sequence[_Line],
+    lines: Sequence[str | _Block],
     base: str,
     records: Sequence[_Record],
     position: int,
@@ -183,12 +190,12 @@ def _records(
 ) -> int:
     """Compare modules or tensors with lines, from a position on; return the position behind them."""
     for line in lines:
-        if line.path:
+        if not isinstance(line, str):
             position = _records(line.body, f"{base}{line.path}.", records, position, lines_of)
             continue
         record = records[position]
         written = lines_of(record, base)
-        if not record.path.startswith(base) or (written != [line.text] and seen_lines(written) != [line.text]):
+        if not record.path.startswith(base) or (written != [line] and seen_lines(written) != [line]):
             raise LookupError
         position += 1
     return position

@@ -21,6 +21,7 @@ _TOKEN = re.compile(
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _SIMPLE = re.compile(r"(?:%\w+|-?\d{1,4300}|[A-Za-z_][\w.]*)\Z", re.ASCII)
 _NAME = re.compile(r"\w+\Z")
+_QUOTED = re.compile(QUOTED, re.DOTALL)
 # Text that a literal block can hold, less the characters that editors and hooks change or that nobody can see: tabs,
 # blanks at the ends of lines, odd spaces, marks of direction, private and unassigned areas.
 _SEEN = r"!-~\u00a1-\u00ac\u00ae-\u1fff\u2070-\u2fff\u3001-\ud7ff"
@@ -53,7 +54,8 @@ def raw_text(text: str) -> str:
 
 def _is_exact(text: str, separators: str) -> bool:
     """Return whether a text comes back unchanged from between two separators."""
-    if text.startswith("~"):
+    # A single quote could open a text that ends in another argument.
+    if text.startswith("~") or ("'" in text and "'" in _QUOTED.sub("", text)):
         return False
     try:
         return all(split_at(text, each) == [text] for each in separators) and tidy_text(text) == text

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 
+from fxcore.state.storage import has_storage, storage_of
 from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 # By output path: the other tensors of the storage, each with its distance in elements (0 where the dtypes differ).

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 import fxcore
+from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.subjects import is_torch_graph_module
 from pytest_fxgraph.choices import CHECKS
 from pytest_fxgraph.equivalence.bisection import MismatchNotes, notes_on_mismatch
@@ -23,12 +24,10 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
 from pytest_fxgraph.equivalence.vacuity import could_fail, vacuous_error
 from pytest_fxgraph.errors import ChoiceError, EagerError, UncomparableError
-from pytest_fxgraph.rng import generators_kept
 
 _PATHS_TOLD = 12
 
@@ -88,7 +87,7 @@ class EquivalenceCheck:
         if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {self.samples!r}")
 
-    def run(self, model: Any, graph_call: GraphCall, mode: str | None, guard: StateGuard | None = None) -> None:
+    def run(self, model: Any, graph_call: GraphCall, mode: str | None, guard: Snapshot | None = None) -> None:
         """Compare on all samples; model, graph and random generators are restored.
 
         A guard that was made before tracing restores the model even if tracing changed it. `mode` is for messages.
@@ -96,13 +95,13 @@ class EquivalenceCheck:
         VacuousCheckError if the check could not have failed.
         """
         __tracebackhide__ = True
-        guard = guard or StateGuard()
+        guard = guard or Snapshot()
         guard.include(model)
         guard.include(graph_call.graph)
         guard.include(graph_call.readable)
         names = StateNames(guard.state_of(model))
         twice = self.second_call or may_keep_state(graph_call.graph, graph_call.call)
-        with generators_kept():
+        with globals_kept():
             for sample in range(self.samples):
                 arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
                 settings = RunSettings(arguments, names, guard, self.seed + sample, self.grads, second_call=twice)

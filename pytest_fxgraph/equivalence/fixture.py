@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import nn
 
 import fxcore
+from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.choice import checked_frontend, other_frontends_named, runnable_by
 from pytest_fxgraph.captures.subjects import is_exported_program, is_torch_graph_module, model_of, to_graph_module
 from pytest_fxgraph.captures.tracing import trace as trace_model
@@ -20,10 +21,7 @@ from pytest_fxgraph.equivalence.options import DEFAULTS, CheckDefaults, Equivale
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.search.budget import SearchBudget, SearchReport
 from pytest_fxgraph.equivalence.search.search import search_further
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
-from pytest_fxgraph.global_state import global_state_kept
-from pytest_fxgraph.rng import generators_kept
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -98,7 +96,7 @@ class FxEquivalence(CheckDefaults):
         frontend = str(self.chosen(options)["frontend"])
         checked: list[Any] = []
         training = TrainingFlags(model, given)
-        with generators_kept(), global_state_kept(), vacuous_examples_rejected():
+        with globals_kept(), vacuous_examples_rejected():
             try:
                 if given is None:
                     checked_frontend(frontend)
@@ -162,7 +160,7 @@ class FxEquivalence(CheckDefaults):
         The trace is made in that mode, because functional dropout has its flag written into the graph.
         """
         __tracebackhide__ = True
-        guard = StateGuard(model, buffer_pool=self._buffer_pool)
+        guard = Snapshot(model, buffer_pool=self._buffer_pool)
         try:
             if graph is None:
                 graph = self._graph_of(model, check.arguments, frontend)

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.state.held_state import HeldState
+from fxcore.state.readings import seed_generators
+from fxcore.state.storage import copy_storage, flat_view, is_plain
 from pytest_fxgraph.equivalence.error_statistics import agreement, measure
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
@@ -17,12 +20,9 @@ from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import dense
 from pytest_fxgraph.equivalence.run import RunSettings
-from pytest_fxgraph.equivalence.state.module_state import ModuleState
-from pytest_fxgraph.equivalence.state.storage import copy_storage, flat_view, is_plain
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
 from pytest_fxgraph.errors import EagerError
-from pytest_fxgraph.rng import seed_all
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
 _ALLOWED_RATIO = 2.0
@@ -60,7 +60,7 @@ def filter_by_reference(
     grads = any(mismatch.kind == "gradient" for mismatch in judged)
     try:
         widened = copy.deepcopy(model) if isinstance(model, nn.Module) else model
-        names = StateNames(ModuleState(widened))
+        names = StateNames(HeldState(widened))
         reference = _run_in_double(widened, names, settings, expected, grads=grads)
     except Exception as error:
         raise EagerError(
@@ -141,7 +141,7 @@ def _references(
     try:
         # One copy for both keeps shared tensors shared, so parameters of the graph get the names of the model's.
         wide_model, wide_graph = copy.deepcopy((model, graph if has_gradients else None))
-        names = StateNames(ModuleState(wide_model))
+        names = StateNames(HeldState(wide_model))
         reference = _run_in_double(wide_model, names, settings, expected, grads=grads)
     except Exception:  # a model that does not run in double precision may raise any error
         return {}, {}
@@ -183,14 +183,14 @@ def _run_in_double(
     """Run a function, or a module after its conversion to double precision; run the backward if `grads` is True."""
     widened = module.double() if isinstance(module, nn.Module) else module
     copied = copy_arguments(widened_arguments(settings.arguments), with_gradients=grads)
-    seed_all(settings.seed)
+    seed_generators(settings.seed)
     gradients = None
     # Gradients are asked for in inference mode, too, as the check itself asks for them.
     with torch.inference_mode(torch.is_inference_mode_enabled() and not grads), torch.set_grad_enabled(grads):
         with torch.autocast("cpu", enabled=False):
             output = widened(*copied.arguments.args, **copied.arguments.kwargs)
         if grads:
-            parameters = differentiable_parameters(ModuleState(widened), names)
+            parameters = differentiable_parameters(HeldState(widened), names)
             dtypes = {path: tensor.dtype for path, tensor in expected.items()}
             gradients = gradients_of(output, parameters, copied, settings.seed, dtypes)
     return {path: tensor.detach() for path, tensor in compared_tensors(output, gradients).items()}

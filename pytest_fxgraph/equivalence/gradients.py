@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterator, Mapping
 import torch
 from torch import nn
 
+from fxcore.state.held_state import HeldState
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state.module_state import ModuleState
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
@@ -21,7 +21,7 @@ from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 Gradients = Mapping[str, "torch.Tensor | None"]
 
 
-def differentiable_parameters(now: ModuleState, names: StateNames) -> dict[str, torch.Tensor]:
+def differentiable_parameters(now: HeldState, names: StateNames) -> dict[str, torch.Tensor]:
     """Return the parameters that require grad, by the names that both runs use."""
     return {
         names.name(state): state.tensor

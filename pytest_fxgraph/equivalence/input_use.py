@@ -12,13 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import fxcore
 from fxcore.codegen.codegen import CodeGen
+from fxcore.state.held_state import HeldState
+from fxcore.state.storage import has_storage, storage_of
 from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
-from pytest_fxgraph.equivalence.state.module_state import ModuleState
-from pytest_fxgraph.equivalence.state.storage import has_storage, storage_of
 
 # Facts that every graph fixes: asking for them does not read the input. A size is read, because few graphs fix sizes.
 _FACTS = frozenset(
@@ -49,7 +49,7 @@ class InputUse:
             return function(*args, **kwargs)
         for path, tensor in Arguments(args, kwargs).tensors():
             self._mark(tensor, {path})
-        self._outside = {*self._labels, *(_key(state.tensor) for state in ModuleState(self._root).tensors)}
+        self._outside = {*self._labels, *(_key(state.tensor) for state in HeldState(self._root).tensors)}
         with _FunctionMode(self), _DispatchMode(self):
             output = function(*args, **kwargs)
         self._is_done = True

@@ -1,4 +1,4 @@
-"""The arguments of one call: read from what the user wrote, copied for each run, drawn anew for further samples."""
+"""The arguments of one call: read from the user's inputs, copied for each run, drawn anew for further samples."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from fxcore.state.storage import copy_storage, copy_tensor, flat_view, is_plain, view_like
 from pytest_fxgraph.captures.shapes import positional_arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.state.storage import copy_storage, copy_tensor, flat_view, is_plain, view_like
 from pytest_fxgraph.errors import InputsError
 
 NamedTensors = list[tuple[str, torch.Tensor]]
@@ -20,7 +20,7 @@ NamedTensors = list[tuple[str, torch.Tensor]]
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a model is called with."""
+    """The arguments of a call of a model."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -34,13 +34,13 @@ class Arguments:
         return [pair for name, value in self.named() for pair in tensors_in(value, name)]
 
 
-# A flat leaf, and the size, stride and offset of the view of it that an input is.
+# A flat leaf, with size, stride and offset of the input as a view of the leaf.
 LeafView = tuple[torch.Tensor, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class ArgumentCopy:
-    """Arguments that a run may change, and by input path the leaves that gradients of inputs are computed for."""
+    """Arguments that a run may change, and the leaves for gradients of inputs, by input path."""
 
     arguments: Arguments
     leaves: dict[str, LeafView] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def arguments_of(inputs: object, kwargs: Mapping[str, Any] | None = None) -> Arg
 
 
 def copy_arguments(arguments: Arguments, *, with_gradients: bool = False) -> ArgumentCopy:
-    """Copy the arguments; what they share, their strides and `requires_grad` stay as they are.
+    """Copy the arguments; shared memory, strides and `requires_grad` stay as they are.
 
     With gradients, floating inputs become views of fresh leaves, so that a forward may still change them in place.
     Raises InputsError (a TypeError) if copy.deepcopy() cannot copy a value.
@@ -120,15 +120,15 @@ def _copy_with_storage(group: NamedTensors, memo: dict[int, Any]) -> None:
             memo[id(tensor)] = view_like(tensor, storage).requires_grad_(tensor.requires_grad)
 
 
-# Where many functions change their behaviour.
+# Many functions change their behaviour at these values.
 _SPECIAL_VALUES = (0.0, -0.0, 1.0, -1.0)
 
 
 def fresh_sample(arguments: Arguments, seed: int) -> Arguments:
-    """Return arguments whose tensors have new random values; everything else is kept.
+    """Return arguments with new random values in the tensors; everything else is kept.
 
-    The new values lie between the minimum and the maximum of the tensor that they replace, so that indices and
-    probabilities stay valid. Both ends, and those of 0, -0, 1 and -1 that lie between them, are among them.
+    The new values lie between the minimum and the maximum of the old tensor, so that indices and probabilities stay
+    valid. Both ends are among the values, and also 0, -0, 1 and -1 if they lie between the ends.
     """
     sample = copy_arguments(arguments).arguments
     generator = torch.Generator().manual_seed(seed)
@@ -158,7 +158,7 @@ def _draw(like: torch.Tensor, count: int, generator: torch.Generator) -> torch.T
         whole = torch.randint(least, largest + 1, (count,), generator=generator)
         return _with_edges(whole, least, largest, generator) if largest > least else torch.full((count,), least)
     if not bool((low < high) & low.isfinite() & high.isfinite()):
-        # All alike, or not finite: nothing says what range is meant.
+        # Equal or not finite values show no range.
         return torch.randn(count, dtype=torch.float64, generator=generator)
     drawn = low + (high - low) * torch.rand(count, dtype=torch.float64, generator=generator)
     return _with_edges(drawn, float(low), float(high), generator)

@@ -1,7 +1,7 @@
-"""Can what a graph calls keep something from one call to the next where no module shows it?
+"""Functions that may keep state from one call to the next, where no module shows the state.
 
-A function of the user's may write to globals, to what it encloses, to its defaults and its own attributes. Whether it
-does is not known before it is called twice; where it cannot, the second call is saved.
+A function of the user may write to globals, to enclosed variables, to its defaults and to its own attributes. Only a
+second call shows the state. If no function can keep state, a check saves the second call.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_fxgraph.equivalence.state.held_values import LIBRARIES, is_plain
-from pytest_fxgraph.equivalence.state.module_state import is_graph_module, modules_by_path
+from fxcore.state.containers import LIBRARIES, is_graph_module, is_plain
+from fxcore.state.held_state import modules_by_path
 
 _WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR")
 _WITHOUT_STATE = (type, types.ModuleType, enum.Enum, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 
 
 def may_keep_state(graph: object, call: object) -> bool:
-    """Tell whether calls of a graph, which `call` runs, may depend on earlier ones beside the state of its modules."""
-    kind = getattr(call, "kind", None)  # of an interpreter, which each call makes anew
+    """Return whether calls of a graph by `call` may depend on earlier calls, beside the state of modules."""
+    kind = getattr(call, "kind", None)  # the class of an interpreter: each call makes a new one
     called = _functions_of(kind) if isinstance(kind, type) else [] if isinstance(call, nn.Module) else [call]
     return any(map(_Search().keeps_state, (*called, *_called(graph))))
 
 
 def _is_bound_to_class(value: Any) -> bool:
-    """Tell whether a value is a function written in C that is a method of a class as such."""
+    """Return whether a value is a method of a class, written in C and bound to the class."""
     return isinstance(value, types.BuiltinMethodType) and isinstance(value.__self__, type)
 
 
@@ -53,14 +53,14 @@ def _called(root: object) -> Iterator[Any]:
 
 
 class _Search:
-    """Looks through functions and what they refer to; each is looked at once."""
+    """A search through functions and the objects that they refer to; each object is visited once."""
 
     def __init__(self) -> None:
         self._seen: dict[int, object] = {}
 
     def keeps_state(self, value: Any) -> bool:
-        """Tell whether calling a value may leave something behind."""
-        # A function of autograd has an `apply` that is written in C since torch 2.14, bound to the class of the user's.
+        """Return whether a call of a value may leave state behind."""
+        # Since torch 2.14, `apply` of an autograd function is written in C and bound to the user's class.
         is_function = isinstance(value, (types.FunctionType, types.MethodType)) or _is_bound_to_class(value)
         if id(value) in self._seen or isinstance(value, _WITHOUT_STATE) or (is_plain(value) and not is_function):
             return False
@@ -95,7 +95,7 @@ class _Search:
 
 
 def _is_of_library(value: object) -> bool:
-    """Tell whether a value is a library's and is none of its containers, tensors and modules."""
+    """Return whether a value belongs to a library, and is no container, tensor or module."""
     if isinstance(value, (list, dict, set, tuple, frozenset, torch.Tensor, nn.Module)):
         return False
     named = value if isinstance(value, types.FunctionType) else type(value)

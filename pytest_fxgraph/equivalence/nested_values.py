@@ -1,7 +1,7 @@
-"""Nested values: which parts a container has, and by which path each is reached.
+"""Nested values: the parts of a container, and the path to each part.
 
 torch's pytree takes unregistered mappings, dataclasses and subclasses of list for leaves, and never returns from a
-container that holds itself, so it is asked last, for types registered there.
+container that holds itself. Thus pytree is asked last, for types registered there.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from typing import Any
 import torch
 from torch.utils import _pytree as torch_pytree
 
-# What stands for itself in every run: one of these is another's equal only if it is the same.
+from fxcore.state.containers import shown
+
+# Values that exist once in a process: two of them are equal only if they are one object.
 SINGLES = (
     *(torch.dtype, torch.layout, torch.memory_format, torch.qscheme, enum.Enum, type, types.ModuleType),
     *(torch._ops.OpOverload, torch._ops.OpOverloadPacket),
 )
-# What has attributes and yet is one value. The state of modules is watched where it is theirs.
+# Objects with attributes that count as one value. A snapshot watches the state of modules.
 _WHOLE = (*SINGLES, torch.Tensor, torch.nn.Module, torch.Generator)
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadIterator:
-    """What an iterator gave, in its place: it can be read once, and a check reads its values several times."""
+    """The items of an iterator, in the iterator's place, because a check reads the items several times."""
 
     items: tuple[Any, ...]
 
 
 def with_iterators_read(value: Any) -> Any:
-    """Replace iterators, alone or in tuples, lists and dicts, by what they give; return any other value itself."""
+    """Replace iterators, alone or in tuples, lists and dicts, by their items; return any other value itself."""
     if isinstance(value, Iterator):
         return ReadIterator(tuple([with_iterators_read(item) for item in value]))
     if type(value) in (list, tuple):
@@ -46,26 +48,15 @@ def with_iterators_read(value: Any) -> Any:
 
 
 def parts_of(value: object) -> list[tuple[str, Any]] | None:
-    """List the parts of a value, each with the step of a path that leads to it: "[0]", ".name"; None for a leaf.
+    """List the parts of a value, each with its step in a path: "[0]", ".name"; None for a leaf.
 
-    Containers have parts, and so do objects whose class has no `==`: their attributes. What cannot be gone through,
-    because a method of the user's raises, is a leaf.
+    Containers have parts. The parts of an object without an own `==` are its attributes. A value is a leaf if a method
+    of the user raises on the way to the parts.
     """
     try:
         return _parts_of(value)
     except Exception:
         return None
-
-
-def shown(value: object, width: int = 60) -> str:
-    """Return a value's repr, cut to `width`; its type where it has none."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python does not print numbers of thousands of digits
-        text = f"<int of {value.bit_length()} bits>" if isinstance(value, int) else f"<{type(value).__qualname__}>"
-    except Exception:
-        text = f"<{type(value).__qualname__}>"
-    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _parts_of(value: object) -> list[tuple[str, Any]] | None:
@@ -85,7 +76,7 @@ def _parts_of(value: object) -> list[tuple[str, Any]] | None:
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]] | None:
-    """List the attributes of an object whose class has no `==`; None for what has none, or is one value."""
+    """List the attributes of an object without an own `==`; None without attributes, and for one value."""
     if isinstance(value, functools.partial):
         return [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
     if isinstance(value, types.FunctionType):
@@ -104,7 +95,7 @@ def _attributes(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def has_equality(value: object) -> bool:
-    """Tell whether the class of a value says when two of its objects are equal."""
+    """Return whether the class of a value defines `==`."""
     return getattr(type(value), "__eq__", None) is not object.__eq__
 
 
@@ -126,7 +117,7 @@ def _registered_parts(value: object) -> list[tuple[str, Any]] | None:
 
 
 def walk(value: object, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every leaf with its path, which begins with `path`; a container inside itself is not entered again."""
+    """Yield every leaf with its path below `path`; a container inside itself is not entered again."""
     entered: set[int] = set()
     left = object()
     waiting: list[tuple[str, Any, Any]] = [(path, value, None)]  # with `left`, when all parts of a value are done
@@ -145,5 +136,5 @@ def walk(value: object, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def tensors_in(value: object, path: str) -> list[tuple[str, torch.Tensor]]:
-    """List the tensors in a nested value with their paths, which begin with `path`."""
+    """List the tensors in a nested value with their paths below `path`."""
     return [(where, leaf) for where, leaf in walk(value, path) if isinstance(leaf, torch.Tensor)]

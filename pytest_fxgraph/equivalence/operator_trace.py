@@ -15,8 +15,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import fxcore
+from fxcore.state.storage import copy_tensor
 from pytest_fxgraph.equivalence.nested_values import tensors_in
-from pytest_fxgraph.equivalence.state.storage import copy_tensor
 
 # Values beyond this size are not kept, because the search for a cause must not use up the memory.
 _MOST_BYTES_KEPT = 4 << 30

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
+from fxcore.state.containers import shown
+from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.choices import CHECKS, Check
 from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics, measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
-from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of, shown
-from pytest_fxgraph.equivalence.state.storage import has_values, wrapped_tensors
+from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import UncomparableError
 

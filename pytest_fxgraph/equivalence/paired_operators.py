@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
+from fxcore.state.storage import wrapped_tensors
 from pytest_fxgraph.compare.sequence_alignment import common_subsequence
 from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.operator_trace import Event
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
 from pytest_fxgraph.equivalence.tolerance import Tolerance
 
 _EXACT = Tolerance(0.0, 0.0)

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from fxcore.state.held_state import modules_by_path
+from fxcore.state.readings import seed_generators
 from pytest_fxgraph.choices import MODES
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
-from pytest_fxgraph.equivalence.state.module_state import modules_by_path
-from pytest_fxgraph.rng import seed_all
 
 
 def checked_modes(modes: object) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def initialized(model: Any, arguments: Arguments, seed: int) -> Any:
     training = TrainingFlags(made)
     made.eval()  # this call must not change buffers, as train mode does
     copied = copy_arguments(arguments).arguments
-    seed_all(seed)
+    seed_generators(seed)
     with torch.no_grad():
         made(*copied.args, **copied.kwargs)
     training.restore()

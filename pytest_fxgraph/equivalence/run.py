@@ -11,18 +11,17 @@ from typing import Any, Literal
 import torch
 
 import fxcore
+from fxcore.state.held_state import HeldState, StateTensor
+from fxcore.state.readings import Readings, global_generators, seed_generators
+from fxcore.state.snapshot import Findings, Snapshot, globals_kept
+from fxcore.state.storage import copy_tensor, has_storage, storage_of
 from pytest_fxgraph.equivalence.aliasing import Sharing, sharing_of_outputs
+from pytest_fxgraph.equivalence.change_words import settings_in_words
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments, fresh_sample
 from pytest_fxgraph.equivalence.nested_values import tensors_in, with_iterators_read
-from pytest_fxgraph.equivalence.state.generators import GeneratorStates
-from pytest_fxgraph.equivalence.state.guard import ModuleChanges, StateGuard
-from pytest_fxgraph.equivalence.state.module_state import ModuleState, StateTensor
-from pytest_fxgraph.equivalence.state.storage import copy_tensor, has_storage, storage_of
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.global_state import Changes, global_state_kept
-from pytest_fxgraph.rng import RngState, seed_all
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,12 @@ class RunResult:
     arguments: Arguments  # as the call left them
     sharing: Sharing
     state: StateAfter
-    rng: RngState
-    generators: GeneratorStates  # of the model's own generators that were used
+    rng: Mapping[str, Any]  # the states of the global generators, by name
+    generators: Mapping[str, Any]  # the states of the model's own generators, if the call used them
     gradients: Gradients | None  # None without `grads`, or if no output requires grad
     # State was written through `.data`, by this run or by one before it that trusted versions.
     has_uncounted_writes: bool
-    global_changes: Changes  # of torch's own settings, by the call; they were put back
+    global_changes: Mapping[str, str]  # settings of torch that the call changed and left, until they were put back
     second_output: SecondOutput | None = None  # of one more call, where the first left something behind
 
 
@@ -71,7 +70,7 @@ class RunSettings:
 
     arguments: Arguments
     names: StateNames
-    guard: StateGuard
+    guard: Snapshot
     seed: int
     grads: bool
     trust_versions: bool = False  # saves reading all parameters; the next run must read them
@@ -87,25 +86,28 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     if isinstance(call, RecordedRun):
         return call.result
     copied = copy_arguments(settings.arguments, with_gradients=settings.grads)
-    seed_all(settings.seed)
+    seed_generators(settings.seed)
     step = "forward"
-    changes: ModuleChanges | None = None
+    findings: Findings | None = None
     second: SecondOutput | None = None
     failed = True
     try:
         with _gradient_mode(settings.grads):
-            with global_state_kept() as before:
+            with globals_kept(generators=False) as before:
                 output = with_iterators_read(call(*copied.arguments.args, **copied.arguments.kwargs))
-                global_changes = before.changes()
-            rng = RngState.now()
-            changes = settings.guard.find_changes(root, trust_versions=settings.trust_versions)
-            state = state_after(settings.guard.state_of(root), changes, settings.names)
-            of_state = changes.now.in_storages_of([tensor for _, tensor in tensors_in(output, "output")])
+                global_changes = settings_in_words(before.changed_readings())
+            rng = Readings(global_generators()).states()
+            findings = settings.guard.compare(trust_versions=settings.trust_versions)
+            readings = settings.guard.changed_readings()
+            now = settings.guard.state_now(root, findings)
+            state = state_after(settings.guard, root, findings, now, settings.names)
+            of_state = now.in_storages_of([tensor for _, tensor in tensors_in(output, "output")])
             sharing = _sharing(output, copied, of_state, settings.names)
             step = "backward"
-            gradients = _gradients(output, changes.now, copied, settings)
+            gradients = _gradients(output, now, copied, settings)
         output = _detached_output(output, of_state, settings.grads)
-        if settings.second_call or changes.changed or not changes.modules_unchanged:
+        is_changed = findings.changed or not findings.containers_unchanged
+        if settings.second_call or is_changed or any(change.role == "array" for change in readings):
             second = _second_output(call, root, settings)
         failed = False
     except Exception as error:
@@ -113,7 +115,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     finally:
         # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again. Writes
         # that nobody counted are left to the next run, which reads all, to be found; a failure is followed by none.
-        found = None if settings.grads or second is not None else changes
+        found = None if settings.grads or second is not None else findings
         settings.guard.restore(found, trust_versions=settings.trust_versions and not failed)
     return RunResult(
         output,
@@ -121,9 +123,9 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
         sharing,
         state,
         rng,
-        changes.generators,
+        {f"the generator {change.path}": change.after for change in readings if change.role == "generator"},
         gradients,
-        changes.has_uncounted_writes,
+        findings.has_uncounted_writes,
         global_changes,
         second,
     )
@@ -134,16 +136,16 @@ def _second_output(call: Callable[..., Any], root: object, settings: RunSettings
     has_others = settings.second_inputs == "others"
     drawn = fresh_sample(settings.arguments, settings.seed) if has_others else settings.arguments
     copied = copy_arguments(drawn).arguments
-    with torch.no_grad() if settings.grads else contextlib.nullcontext(), global_state_kept():
+    with torch.no_grad() if settings.grads else contextlib.nullcontext(), globals_kept(generators=False):
         try:
             output = with_iterators_read(call(*copied.args, **copied.kwargs))
         except Exception as error:
             return SecondOutput(None, error)
     tensors = [tensor for _, tensor in tensors_in(output, "output")]
-    return SecondOutput(_detached_output(output, ModuleState(root).in_storages_of(tensors), grads=False))
+    return SecondOutput(_detached_output(output, HeldState(root).in_storages_of(tensors), grads=False))
 
 
-def _gradients(output: object, now: ModuleState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:
+def _gradients(output: object, now: HeldState, copied: ArgumentCopy, settings: RunSettings) -> Gradients | None:
     if not settings.grads:
         return None
     return gradients_of(output, differentiable_parameters(now, settings.names), copied, settings.seed)

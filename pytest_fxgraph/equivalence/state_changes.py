@@ -1,4 +1,4 @@
-"""What a run changed in the state of its module, and whether the other run changed the same."""
+"""The changes of a run in the state of its module, compared with the changes of the other run."""
 
 from __future__ import annotations
 
@@ -7,59 +7,71 @@ from dataclasses import dataclass
 
 import torch
 
+from fxcore.state.held_state import HeldState, StateTensor
+from fxcore.state.snapshot import Findings, Snapshot
+from fxcore.state.storage import has_all_memory
+from pytest_fxgraph.equivalence.change_words import fact_words
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.state.guard import ModuleChanges
-from pytest_fxgraph.equivalence.state.module_state import ModuleState, StateTensor
-from pytest_fxgraph.equivalence.state.storage import has_all_memory
 
 
 @dataclass(frozen=True)
 class StateAfter:
-    """What one run did to the state of its module."""
+    """The changes of one run in the state of its module."""
 
     known: frozenset[str]  # the names of all state tensors, changed or not
     changed: Mapping[str, StateTensor]  # by name, with copies of the values after the call
-    facts: Mapping[str, tuple[str, list[str]]]  # by name: the label, and what else is another than it was, in words
+    facts: Mapping[str, tuple[str, list[str]]]  # by name: the label, and the words for other changes
 
 
 class StateNames:
-    """Gives a tensor one name in both runs: a graph shares most tensors with its model, but not always their names."""
+    """Names of tensors for both runs, because a graph shares tensors with its model, but not always names."""
 
-    def __init__(self, of_model: ModuleState) -> None:
+    def __init__(self, of_model: HeldState) -> None:
+        """Name the tensors of a model. Raises TypeError if a lazy module has no shapes yet."""
+        for name, module in of_model.lazy:
+            raise TypeError(
+                f"cannot compare eager and graph: {name!r} of a {type(module).__name__} has no shape before the first "
+                "call, and that call would change the model; call the model once before the check"
+            )
         self._by_identity: dict[int, str] = {}
         for state in of_model.tensors:
             self._by_identity.setdefault(id(state.tensor), state.name)
 
     def name(self, state: StateTensor) -> str:
-        """Return the name of a tensor in the model; for one that the model does not hold, its own name."""
+        """Return the name of a tensor in the model; the own name of a tensor that the model does not hold."""
         return self._by_identity.get(id(state.tensor), state.name)
 
 
-def state_after(before: ModuleState, changes: ModuleChanges, names: StateNames) -> StateAfter:
-    """Return what a call changed: values written in place, parameters and buffers that were replaced, facts of them."""
+def state_after(snapshot: Snapshot, root: object, findings: Findings, now: HeldState, names: StateNames) -> StateAfter:
+    """Return the changes of a call: values written in place, replaced parameters and buffers, facts of tensors."""
+    before = snapshot.state_of(root)
     known = frozenset(names.name(state) for state in before.tensors)
     changed: dict[str, StateTensor] = {}
-    facts = {names.name(state): (state.label, changes.facts[id(state.tensor)])
-             for state in before.tensors if id(state.tensor) in changes.facts} if changes.facts else {}  # fmt: skip
-    if changes.now is before and not changes.changed:
+    found = snapshot.facts(findings)
+    facts = {
+        names.name(state): (state.label, list(dict.fromkeys(map(fact_words, found[id(state.tensor)]))))
+        for state in (before.tensors if found else ())
+        if id(state.tensor) in found
+    }
+    if now is before and not findings.changed:
         return StateAfter(known, changed, facts)
-    now = {state.name: state for state in changes.now.tensors}
+    tensors = {state.name: state.tensor for state in now.tensors}
     for state in before.tensors:
-        name, after = names.name(state), now.get(state.name)
-        if name in changed or after is None:
+        name, tensor = names.name(state), tensors.get(state.name)
+        if name in changed or tensor is None:
             continue
-        was_replaced = after.tensor is not state.tensor and state.kind != "attribute" and not state.is_nested
-        if was_replaced or id(state.tensor) in changes.changed:
-            kept = after.tensor.detach().clone() if has_all_memory(after.tensor) else torch.empty(0)
-            changed[name] = StateTensor(name, state.kind, kept, state.is_nested)
+        was_replaced = tensor is not state.tensor and state.kind != "attribute" and not state.is_nested
+        if was_replaced or id(state.tensor) in findings.changed:
+            copied = tensor.detach().clone() if has_all_memory(tensor) else torch.empty(0)
+            changed[name] = state._replace(name=name, tensor=copied)
     return StateAfter(known, changed, facts)
 
 
 def compare_state(expected: StateAfter, obtained: StateAfter, comparison: OutputComparison) -> Iterator[Mismatch]:
     """Yield a mismatch for each state tensor that only one run changed, or that both changed differently."""
     comparison = comparison.of_values()
-    # A graph that shares nothing with its model holds these under names of its own: a second call tells.
+    # A graph that shares nothing with its model has other names for nested tensors. A second call compares them.
     has_unknown = any(state.is_nested and name not in obtained.known for name, state in expected.changed.items())
     for name, state in expected.changed.items():
         counterpart = obtained.changed.get(name)

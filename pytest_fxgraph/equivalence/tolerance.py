@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from fxcore.state.storage import wrapped_tensors
 from pytest_fxgraph.choices import NumberByPath
-from pytest_fxgraph.equivalence.state.storage import wrapped_tensors
 
 # The beginnings of the paths of results.
 OUTPUT = "output"

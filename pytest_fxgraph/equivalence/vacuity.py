@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import torch
 
+from fxcore.state.storage import has_values
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import CheckContext
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.run import RunResult
-from pytest_fxgraph.equivalence.state.storage import has_values
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule, largest_magnitude
 from pytest_fxgraph.errors import VacuousCheckError
 

@@ -1,1 +1,1 @@
-"""The outcomes of comparisons, and the texts and files in which people read them."""
+"""The outcomes of comparisons, with their texts and files for readers."""

@@ -1,4 +1,4 @@
-"""Changes that are the same at many places of a model, reported once."""
+"""Equal changes at many places of a model, reported once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _COUNTED = re.compile(r"_\d{1,9}\Z")
 
 @dataclass
 class FoldedChange:
-    """A change and the further ones that are the same at other places."""
+    """A change, and the equal changes at other places."""
 
     change: Change
     further: list[Change] = field(default_factory=list)
-    # By how much each number in a further change is greater; those of others are multiples of it.
+    # Step between the numbers of the first and the second change. Later changes are multiples of this step.
     _direction: tuple[int, ...] = ()
 
     @property
@@ -31,11 +31,11 @@ class FoldedChange:
 
     @property
     def is_at_one_line(self) -> bool:
-        """Tell whether all places are one line of the model's source in one module: a loop, or several calls."""
+        """Return whether all places are one line of the model's source in one module: a loop, or several calls."""
         return bool(self.further) and all(_is_at_line_of(change, self.change) for change in self.further)
 
     def describe_other_places(self) -> str:
-        """Say at which places, and in which modules, the further changes are; empty if there are none."""
+        """Return the places and modules of the further changes as text, "" without further changes."""
         if not self.further:
             return ""
         scopes = list(dict.fromkeys(change.scope for change in self.further if change.scope))
@@ -44,9 +44,9 @@ class FoldedChange:
         return f"same change at {len(self.further)} more place{'s' if len(self.further) > 1 else ''}: {places}"
 
     def add(self, change: Change) -> bool:
-        """Add a change whose numbers count along with those of the first two, or at the very line of the first.
+        """Add a change if its numbers are the next multiple of the step, or if it has the source line of the first.
 
-        Returns False for any other.
+        Return False for every other change.
         """
         if _is_at_line_of(change, self.change):
             self.further.append(change)
@@ -68,23 +68,22 @@ def _is_at_line_of(change: Change, other: Change) -> bool:
 
 @dataclass(frozen=True)
 class FoldedBlock:
-    """Changes that are found together in each of several blocks of a model; without blocks, a change by itself."""
+    """Changes that each of several blocks has. Without blocks, a change by itself."""
 
     changes: tuple[FoldedChange, ...]
     blocks: tuple[str, ...] = ()  # module paths
 
 
 def folded(changes: Sequence[Change]) -> list[FoldedChange]:
-    """Group changes that differ by numbers in names alone, in the order of their first.
+    """Group changes that differ only by numbers in names. The first changes of the groups give the order.
 
-    Where names of nodes are part of a change, its numbers have to count along: a wire that goes elsewhere in one block
-    than it does in the others is another change.
+    Names of nodes in a change have to count along, because a wire that leads elsewhere in one block is another change.
     """
     groups: dict[tuple[str, ...], list[FoldedChange]] = {}
     found: list[FoldedChange] = []
     for change in changes:
         alike = groups.setdefault(_key(change), [])
-        # The latest are enough to look at; in a graph where each block differs, there would be many.
+        # A graph may differ in each block, and then has many groups. The latest groups are enough.
         if not any(group.add(change) for group in alike[-_MOST_COMPARED:]):
             found.append(FoldedChange(change))
             alike.append(found[-1])
@@ -92,7 +91,7 @@ def folded(changes: Sequence[Change]) -> list[FoldedChange]:
 
 
 def folded_blocks(changes: Sequence[Change]) -> list[FoldedBlock]:
-    """Group changes as `folded` does, and those that the same blocks have in common with each other."""
+    """Group changes as `folded` does, then group the results that lie in the same blocks."""
     together: dict[tuple[str, ...], list[FoldedChange]] = {}
     for number, group in enumerate(folded(changes)):
         blocks = blocks_of([change_path(change) for change in (group.change, *group.further)])
@@ -101,12 +100,12 @@ def folded_blocks(changes: Sequence[Change]) -> list[FoldedBlock]:
 
 
 def change_path(change: Change) -> str:
-    """Return the path of the module that a change is in, or about; empty if that is not known."""
+    """Return the path of the changed module, or of the module around the change; "" for an unknown path."""
     return change.where if change.subject in ("module", "state") else change.scope or ""
 
 
 def blocks_of(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the repeated module that each path lies in, the outermost that all differ in; () if there is none."""
+    """Return the outermost numbered modules that differ between all paths, one per path. Return () without them."""
     for blocks in zip(*map(numbered_prefixes, paths), strict=False):
         if 1 < len(blocks) == len(set(blocks)):
             return blocks
@@ -122,7 +121,7 @@ def _key(change: Change) -> tuple[str, ...]:
 
 
 def _numbers(change: Change) -> tuple[int, ...]:
-    """Give the numbers in the names of nodes, where a change has any in its texts."""
+    """Return the numbers in the names of nodes if the texts of the change name nodes."""
     names = [*references(change.expected), *references(change.obtained)]
     if not names:
         return ()
@@ -134,7 +133,7 @@ def _numbers_in(name: str) -> list[int]:
 
 
 def _pattern(name: str) -> str:
-    """Give a name without its numbers; the first of a name has none, `add`, and the second is `add_1`."""
+    """Return a name without its numbers. The first node of a name has no number (`add`), the second is `add_1`."""
     return NUMBER.sub("#", _COUNTED.sub("", name))
 
 
@@ -142,7 +141,7 @@ def _with_patterns(text: str) -> str:
     names = references(text)
     patterns = {name: _pattern(name) for name in names}
     called, opening, rest = rename_references(text, patterns).partition("(")
-    # What an added or removed node calls is a path where it is a module.
+    # An added or removed call of a module has the module's path as its target.
     return _path_pattern(called) + opening + rest if names and opening else called + opening + rest
 
 

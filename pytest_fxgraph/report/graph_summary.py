@@ -1,4 +1,4 @@
-"""A graph on one screen: what nobody has seen yet, and may be too long to be read where a test fails."""
+"""A new graph on one screen. The whole graph may be too long for the report of a failed test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEEPEST = 3  # names in a module path
 def summary_section(document: GraphDocument, *, golden: str) -> str:
     """Return the graph that a golden would hold, in at most MOST_LINES lines: whole if that is enough, else by module.
 
-    A module's line counts what its nodes compute; of modules that are alike and count up, one line tells all.
+    The line of a module counts the operators of its nodes. Similar modules with ascending numbers share one line.
     """
     head = f"{printable_line(golden)} would be"
     lines = list(islice(graph_text_lines(document), MOST_LINES))
@@ -55,7 +55,7 @@ def _lines_by_module(document: GraphDocument) -> list[str]:
 
 @dataclass
 class _Group:
-    """Nodes of one module, or of several modules that are alike and count up."""
+    """Nodes of one module, or of several similar modules with ascending numbers."""
 
     paths: list[str]
     operators: Counter[str]  # of one of them
@@ -71,7 +71,7 @@ class _Group:
 
 
 def _grouped(nodes: Sequence[NodeRecord], kinds: dict[str, str], depth: int) -> list[_Group]:
-    """Group nodes that follow on each other by the first `depth` names of their module's path."""
+    """Group consecutive nodes by the first `depth` names of their module's path."""
     groups: list[_Group] = []
     for path, members in groupby(nodes, lambda node: ".".join(node_path(node).split(".")[:depth])):
         operators = Counter(

@@ -1,4 +1,4 @@
-"""Repeated blocks of nodes, for pictures and summaries; and the text of a graph without its code."""
+"""The text of a graph without its code, and the repeated blocks of its nodes for pictures and summaries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def graph_text_lines(document: GraphDocument, *, folds: bool = True) -> list[str
 
 
 def repeated_nodes(document: GraphDocument) -> list[Repetition]:
-    """Find blocks of nodes that are alike but for where they are; inputs and output are in none.
+    """Find blocks of nodes that differ only in their place. No block has inputs or the output.
 
-    Nodes are alike if they do the same with the same literals and call modules, or read tensors, that are alike.
+    Nodes are alike if they apply one operator to the same literals, and their modules and tensors are alike.
     """
     modules = {module.path: _module_token(module) for module in document.modules}
     state = {record.path: _state_token(record) for record in document.state}
@@ -34,7 +34,7 @@ def repeated_nodes(document: GraphDocument) -> list[Repetition]:
         path, name = node_path(node), node.target
         if node.op in ("call_module", "get_attr"):
             token = token, modules.get(node.target), state.get(node.target)
-            if node.op == "get_attr" and not node.scope and "." not in name:  # tracing gave it a number of its own
+            if node.op == "get_attr" and not node.scope and "." not in name:  # tracing numbered the tensor itself
                 token, path, name = (token, pattern_of(name)), "", ""
         elif node.op != "placeholder":
             token, name = (token, name), ""
@@ -44,7 +44,7 @@ def repeated_nodes(document: GraphDocument) -> list[Repetition]:
 
 
 def node_path(node: NodeRecord) -> str:
-    """Return the path of the module that made a node, else that it leads to; empty if neither is known."""
+    """Return the path of the module that made a node, else the path that the node reads; "" if both are unknown."""
     return node.scope or (node.target if node.op in ("call_module", "get_attr") else "")
 
 

@@ -1,4 +1,4 @@
-"""Blocks of a list that repeat, one after the other, with a number in their module path that counts up."""
+"""Repeated blocks of a list. They follow each other, and a number in their module path counts up."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FEWEST_SAVED = 4
 
 @dataclass(frozen=True)
 class Entry:
-    """A node, module or tensor, as far as it matters for repetition."""
+    """The facts about a node, module or tensor that matter for repetition."""
 
-    path: str  # where in the model it is; empty if that is not known
-    token: Hashable  # equal for entries that are alike
-    name: str = ""  # a further path, which counts up together with `path`; of an input, its name
+    path: str  # of its module in the model; "" if unknown
+    token: Hashable  # equal for similar entries
+    name: str = ""  # a second path that counts up together with `path`; the name of an input
     reads: tuple[int, ...] = ()  # positions of the entries that it reads
     is_input: bool = False
 
@@ -37,11 +37,11 @@ class Repetition:
 
 
 def repetitions(entries: Sequence[Entry]) -> list[Repetition]:
-    """Find blocks that are alike but for a number in their module path; they are in order and do not overlap.
+    """Find blocks that differ only by a number in their module path. The result is in order, without overlaps.
 
-    Blocks are alike if their tokens are equal, all paths stay or count up by the same number, and each entry reads what
-    is as far before it as in the other blocks, or what is the same for all. Blocks that save fewer than four entries
-    are left out.
+    Blocks are alike under three conditions: their tokens are equal, all paths stay or count up by one number, and each
+    entry reads an entry at the same distance as in the other blocks, or one entry that all blocks read. Blocks that
+    save fewer than four entries are left out.
     """
     search = _Search(entries)
     found: list[Repetition] = []
@@ -54,13 +54,14 @@ def repetitions(entries: Sequence[Entry]) -> list[Repetition]:
 class _Search:
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries = entries
-        # Numbers, so that most blocks that differ are told apart by comparing two lists. Inputs are in no block.
+        # Tokens become numbers, because a comparison of two lists of numbers tells most blocks apart. No block has an
+        # input, so an input gets a number of its own.
         known: dict[Hashable, int] = {}
         self._tokens = [
             -position if entry.is_input else known.setdefault(_comparable(entry), len(known) + 1)
             for position, entry in enumerate(entries)
         ]
-        # By position, for each numbered module that begins there: it and its siblings, and its place among them.
+        # By position: for each numbered module that begins there, its siblings with itself, and its index among them.
         self._begin: list[list[tuple[list[tuple[int, str]], int]]] = []
         siblings_by_stem: dict[str, list[tuple[int, str]]] = {}
         before: list[str] = []
@@ -75,14 +76,14 @@ class _Search:
             before = prefixes
 
     def found_at(self, start: int) -> list[Repetition]:
-        """Return the repetition that begins here, if there is one; a longer block has to save twice as much."""
+        """Return the repetition that begins here, or no repetition. A longer block has to save twice as much."""
         found: list[Repetition] = []
         fewest = _FEWEST_SAVED
         for siblings, index in reversed(self._begin[start]):
             for layers in range(1, min(_MOST_LAYERS + 1, len(siblings) - index)):
                 length = siblings[index + layers][0] - start
                 count = self._count(start, length, fewest)
-                # The last block may have more in it than the others.
+                # The last block may have more entries than the others.
                 count -= self._is_within(siblings[index + layers * count - 1][1], start + length * count)
                 if length * (count - 1) >= fewest:
                     blocks = [path for _, path in siblings[index : index + layers * count : layers]]
@@ -91,11 +92,11 @@ class _Search:
         return found
 
     def _is_within(self, module: str, position: int) -> bool:
-        """Tell whether an entry belongs to a module."""
+        """Return whether the entry at a position belongs to a module."""
         return position < len(self._entries) and f"{self._entries[position].path}.".startswith(f"{module}.")
 
     def _count(self, start: int, length: int, fewest_saved: int) -> int:
-        """Count the blocks that each differ from the one before in the same steps; 1 if they cannot save so much."""
+        """Count the blocks that follow each other by equal steps; return 1 if they save too few entries."""
         tokens = self._tokens[start : start + length]
         most = 1
         while self._tokens[start + most * length : start + (most + 1) * length] == tokens:
@@ -108,7 +109,7 @@ class _Search:
         return count
 
     def _steps(self, start: int, block: int, length: int) -> Hashable | None:
-        """Return how the block after this one differs from it; None if they are not alike."""
+        """Return the steps from this block to the next one; None if the blocks are not alike."""
         steps: list[object] = []
         counted: set[int] = set()
         for position in range(block, block + length):
@@ -120,11 +121,11 @@ class _Search:
                 steps.append(self._step_of_read(start, length, read, other_read))
                 if steps[-1] is None:
                     return None
-        # All that is in layer 2 follows on what is in layer 1.
+        # One block has one number: every path in layer 2 is one step from its counterpart in layer 1.
         return tuple(steps) if len(counted) <= 1 else None
 
     def _step_of_read(self, start: int, length: int, read: int, other: int) -> object:
-        """Return how what an entry reads follows on what its counterpart reads; None if in no regular way."""
+        """Return the step between the entries that two counterparts read; None without a regular step."""
         if other - read == length:
             return "as far before"
         if other >= start:

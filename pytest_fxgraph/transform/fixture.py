@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fxcore.state.snapshot import Snapshot, globals_kept
+from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.captures.subjects import model_of
 from pytest_fxgraph.choices import Trace
 from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments
@@ -17,16 +20,11 @@ from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes,
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.search.budget import SearchBudget
 from pytest_fxgraph.equivalence.search.search import search_further
-from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.tensor_snapshot import BufferPool
 from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
-from pytest_fxgraph.global_state import global_state_kept
 from pytest_fxgraph.operator_patterns import OwnName
-from pytest_fxgraph.rng import generators_kept
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
-from pytest_fxgraph.transform.input_snapshot import InputSnapshot
-from pytest_fxgraph.transform.pass_subject import PassSubject, SubjectSnapshot
+from pytest_fxgraph.transform.pass_subject import PassSubject, SubjectSnapshot, check_inputs_unchanged
 from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 from pytest_fxgraph.transform.result import TransformResult, documents_of
@@ -116,7 +114,7 @@ class _TransformRun:
         __tracebackhide__ = True
         results: list[TransformResult] = []
         training = TrainingFlags(subject.model)
-        with generators_kept(), global_state_kept(), vacuous_examples_rejected():
+        with globals_kept(), vacuous_examples_rejected():
             try:
                 subject = replace(subject, model=initialized(subject.model, self.check.arguments, self.check.seed))
                 # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
@@ -137,14 +135,14 @@ class _TransformRun:
         called = {name: called_as_module(program_at(reference, name)) for name in self.arguments}
         for module in called.values():
             shown = set_mode(module, mode, self.modes)
-        guard = StateGuard(*called.values(), buffer_pool=self.buffer_pool)
+        guard = Snapshot(*called.values(), buffer_pool=self.buffer_pool)
         try:
             return self._in_mode(subject, reference, called, shown, guard)
         finally:
             guard.release()
 
     def _in_mode(
-        self, subject: PassSubject, reference: Any, called: dict[str, Any], mode: str | None, guard: StateGuard
+        self, subject: PassSubject, reference: Any, called: dict[str, Any], mode: str | None, guard: Snapshot
     ) -> TransformResult:
         __tracebackhide__ = True
         before, given = subject.graphs(reference, self.check.arguments)
@@ -171,8 +169,8 @@ class _TransformRun:
         __tracebackhide__ = True
         facts = {program: GraphFacts.of(program_at(given, program)) for program in programs_in(given)}
         snapshot = SubjectSnapshot(subject.model, called.values(), inplace=self.inplace)
-        inputs = [InputSnapshot(each) for each in self.arguments.values()]
-        with global_state_kept() as before:
+        inputs = [Snapshot.of_values(each.named()) for each in self.arguments.values()]
+        with globals_kept(generators=False) as before:
             try:
                 applied = apply_step(step, given, subject.form)
             except BaseException:
@@ -180,15 +178,15 @@ class _TransformRun:
                     each.restore()
                 snapshot.restore()
                 raise
-            left = before.changes()
+            left = words_of(before.changed_readings())
         if left:
-            told = ", ".join(f"{setting} ({change})" for setting, change in left.items())
+            told = ", ".join(left)
             raise AssertionError(
                 f"{name} changed what torch keeps for the whole process, and left it so: {told}; it was put back. "
                 "Set it in a with block, or restore it before the pass returns"
             )
         for each in inputs:
-            each.check(name)
+            check_inputs_unchanged(each, name)
         snapshot.check(name)
         # A module of the user's own may name its inputs as it likes.
         keeps_inputs = applied.call is None or applied.call is applied.made or isinstance(applied.call, InterpreterCall)

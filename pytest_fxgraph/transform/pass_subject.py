@@ -11,17 +11,18 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.captures.subjects import FunctionModule, is_exported_program, is_graph, is_torch_graph_module
 from pytest_fxgraph.captures.tracing import trace as trace_by_fxcore
 from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.choices import TRACES
+from pytest_fxgraph.equivalence.change_words import listed_changes, words_of
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
-from pytest_fxgraph.transform.model_snapshot import ClassSnapshot, ModelSnapshot, listed_changes
 from pytest_fxgraph.transform.passes import Form
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in
 
@@ -120,28 +121,41 @@ class SubjectSnapshot:
         self._facts: dict[str, GraphFacts] = {}
         if not inplace and (is_graph_of_torch or isinstance(model, fxcore.GraphModule)):
             self._facts = {name: GraphFacts.of(program_at(model, name)) for name in programs_in(model)}
-        kind: type[ModelSnapshot | ClassSnapshot] = ClassSnapshot if inplace else ModelSnapshot
-        self._snapshots = [kind(module) for module in called]
+        self._snapshot = Snapshot()
+        for module in called:
+            if not inplace:
+                self._snapshot.include(module)
+            self._snapshot.include_classes(module)
 
     def restore(self) -> None:
         """Put tensors, settings and the functions of classes back."""
-        for snapshot in self._snapshots:
-            snapshot.restore()
+        self._snapshot.restore()
 
     def check(self, name: str) -> None:
         """Raise AssertionError, naming the pass, if it changed anything; tensors and settings are put back."""
         __tracebackhide__ = True
-        for snapshot in self._snapshots:
-            changes = snapshot.changes()
-            if changes:
-                snapshot.restore()
-                raise AssertionError(
-                    f"{name} changed the model that it was given: {listed_changes(changes)}. "
-                    "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
-                )
+        changes = words_of(self._snapshot.changes())
+        if changes:
+            self._snapshot.restore()
+            raise AssertionError(
+                f"{name} changed the model that it was given: {listed_changes(changes)}. "
+                "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
+            )
         for program, facts in self._facts.items():
             if facts.changed(program_at(self._model, program)):
                 raise AssertionError(
                     f"{name} was given a copy and changed the graph that the test handed over; change the argument of "
                     "the pass, or check it with inplace=True if that is meant"
                 )
+
+
+def check_inputs_unchanged(inputs: Snapshot, name: str) -> None:
+    """Raise AssertionError, naming the pass, if it changed the inputs of the check; the inputs are put back."""
+    __tracebackhide__ = True
+    changes = words_of(inputs.changes())
+    if changes:
+        inputs.restore()
+        raise AssertionError(
+            f"{name}, while it ran, changed the inputs of the check: {listed_changes(changes)}; they were put "
+            "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
+        )

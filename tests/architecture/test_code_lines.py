@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BOUNDS = {"fxcore": 16_700, "pytest_fxgraph": 25_050}
+BOUNDS = {"fxcore": 17_700, "pytest_fxgraph": 24_050}
 MOST_IN_ALL = 42_000
 PAGE_SUFFIXES = (".html", ".j2", ".js", ".css", ".svg")
 LAYOUT = {

@@ -124,7 +124,7 @@ def test_paths_as_pytest_prints_them_are_read_from_any_folder_below(deep, capsys
     (deep / "pytest.ini").touch()
     golden = deep / "golden/test_a/test_x.yaml"
     golden.parent.mkdir(parents=True)
-    golden.write_text("format: 1\nnodes: []\ncode: |\n  x\n")
+    golden.write_text("format: 3\ngraph: |\n  no nodes\ncode: |\n  x\nend: true\n")
 
     assert main(["show", "--code", "golden/test_a/test_x.yaml"]) == 0
     assert main(["report", "--unused"]) == 1

@@ -9,10 +9,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import fxcore
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
 from pytest_fxgraph.functions import assert_equivalent
-from pytest_fxgraph.global_state import GlobalState
 
 
 def graph_of(function):
@@ -219,21 +219,21 @@ def set_print_options(x):
     ],
 )
 def test_a_setting_of_torch_that_the_graph_leaves_changed_is_told_and_put_back(wrong, words):
-    before = GlobalState.now()
+    before = Snapshot.of_globals(generators=False)
 
     with pytest.raises(MismatchError) as caught:
         assert_equivalent(lambda x: x * 2, wrong, values(4))
 
     assert words in str(caught.value)
-    assert GlobalState.now() == before
+    assert before.changes() == []
 
 
 def test_a_setting_that_both_change_is_put_back_and_no_difference():
-    before = GlobalState.now()
+    before = Snapshot.of_globals(generators=False)
 
     assert_equivalent(set_deterministic, set_deterministic, values(4))
 
-    assert GlobalState.now() == before
+    assert before.changes() == []
 
 
 def test_settings_are_put_back_after_an_error():

@@ -73,17 +73,7 @@ def test_a_golden_that_matches_to_the_byte_is_never_parsed(run):
 
 def test_a_golden_with_other_names_of_nodes_is_never_parsed(run, pytester):
     golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
-    golden.write_text(golden.read_text().replace("{name: _0,", "{name: first,").replace("'%_0'", "'%first'"))
-
-    result = run()
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["parsed 0 times"])
-
-
-def test_a_golden_of_format_1_is_never_parsed(run, pytester):
-    golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
-    golden.write_text(golden.read_text().replace("format: 2", "format: 1").replace("end: true\n", ""))
+    golden.write_text(golden.read_text().replace("%_0 ", "%first ").replace("%_0)", "%first)"))
 
     result = run()
 
@@ -103,7 +93,7 @@ def test_a_golden_that_matches_by_structure_is_parsed_once(run, pytester):
 
 def test_a_golden_that_differs_is_parsed_once(run, pytester):
     golden = pytester.path / "golden" / "test_net" / "test_net.yaml"
-    golden.write_text(golden.read_text().replace("out_features: '3'", "out_features: '4'"))
+    golden.write_text(golden.read_text().replace("out_features=3", "out_features=4"))
 
     result = run()
 
@@ -115,7 +105,7 @@ def test_a_golden_that_differs_is_parsed_once(run, pytester):
 def test_the_function_does_not_parse_a_golden_that_matches(tmp_path, monkeypatch, level):
     golden = tmp_path / "layers.yaml"
     assert_graph_matches_golden(layers(2), golden, update=True)
-    golden.write_text(golden.read_text().replace("{name: _0,", "{name: first,").replace("'%_0'", "'%first'"))
+    golden.write_text(golden.read_text().replace("%_0 ", "%first ").replace("%_0)", "%first)"))
 
     monkeypatch.delattr("pytest_fxgraph.functions.decode")
 

@@ -22,8 +22,8 @@ SHORT, LONG = 25, 10_000
 ANY_BYTES = st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass"))
 YAML_LIKE = st.text("-?:[]{}!&*'\"|>% \n\r\tab1#~", max_size=80).map(str.encode)
 WORDS = """
-format: 1|nodes:|- |{name: x, op: placeholder, target: x}|code: |- |''|[]|{}|args: ['%x']|  |!|&a |*a |: |, |modules:|
-format: 2|end: true|path: a, kind: b|state:|notes: []|\ufeff|\r
+format: 3|graph: ||  input x|  %y = f(%x)|code: ||- |''|[]|{}|  return %y|  |!|&a |*a |: |, |modules: ||  a: b()|
+format: 2|end: true|  block a.*:|  a.0() like a.*|state: ||notes: []|\ufeff|\r|  w: parameter float32[2]
 """
 PIECES = st.lists(st.sampled_from([*WORDS.replace("\n", "").split("|"), "\n", "\n- "]), max_size=20).map(
     lambda pieces: "".join(pieces).encode()

@@ -73,7 +73,9 @@ def test_a_folder_in_the_place_of_a_golden_is_an_error(project):
     result.stdout.fnmatch_lines(["*golden/test_net/test_net.yaml*"])
 
 
-@pytest.mark.parametrize("last", ["    y = self.linear(x);  x = None\n", "code: |-\n", "    return relu\n", "nodes:\n"])
+@pytest.mark.parametrize(
+    "last", ["    y = self.linear(x);  x = None\n", "code: |\n", "    return relu\n", "graph: |\n"]
+)
 def test_a_golden_that_was_cut_off_after_a_line_fails_clearly(project, last):
     project.update()
     path = project.path / "golden/test_net/test_net.yaml"

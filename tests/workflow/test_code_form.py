@@ -39,7 +39,7 @@ def test_a_golden_at_level_exact_holds_the_code(project):
 
     project.update().assert_outcomes(passed=1)
 
-    assert "\ncode: |-\n  def forward(self, x):\n" in golden(project)
+    assert "\ncode: |\n  def forward(self, x):\n" in golden(project)
     project.run().assert_outcomes(passed=1)
 
 
@@ -90,4 +90,37 @@ def test_another_value_is_refused(project):
 
     result = project.run()
 
-    result.stdout.fnmatch_lines(["*argument code: expected one of always, exact, got 'never'"])
+    result.stdout.fnmatch_lines(["*argument code: expected one of folded, always, exact, got 'never'"])
+
+
+LAYERS = """
+import torch
+from torch import nn
+
+class Layer(nn.Module):
+    def forward(self, x):
+        return torch.relu(torch.neg(x)) + 1
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Layer() for _ in range(4)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize(("code", "times"), [("folded", 1), ("always", 4)])
+def test_code_is_folded_along_with_its_blocks_unless_it_is_asked_for_whole(project, code, times):
+    project.write("model.py", LAYERS)
+    project.test(TEST.format(options=f'code="{code}"', marker=""))
+
+    project.update().assert_outcomes(passed=1)
+
+    graph, written = golden(project).split("\ncode: |\n")
+    assert graph.count("torch.relu(") == 1
+    assert written.count("torch.relu(") == times
+    project.run().assert_outcomes(passed=1)

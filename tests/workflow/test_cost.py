@@ -55,17 +55,16 @@ def recorded(net):
 def lines_of_cost(project):
     (content,) = project.goldens().values()
     lines = content.decode().split("\n")
-    return lines[lines.index("cost:") : lines.index("code: |-")]
+    return lines[lines.index("cost: |") : lines.index("end: true")]
 
 
 def test_a_golden_holds_a_line_for_each_module(recorded):
     assert lines_of_cost(recorded()) == [
-        "cost:",
-        "- {whole: true, flops: 8080, read: 2424, written: 1176, params: 122, nodes: 4, peak_activation: 1920, "
-        "peak_at: ''}",
-        "- {module: conv, flops: 7776, read: 1216, written: 576, params: 112, nodes: 1}",
-        "- {module: '', flops: 288, read: 1152, written: 592, params: 0, nodes: 2}",
-        "- {module: head, flops: 16, read: 56, written: 8, params: 10, nodes: 1}",
+        "cost: |",
+        '  total: flops=8080, read=2424, written=1176, params=122, nodes=4, peak_activation=1920, peak_at=""',
+        "  conv: flops=7776, read=1216, written=576, params=112, nodes=1",
+        '  "": flops=288, read=1152, written=592, params=0, nodes=2',
+        "  head: flops=16, read=56, written=8, params=10, nodes=1",
     ]
 
 
@@ -87,8 +86,6 @@ def test_an_extra_cast_fails_and_is_named(recorded):
             "E *golden/test_net/test_net.yaml does not match: bytes +*%, peak_activation +*%, nodes +50.00%",
             "  nodes: 4 -> 6 (+50.00%, the budget is 0)",
             "  (root): bytes 1,744 -> 5,200 (+198.17%)",
-            "  double added: .double(%), which costs 0 FLOPs and 1,728 bytes",
-            "      model.py:13: *",
         ]
     )
 
@@ -107,7 +104,6 @@ def test_a_lost_fusion_fails_and_names_the_module_that_came_back(recorded):
             "E *does not match: flops +3.56%, bytes +*%, params +6.56%, nodes +25.00%",
             "  norm: flops 0 -> 288 (+288)",
             "  norm: nodes 0 -> 1 (+1)",
-            "  norm added: self.norm(%), which costs 288 FLOPs and 1,216 bytes",
         ]
     )
 
@@ -122,7 +118,6 @@ def test_a_doubled_channel_fails_and_accounts_for_each_module(recorded):
             "  flops: 8,080 -> 16,160 (+100.00%, the budget is 1%)",
             "  conv: flops 7,776 -> 15,552 (+100.00%)",
             "  conv: params 112 -> 224 (+100.00%)",
-            "  conv: value float32[[]1, 4, 6, 6[]] -> float32[[]1, 8, 6, 6[]], which costs 15,552 FLOPs and *",
         ]
     )
 
@@ -145,7 +140,7 @@ def test_an_update_writes_the_new_costs_and_the_next_run_passes(recorded):
 
     project.update().assert_outcomes(passed=1)
 
-    assert "flops: 16160" in lines_of_cost(project)[1]
+    assert "flops=16160" in lines_of_cost(project)[1]
     project.run().assert_outcomes(passed=1)
 
 

@@ -554,8 +554,8 @@ def test_levels_hold_as_for_files(project):
 
     source = (project.path / "test_net.py").read_text()
     assert "        code:\n          def forward(self, x):\n              neg = torch.neg(x);  x = None\n" in source
-    assert "        %linear = self.linear(%x) : float32[2, 3]\n" in source
-    assert "        parameter linear.weight : float32[3, 4]; requires_grad\n" in source
+    assert "        %linear = self.linear(%x)  # float32[2, 3]\n" in source
+    assert "          linear.weight: parameter float32[3, 4]\n" in source
     assert "# adds, then turns" in source
     assert 'inline("input a\\n%b=torch.abs(%a)' in source
     project.run().assert_outcomes(passed=4)

@@ -1,4 +1,4 @@
-"""Integers in place of floating point: calibrated, dynamic or for weights alone, and how much is lost by it."""
+"""Integers in place of floating point: static, dynamic or for weights alone, and the measured loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamic quantization: weights are integers, scales of activations are found in every run."""
+"""Dynamic quantization: weights are integers, and every run computes the scales of its activations."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _RECURRENT: dict[type[nn.Module], Any] = {
 
 @dataclass(frozen=True)
 class QuantizeDynamic(PassBase):
-    """Replaces linear and recurrent layers by torch's dynamic quantized layers. They need no examples; for the CPU.
+    """Replaces linear and recurrent layers by torch's dynamic quantized layers. Needs no examples. For the CPU.
 
-    `weight` makes observers of weights; `skip` names layers to leave alone.
+    `weight` makes observers of weights. `skip` names layers that stay in floating point.
     """
 
     weight: MakeObserver = field(default_factory=lambda: weight_observer("per_tensor"))
@@ -65,7 +65,7 @@ def _reason_against(layer: nn.Module) -> str | None:
 
 
 def _recurrent(layer: Any, make_observer: MakeObserver) -> nn.Module:
-    with_settings = copy.copy(layer)  # `layer` stays without
+    with_settings = copy.copy(layer)  # `layer` itself gets no qconfig
     with_settings.qconfig = QConfig(activation=nn.Identity, weight=make_observer)  # type: ignore[no-untyped-call]
     made: nn.Module = _RECURRENT[type(layer)].from_float(with_settings)
     return made.train(layer.training)

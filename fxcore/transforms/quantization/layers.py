@@ -55,13 +55,13 @@ QUANTIZED: Mapping[type[nn.Module], Any] = {
 
 @dataclass(frozen=True)
 class Skip:
-    """Layers that stay in floating point: by path, as glob, or by class."""
+    """Layers that stay in floating point, named by path, glob or class."""
 
     paths: tuple[str, ...] = ()
     types: tuple[type[nn.Module], ...] = ()
 
     def reason(self, path: str, module: nn.Module) -> str | None:
-        """Return why a layer is skipped, or None."""
+        """Return the reason to skip a layer, or None."""
         for pattern in self.paths:
             if fnmatchcase(path, pattern):
                 return f"its path is skipped by {pattern!r}"
@@ -71,12 +71,12 @@ class Skip:
 
 
 def core_of(module: nn.Module) -> nn.Module:
-    """Return the layer that has the weight, of a layer that may be joined with an activation."""
+    """Return the layer with the weight. A layer may be joined with an activation in a sequence."""
     return module[0] if type(module) in _JOINED else module  # type: ignore[index]  # a joined layer is a sequence
 
 
 def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Left]]:
-    """Return the calls of layers that can be quantized and are not skipped, and the others with the reason."""
+    """Return the calls of layers to quantize, and all other layers with the reason to leave them."""
     found: list[Node] = []
     left: list[Left] = []
     storage = SharedStorage(gm.graph.nodes, gm)
@@ -94,7 +94,7 @@ def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Le
 
 
 def reason_to_stay(path: str, gm: GraphModule, skip: Skip) -> str | None:
-    """Return why the layer at `path` stays in floating point in all kinds of quantization, or None."""
+    """Return the reason for every kind of quantization to leave the layer at `path` in floating point, or None."""
     layer: Any = get_attribute(gm, path)
     reason = skip.reason(path, layer)
     if reason is not None:
@@ -123,11 +123,11 @@ def _reason_against(node: Node, core: Any, storage: SharedStorage) -> str | None
 
 
 def reference_of(module: nn.Module, make_observer: MakeObserver) -> nn.Module:
-    """Return a layer that computes with the weight as quantized; `module` stays, and shares its weight."""
+    """Return a layer that computes with the quantized weight. `module` stays unchanged and shares its weight."""
     core: Any = core_of(module)
     observer = make_observer()
     if isinstance(core, TRANSPOSED) and hasattr(observer, "ch_axis"):
-        observer.ch_axis = 1  # that of the channels that come out
+        observer.ch_axis = 1  # the axis of output channels
     observer(core.weight)
     scale, zero_point = observer.calculate_qparams()
     parameters = {"qscheme": _affine(observer.qscheme), "dtype": observer.dtype, "scale": scale}

@@ -73,7 +73,7 @@ def _is_reference(node: Node, gm: GraphModule) -> bool:
 
 
 def _quantized_source(value: Any, reader: Node, storage: SharedStorage) -> Node | None:
-    """Return the quantized value before the `dequantize` that made `value`, if no write lies before `reader`."""
+    """Return the quantized input of the `dequantize` that made `value`, if no write comes before `reader`."""
     if not isinstance(value, Node) or value.op != "call_method" or value.target != "dequantize":
         return None
     if any(writer < reader for writer in storage.writers_after(value)):
@@ -115,7 +115,7 @@ def _lower_layer(node: Node, gm: GraphModule) -> None:
 
 
 def _lower_addition(quantize: Node, gm: GraphModule, storage: SharedStorage) -> list[str]:
-    """Quantize the sum of two dequantized values, or its relu, at once; return the names of the replaced nodes."""
+    """Replace the sum of two dequantized values, with its relu, by one quantized call; return the replaced names."""
     value, scale, zero_point, _ = quantize.args
     steps = []
     relu = False

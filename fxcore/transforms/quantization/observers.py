@@ -21,13 +21,13 @@ MakeObserver = Callable[[], Any]
 
 
 class PercentileObserver(MinMaxObserver):
-    """Takes the range that holds a part of the values, so that a few outliers do not decide the scale.
+    """An observer of the range of most values, so that a few outliers do not decide the scale.
 
-    Of each batch the range is found apart; the widest counts. Of large batches every n-th value is looked at.
+    Each batch has a range, and the widest range counts. In large batches, the observer looks at every n-th value.
     """
 
     def __init__(self, percentile: float = 99.9, most: int = 1_000_000, **options: Any) -> None:
-        """Leave out as many values at either end as `percentile` says."""
+        """Leave out the values beyond `percentile` at either end."""
         super().__init__(**options)
         if not 50 < percentile <= 100:
             raise PassArgumentError(f"a percentile of {percentile} leaves nothing; give one from 50 to 100, as 99.9")
@@ -35,7 +35,7 @@ class PercentileObserver(MinMaxObserver):
         self.most = most
 
     def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
-        """Look at a batch and return it."""
+        """Observe a batch and return it."""
         if x_orig.numel():
             values = x_orig.detach().to(self.min_val.dtype).flatten()
             values = values[:: -(-values.numel() // self.most)]
@@ -58,9 +58,9 @@ _ACTIVATIONS: dict[str, Any] = {
 def activation_observer(
     kind: Literal["histogram", "minmax", "moving_average", "percentile"] = "histogram", **options: Any
 ) -> MakeObserver:
-    """Return a maker of observers of activations, with eight bits without sign and one scale for a tensor.
+    """Return a maker of observers of activations, with eight unsigned bits and one scale per tensor.
 
-    Seven bits are used where the engine could overflow with eight, as torch's own settings do: `reduce_range`.
+    If the engine could overflow with eight bits, seven bits are used (`reduce_range`), as in torch's own settings.
     """
     if kind not in _ACTIVATIONS:
         raise PassArgumentError(f"no observer is called {kind!r}; there are {', '.join(_ACTIVATIONS)}")
@@ -70,7 +70,7 @@ def activation_observer(
 
 
 def weight_observer(kind: Literal["per_channel", "per_tensor"] = "per_channel", **options: Any) -> MakeObserver:
-    """Return a maker of observers of weights, with eight bits with sign around zero."""
+    """Return a maker of observers of weights, with eight signed bits, symmetric around zero."""
     if kind == "per_tensor":
         return lambda: MinMaxObserver(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, **options)
     if kind != "per_channel":

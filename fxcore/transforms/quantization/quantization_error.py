@@ -1,4 +1,4 @@
-"""How much quantization loses: noise per layer, the layers that lose most, and the size of the model."""
+"""The loss by quantization: noise per layer, the layers with the largest loss, and the size of the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LayerError", "layer_errors", "sensitivity", "sqnr", "state_bytes"]
 
 
 def sqnr(expected: torch.Tensor, obtained: torch.Tensor) -> float:
-    """Return the ratio of signal to quantization noise in decibels: infinite if both are the same."""
+    """Return the ratio of signal to quantization noise in decibels: infinite for equal values."""
     expected, obtained = (_floating(value) for value in (expected, obtained))
     noise = (expected - obtained).square().sum().item()
     signal = expected.square().sum().item()
@@ -34,7 +34,7 @@ def _floating(value: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class LayerError:
-    """The loss at one layer, or by one layer."""
+    """The loss at one layer, or the loss by quantizing that layer alone."""
 
     path: str
     sqnr: float  # decibels
@@ -75,7 +75,7 @@ def sensitivity(
     example: Any,
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> list[LayerError]:
-    """Quantize every layer alone and measure the output: the layers that lose most come first.
+    """Quantize every layer alone and measure the output. The layer with the largest loss comes first.
 
     `quantize` returns a pass that skips the layers of its argument, as `lambda skip: QuantizeStatic(examples,
     skip=skip)`. Leave the first layers of the list in floating point.
@@ -105,8 +105,8 @@ def _first_tensor(value: Any) -> torch.Tensor:
 
 
 def state_bytes(module: nn.Module) -> int:
-    """Return how many bytes the parameters and buffers of a model take, with packed weights; shared ones count once."""
-    # The tensors themselves are kept: an identity may be used again once its object is gone.
+    """Return the bytes of a model's parameters, buffers and packed weights. A shared tensor counts once."""
+    # Keeps the tensors themselves, because a new object may get the id of a deleted one.
     seen: dict[int, torch.Tensor] = {}
     for each in module.modules():
         for tensor in (*each._parameters.values(), *each._buffers.values(), *_packed(each)):
@@ -116,9 +116,9 @@ def state_bytes(module: nn.Module) -> int:
 
 
 def _packed(module: nn.Module) -> Iterable[torch.Tensor]:
-    """Return weights that torch's quantized layers keep in a form of their engine."""
+    """Return the weights that a quantized layer of torch keeps in a form of its engine."""
     read = getattr(module, "_weight_bias", None)
-    if isinstance(getattr(module, "_packed_params", None), nn.Module):  # they are seen there
+    if isinstance(getattr(module, "_packed_params", None), nn.Module):  # the inner module has the weights
         return ()
     if read is None or not type(module).__module__.startswith("torch.ao.nn."):
         return ()

@@ -12,11 +12,11 @@ from torch import nn
 from fxcore.errors import PassArgumentError, PassError
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter
-from fxcore.model_state import state_kept
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.state.snapshot import state_kept
 from fxcore.transforms.fusion.activations import FuseActivations
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
 from fxcore.transforms.fusion.report import Left, counted
@@ -156,7 +156,7 @@ def _calibrate(gm: GraphModule, observers: dict[Node, Any], examples: Iterable[A
             observers[node](value)
 
     count = 0
-    with torch.no_grad(), state_kept(gm, ()):
+    with torch.no_grad(), state_kept(gm):
         for example in examples:
             arguments = (example,) if isinstance(example, torch.Tensor) else example
             if not isinstance(arguments, (tuple, list)):

@@ -15,16 +15,15 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import SECOND_CALL, Tolerance, ToleranceRule, largest_magnitude
 from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
-from pytest_fxgraph.rng import generators_kept
 
 
 class Verdict(Enum):
@@ -73,7 +72,7 @@ class Judge:
     model: Any
     graph_call: GraphCall
     mode: str | None
-    guard: StateGuard
+    guard: Snapshot
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -85,7 +84,7 @@ class Judge:
         self.guard.include(self.graph_call.graph)
         names = StateNames(self.guard.state_of(self.model))
         settings = RunSettings(arguments, names, self.guard, self.check.seed, grads=False)
-        with generators_kept(), _quiet():
+        with globals_kept(settings=False), _quiet():
             if isinstance(run_model(self.model, self.model, settings), RunFailure):
                 return False
             obtained = run_model(self.graph_call.call, self.graph_call.graph, settings)
@@ -122,7 +121,7 @@ class Judge:
         return error
 
     def _compare(
-        self, check: EquivalenceCheck, model: Any, graph_call: GraphCall, guard: StateGuard | None
+        self, check: EquivalenceCheck, model: Any, graph_call: GraphCall, guard: Snapshot | None
     ) -> Verdict | MismatchError:
         try:
             check.run(model, graph_call, self.mode, guard)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fxcore.state.storage import flat_view
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.layouts import layouts_for, place
 from pytest_fxgraph.equivalence.search.values import Fill, ValueRange, filled
-from pytest_fxgraph.equivalence.state.storage import flat_view
 
 # The contexts of both calls, the simplest first.
 CONTEXTS = ("", "no_grad", "autocast")

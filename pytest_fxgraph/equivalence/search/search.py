@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import LINES, WIDTH, CheckContext
@@ -15,7 +16,6 @@ from pytest_fxgraph.equivalence.search.budget import SearchBudget, SearchReport
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.errors import MismatchError
 
 _TIME_FOR_SPACE = 0.25  # share of the seconds for asking eager
@@ -30,7 +30,7 @@ def search_further(
     model: Any,
     graph_call: GraphCall,
     mode: str | None,
-    guard: StateGuard,
+    guard: Snapshot,
 ) -> None:
     """Search for an input that makes model and graph differ; without a budget do nothing.
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fxcore.state.storage import is_plain
 from pytest_fxgraph.document.exported_ranges import RANGES
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.search.recipe import CONTEXTS, ScalarPlace, SearchSpace, SizeVariable, TensorPlace
 from pytest_fxgraph.equivalence.search.values import ValueRange
-from pytest_fxgraph.equivalence.state.storage import is_plain
 
 Dim = tuple[int, int]  # the index of a tensor, and of one of its dimensions
 

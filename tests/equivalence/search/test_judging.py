@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from fixtures.searched_graphs import Calling, drawn, graph_calling, space_around
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
-from pytest_fxgraph.equivalence.state.guard import StateGuard
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 from pytest_fxgraph.errors import MismatchError
 
@@ -29,7 +29,7 @@ def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdi
         def make(self, recipe):
             return check_input
 
-    judge = Judge(check, model, GraphCall(module, module), None, StateGuard(model, module))
+    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module))
     return judge.judge(Space(), space.example()._replace(**odd))
 
 

@@ -9,7 +9,8 @@ import numpy
 import pytest
 import torch
 
-from pytest_fxgraph.rng import RngState, generators_kept, seed_all
+from fxcore.state.readings import seed_generators
+from fxcore.state.snapshot import Snapshot, globals_kept
 
 
 @pytest.mark.parametrize(
@@ -21,23 +22,23 @@ from pytest_fxgraph.rng import RngState, generators_kept, seed_all
     ],
 )
 def test_a_draw_is_noticed_and_undone(draw, name):
-    before = RngState.now()
+    before = Snapshot.of_globals()
     first = draw()
 
-    differing = before.differences(RngState.now())
+    differing = [change.path for change in before.changes()]
     before.restore()
 
-    assert differing == (name,)
+    assert differing == [name]
     assert draw() == first
     before.restore()
-    assert before.differences(RngState.now()) == ()
+    assert before.changes() == []
 
 
 def test_seeding_makes_all_generators_draw_alike():
-    before = RngState.now()
+    before = Snapshot.of_globals()
     drawn = []
     for _ in range(2):
-        seed_all(3)
+        seed_generators(3)
         drawn.append((torch.rand(1).item(), random.random(), float(numpy.random.rand())))
     before.restore()
 
@@ -45,11 +46,11 @@ def test_seeding_makes_all_generators_draw_alike():
 
 
 def test_generators_are_restored_after_an_error_too():
-    before = RngState.now()
+    before = Snapshot.of_globals()
 
-    with contextlib.suppress(ValueError), generators_kept():
+    with contextlib.suppress(ValueError), globals_kept():
         torch.rand(1)
         random.random()
         raise ValueError
 
-    assert before.differences(RngState.now()) == ()
+    assert before.changes() == []

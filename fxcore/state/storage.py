@@ -1,4 +1,4 @@
-"""The memory behind a tensor: whose it is, whether all of it is there, and copies of it."""
+"""The memory behind a tensor: its storage, its size and copies of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-# Classes of tensors that answer every question as torch's own do.
+# Classes of tensors that answer every question as torch's own class does.
 ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
@@ -16,15 +16,15 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def has_storage(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor has exactly one storage, and elements in it."""
+    """Return whether a tensor has exactly one storage, and elements in the storage."""
     return tensor.layout is torch.strided and not tensor.is_nested and tensor.numel() > 0
 
 
 def has_all_memory(tensor: torch.Tensor) -> bool:
-    """Tell whether a storage is as large as its tensor needs; reading one that was freed would end the process."""
+    """Return whether a storage is as large as its tensor needs; a read of freed memory would end the process."""
     if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
         return True
-    # Asked of every tensor of a model in every check: the quick question first.
+    # Every check asks every tensor of a model, and thus the quick question comes first.
     if tensor.is_contiguous():
         steps = tensor.numel() - 1
     else:
@@ -35,13 +35,13 @@ def has_all_memory(tensor: torch.Tensor) -> bool:
 
 
 def has_values(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor has values that can be read: neither of meta nor of fake tensors is there one."""
-    fake = sys.modules.get("torch._subclasses.fake_tensor")  # who made one has imported it
+    """Return whether a tensor has values to read; meta and fake tensors have no values."""
+    fake = sys.modules.get("torch._subclasses.fake_tensor")  # an import comes before the first fake tensor
     return not tensor.is_meta and (fake is None or not isinstance(tensor, fake.FakeTensor))
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor answers; one of a class of the user's may raise at every question."""
+    """Return whether a tensor answers questions; a class of the user may raise at every question."""
     if type(tensor) in ORDINARY:
         return True
     try:
@@ -51,16 +51,16 @@ def is_readable(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor is an ordinary strided view of its storage: no subclass, nothing lazy, no other layout."""
+    """Return whether a tensor is an ordinary strided view of its storage: no subclass, not lazy, no other layout."""
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and not (
         tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg()
     )  # fmt: skip
 
 
 def wrapped_tensors(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Return the tensors that a wrapping one holds, as quantized ones do, by attribute; none for any other tensor.
+    """Return the parts of a tensor that wraps others, as quantized tensors do, by attribute; empty for other tensors.
 
-    Such a tensor has the operators alone that its class defines, so that its values are read from these.
+    A wrapping tensor has only the operators of its class. Thus its values are read from its parts.
     """
     if type(tensor) is torch.Tensor or tensor.is_nested:
         return {}

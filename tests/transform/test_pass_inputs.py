@@ -13,9 +13,10 @@ from torch import nn
 
 from fixtures.transform_models import Mutating, Residual, matrix
 from fxcore.passes.shape_prop import ShapeProp
+from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.transform.fixture import FxTransform
-from pytest_fxgraph.transform.input_snapshot import InputSnapshot
 
 
 def test_a_pass_that_runs_a_mutating_graph_on_the_example_is_told():
@@ -68,7 +69,7 @@ def test_a_pass_that_fails_leaves_model_and_inputs_as_they_were():
         (lambda a: a["learnt"].register_hook(print), "input 0['learnt'] has other tensor hooks"),
         (lambda a: a["sparse"].mul_(2), "input 0['sparse'] has other values"),
         (lambda a: a["list"].append(3), "input 0['list'][2] was missing and is 3"),
-        (lambda a: a["list"].__setitem__(0, torch.ones(1)), "input 0['list'][0] is another object"),
+        (lambda a: a["list"].__setitem__(0, torch.ones(1)), "input 0['list'][0] holds something else"),
         (lambda a: a.pop("list"), "input 0['list'] was [1, 2] and is missing"),
         (lambda a: setattr(a["object"], "scale", 3.0), "input 0['object'].scale was 2.0 and is 3.0"),
         (lambda a: a["array"].fill(3), "input 0['array'] has other values"),
@@ -87,11 +88,11 @@ def test_each_change_is_named_and_undone(change, words):
         "array": np.zeros(3),
     }
     objects = dict(inputs)
-    snapshot = InputSnapshot(arguments_of((inputs,)))
+    snapshot = Snapshot.of_values(arguments_of((inputs,)).named())
     assert snapshot.changes() == []
 
     change(inputs)
-    found = snapshot.changes()
+    found = words_of(snapshot.changes())
     snapshot.restore()
 
     assert any(words in sentence for sentence in found), found

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.state.guard import StateGuard
-from pytest_fxgraph.equivalence.state.module_state import ModuleState
-from pytest_fxgraph.equivalence.state.saved_modules import SavedModules
+from fxcore.state.containers import Containers
+from fxcore.state.held_state import HeldState
+from fxcore.state.snapshot import Snapshot
 
 
 class Holder(nn.Module):
@@ -64,24 +64,24 @@ def _resize(holder: Holder) -> None:
 )
 def test_a_value_written_in_place_is_noticed_and_put_back(change, name):
     holder = Holder()
-    tensors = {state.name: state.tensor for state in ModuleState(holder).tensors}
+    tensors = {state.name: state.tensor for state in HeldState(holder).tensors}
     values = {key: tensor.detach().clone() for key, tensor in tensors.items()}
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
 
     change(holder)
-    noticed = guard.changed()
-    guard.restore()
+    noticed = snapshot.compare().changed
+    snapshot.restore()
 
     assert id(tensors[name]) in noticed
     assert all(torch.equal(tensors[key], value) for key, value in values.items())
-    assert {state.name: state.tensor for state in ModuleState(holder).tensors} == tensors
-    assert guard.changed() == set()
+    assert {state.name: state.tensor for state in HeldState(holder).tensors} == tensors
+    assert snapshot.compare().changed == set()
 
 
 def test_what_was_bound_added_deleted_or_switched_is_put_back():
     holder = Holder()
     kept, weight = holder.kept, holder.weight
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
 
     holder.kept = torch.ones(7)
     holder.weight = nn.Parameter(torch.zeros(1))
@@ -92,7 +92,7 @@ def test_what_was_bound_added_deleted_or_switched_is_put_back():
     holder.register_buffer("more", torch.zeros(1))
     weight.grad = torch.ones(3)
     weight.requires_grad_(False)
-    guard.restore()
+    snapshot.restore()
 
     assert holder.kept is kept
     assert holder.weight is weight
@@ -108,21 +108,21 @@ def test_what_was_bound_added_deleted_or_switched_is_put_back():
 
 def test_one_restore_after_another_knows_the_first_state():
     holder = Holder()
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
 
     for _ in range(2):
         _write_buffer(holder)
-        guard.restore()
+        snapshot.restore()
 
     assert torch.equal(holder.fleeting, torch.zeros(2))
 
 
 def test_a_buffer_that_a_forward_made_part_of_autograds_graph_is_a_leaf_again():
     holder = Holder()
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
 
     holder.kept.add_(holder.weight[:2])
-    guard.restore()
+    snapshot.restore()
 
     assert holder.kept.is_leaf
     assert not holder.kept.requires_grad
@@ -132,10 +132,10 @@ def test_gradients_that_were_there_before_keep_their_values():
     holder = Holder()
     holder.weight.sum().backward()
     gradient = holder.weight.grad
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
 
     (holder.weight * 5).sum().backward()
-    guard.restore()
+    snapshot.restore()
 
     assert holder.weight.grad is gradient
     assert torch.equal(gradient, torch.ones(3))
@@ -143,40 +143,42 @@ def test_gradients_that_were_there_before_keep_their_values():
 
 def test_looking_at_versions_alone_misses_a_write_that_reading_finds():
     holder = Holder()
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
     _write_data(holder)
 
-    assert guard.find_changes(holder, trust_versions=True).changed == set()
-    thorough = guard.find_changes(holder)
+    assert snapshot.compare(trust_versions=True).changed == set()
+    thorough = snapshot.compare()
     assert thorough.changed == {id(holder.weight)}
     assert thorough.has_uncounted_writes
     with torch.no_grad():
         holder.weight.add_(1)
-    assert guard.find_changes(holder, trust_versions=True).changed == {id(holder.weight)}
-    assert not guard.find_changes(holder).has_uncounted_writes
+    assert snapshot.compare(trust_versions=True).changed == {id(holder.weight)}
+    assert not snapshot.compare().has_uncounted_writes
 
 
 def test_what_holds_the_same_objects_is_told_without_another_walk():
     holder = Holder()
-    guard = StateGuard(holder)
+    snapshot = Snapshot(holder)
 
-    assert guard.find_changes(holder).now is guard.state_of(holder)
+    assert snapshot.state_now(holder, snapshot.compare()) is snapshot.state_of(holder)
     holder.kept = torch.ones(2)
-    assert guard.find_changes(holder).now is not guard.state_of(holder)
+    assert snapshot.state_now(holder, snapshot.compare()) is not snapshot.state_of(holder)
 
 
-def test_a_module_without_shapes_is_refused_with_the_remedy():
-    with pytest.raises(
-        TypeError, match=r"'weight' of a LazyLinear has no shape before the first call.*call the model once"
-    ):
-        StateGuard(nn.Sequential(nn.LazyLinear(3)))
+def test_a_parameter_without_a_shape_is_listed_and_not_copied():
+    model = nn.Sequential(nn.LazyLinear(3))
+    snapshot = Snapshot(model)
+
+    assert snapshot.state_of(model).lazy == [("weight", model[0]), ("bias", model[0])]
+    assert snapshot.changes() == []
+    snapshot.restore()
 
 
 def test_what_is_no_module_has_no_state():
-    guard = StateGuard(lambda x: x)
+    snapshot = Snapshot(lambda x: x)
 
-    assert guard.changed() == set()
-    guard.restore()
+    assert snapshot.compare().changed == set()
+    snapshot.restore()
 
 
 def model() -> Any:
@@ -186,9 +188,11 @@ def model() -> Any:
     return made
 
 
-def saved(root: nn.Module) -> SavedModules:
-    kept = SavedModules()
-    kept.include(ModuleState(root))
+def saved(root: nn.Module) -> Containers:
+    kept = Containers()
+    state = HeldState(root)
+    kept.add_modules(state.modules)
+    kept.add(state.containers)
     return kept
 
 
@@ -211,11 +215,11 @@ def test_each_change_is_noticed_named_and_undone(change, name):
     before = {key: vars(made)[key] for key in vars(made)}
     kept = saved(made)
     assert kept.are_unchanged()
-    assert list(kept.changed_attributes()) == []
+    assert list(kept.changes()) == []
 
     change(made)
     assert not kept.are_unchanged()
-    assert any(name in path for path, _, _ in kept.changed_attributes())
+    assert any(name in change.path for change in kept.changes())
     kept.restore()
 
     assert kept.are_unchanged()
@@ -227,9 +231,10 @@ def test_the_compiled_code_of_a_graph_module_is_left_alone():
     graph_module = fxcore.symbolic_trace(model())
     kept = saved(graph_module)
 
-    graph_module.note = 1
+    graph_module._code_of_now, graph_module.note = 1, 1
     graph_module.eval()
     kept.restore()
 
-    assert graph_module.note == 1
+    assert graph_module._code_of_now == 1
+    assert not hasattr(graph_module, "note")
     assert graph_module.training

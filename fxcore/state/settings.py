@@ -1,17 +1,17 @@
-"""What torch keeps for the whole process, and a model or a pass may change: gradient mode, autocast, threads."""
+"""Settings of torch for the whole process, as a model or a pass may change them: grad mode, autocast, threads."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from fxcore.state.readings import Reading
+
 
 def _default_device() -> torch.device | None:
-    """Return the default device; None where none was ever set, which get_default_device() does not tell."""
+    """Return the default device, and None before the first torch.set_default_device(), unlike get_default_device()."""
     context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     return None if context is None else context.device
 
@@ -32,7 +32,7 @@ def _autocast(device: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
 
 
 class _Hooks(tuple[tuple[str, Any, Any], ...]):
-    """The hooks that hold for all modules: where each is kept, by which key, and the hook."""
+    """The hooks of all modules: for each hook its dict, its key and itself."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ def _set_hooks_of_all_modules(hooks: _Hooks) -> None:
 
 
 def _number_of_modes() -> int:
-    """Count the modes for functions of torch that were entered; a default device is one of them, and told as such."""
+    """Count the entered modes for functions of torch, without the mode of a default device: that is its own setting."""
     count = int(torch._C._len_torch_function_stack())
     return count - (_default_device() is not None) if count else 0
 
@@ -74,7 +74,7 @@ def _print_options() -> tuple[tuple[str, Any], ...]:
     return tuple(vars(torch._tensor_str.PRINT_OPTS).items())
 
 
-# By the name that messages use: how it is read, and how it is set.
+# By the name in messages: a function that reads the setting, and a function that sets it.
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "grad mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),
     "the default dtype": (torch.get_default_dtype, torch.set_default_dtype),
@@ -99,40 +99,4 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "the print options": (_print_options, lambda options: vars(torch._tensor_str.PRINT_OPTS).update(options)),
 }
 
-Changes = Mapping[str, str]  # by name of a setting: "True -> False"
-
-
-@dataclass(frozen=True)
-class GlobalState:
-    """torch's settings at one time."""
-
-    values: tuple[Any, ...]
-
-    @classmethod
-    def now(cls) -> GlobalState:
-        """Read all settings."""
-        return cls(tuple([read() for read, _ in _SETTINGS.values()]))
-
-    def changes(self) -> Changes:
-        """Return what was changed since, in words."""
-        now = GlobalState.now().values
-        if now == self.values:
-            return {}
-        named = zip(_SETTINGS, self.values, now, strict=True)
-        return {name: f"{before} -> {after}" for name, before, after in named if before != after}
-
-    def restore(self) -> None:
-        """Set what was changed since back."""
-        for (read, write), value in zip(_SETTINGS.values(), self.values, strict=True):
-            if read() != value:
-                write(value)
-
-
-@contextlib.contextmanager
-def global_state_kept() -> Iterator[GlobalState]:
-    """Restore torch's settings at the end of a with block, also after an error."""
-    before = GlobalState.now()
-    try:
-        yield before
-    finally:
-        before.restore()
+SETTINGS = tuple([Reading(name, "setting", (name,), read, write) for name, (read, write) in _SETTINGS.items()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pytest_fxgraph.equivalence.state.storage import copy_tensor, flat_view, has_all_memory, is_plain, storage_of
+from fxcore.state.storage import copy_tensor, flat_view, has_all_memory, is_plain, storage_of
 
 
 def test_views_have_the_storage_of_their_base_and_copies_have_their_own():

@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.state.generators import OwnGenerators
-from pytest_fxgraph.equivalence.state.module_state import modules_by_path
 from pytest_fxgraph.functions import assert_equivalent
 
 
@@ -55,15 +54,14 @@ def test_a_graph_that_froze_a_draw_is_told_from_the_model(made):
 def test_only_a_generator_that_was_used_has_changed_until_it_is_restored(made):
     model, other = Drawing(*made()), Drawing(*made())
     both = nn.ModuleDict({"used": model, "unused": other})
-    generators = OwnGenerators()
-    generators.include(both, modules_by_path(both))
-    assert generators.changed() == {}
+    snapshot = Snapshot(both)
+    assert snapshot.changes() == []
 
     model(torch.ones(2))
-    assert list(generators.changed()) == ["the generator used.generator"]
+    assert [(change.path, change.what) for change in snapshot.changes()] == [("used.generator", "values")]
 
-    generators.restore()
-    assert generators.changed() == {}
+    snapshot.restore()
+    assert snapshot.changes() == []
 
 
 def test_a_draw_that_the_graph_repeats_agrees():

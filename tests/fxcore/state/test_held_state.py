@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from pytest_fxgraph.equivalence.aliasing import storage_of
-from pytest_fxgraph.equivalence.state.module_state import ModuleState, modules_by_path
+from fxcore.state.held_state import HeldState, modules_by_path
+from fxcore.state.storage import storage_of
 
 
 class Holder(nn.Module):
@@ -22,7 +22,7 @@ class Holder(nn.Module):
 
 
 def test_parameters_buffers_and_plain_tensors_are_all_known():
-    known = {state.name: state.kind for state in ModuleState(Holder()).tensors}
+    known = {state.name: state.kind for state in HeldState(Holder()).tensors}
 
     assert known["weight"] == "parameter"
     assert known["part"] == known["inner.running_mean"] == known["same.running_mean"] == "buffer"
@@ -32,7 +32,7 @@ def test_parameters_buffers_and_plain_tensors_are_all_known():
 def test_tensors_of_one_storage_stand_together():
     holder = Holder()
 
-    together = ModuleState(holder).in_storages_of([holder.weight])[storage_of(holder.weight)]
+    together = HeldState(holder).in_storages_of([holder.weight])[storage_of(holder.weight)]
 
     assert [state.name for state in together] == ["weight", "part"]
 
