@@ -1,4 +1,4 @@
-"""Constant folding: values that depend on parameters and buffers alone are computed once."""
+"""Constant folding: values that depend only on parameters and buffers are computed once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FoldedGraphModule(GraphModule):
         self.device_for_folded_attrs = device_for_folded_attrs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph, and the constant one before it if that has not been done."""
+        """Run the graph; before the first run, run the constant graph."""
         if not self.has_folding_been_run:
             self.run_folding()
         return super().__call__(*args, **kwargs)
@@ -86,11 +86,11 @@ def split_const_subgraphs(
     device_for_folded_attrs: str = "cpu",
     is_impure_node: Callable[[Node], bool] | None = None,
 ) -> FoldedGraphModule:
-    """Return `module` with everything computed once that depends on its parameters and buffers alone.
+    """Return `module` with a constant graph for the values that depend only on its parameters and buffers.
 
-    Nodes with effects stay, nodes that `skip_folding_node_fn` accepts stay, and calls of graph modules that hold such a
-    node stay. Nodes that `is_impure_node` accepts stay even without readers. `device_for_folded_attrs` is where results
-    that are no tensors are kept. The results are computed at the first call, or by `run_folding`.
+    Nodes with effects stay, nodes that `skip_folding_node_fn` accepts stay, and calls of graph modules with one of
+    these nodes stay. Nodes that `is_impure_node` accepts stay even without readers. `device_for_folded_attrs` is the
+    device of results other than tensors. The results are computed at the first call, or by `run_folding`.
     """
     traced = module if isinstance(module, GraphModule) else symbolic_trace(module)
     constant = _constant_nodes(traced, skip_folding_node_fn)
@@ -134,7 +134,7 @@ def _constant_nodes(gm: GraphModule, is_skipped: Callable[[Node], bool] | None) 
 
 
 def _reads_a_value(node: Node, gm: GraphModule) -> bool:
-    """Return whether a `get_attr` reads a value that a parameter could replace: it exists, and it is no module."""
+    """Return whether a `get_attr` reads an existing value other than a module, so that a parameter could replace it."""
     try:
         value = get_attribute(gm, str(node.target))
     except AttributeError:
@@ -165,7 +165,7 @@ def _nodes_inside(gm: GraphModule, path: str) -> Iterator[Node]:
 
 
 def _hoist_modules(part: GraphModule, split: GraphModule) -> None:
-    """Give `split` the submodules that `part` calls: its nodes are about to be part of another graph."""
+    """Give `split` the submodules that `part` calls, because the nodes of `part` move to another graph."""
     for node in part.graph.find_nodes(op="call_module"):
         setattr(split, str(node.target), getattr(part, str(node.target)))
 

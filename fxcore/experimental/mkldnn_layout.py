@@ -89,7 +89,7 @@ mkldnn_supported: list[Any] = [
     F.adaptive_avg_pool2d,
 ]
 
-# Worth it only if an argument is in that layout already.
+# Worth it only if an argument is already in oneDNN's layout.
 mkldnn_supported_unknown: list[Any] = [operator.add, operator.mul]
 
 mkldnn_map: dict[type[nn.Module], Callable[[Any, torch.dtype], nn.Module]] = {
@@ -100,7 +100,7 @@ mkldnn_map: dict[type[nn.Module], Callable[[Any, torch.dtype], nn.Module]] = {
 
 
 class MklSubgraph:
-    """Nodes that run in that layout together, and the conversions into it and out of it."""
+    """Nodes that run together in oneDNN's layout, and the conversions into the layout and out of it."""
 
     def __init__(self, fx_graph: Graph) -> None:
         """Start empty."""
@@ -112,14 +112,14 @@ class MklSubgraph:
 
 
 def use_mkl_length(graph: MklSubgraph) -> bool:
-    """Tell that a subgraph of three nodes or more is worth the conversions."""
+    """Return whether a subgraph has three nodes or more, and so is worth the conversions."""
     return len(graph.nodes) > 2
 
 
 def gen_mkl_autotuner(
     example_inputs: Sequence[torch.Tensor], iters: int = 10, warmup: int = 1
 ) -> Callable[[MklSubgraph], bool]:
-    """Return a function that tells, by timing both, whether a subgraph is faster in that layout.
+    """Return a function that times a subgraph in both layouts and returns whether oneDNN's layout is faster.
 
     The graph is run once on `example_inputs` to learn shapes; give the function to `optimize_for_inference`.
     """
@@ -152,7 +152,7 @@ def gen_mkl_autotuner(
 
 
 def modules_to_mkldnn(nodes: list[Node], modules: dict[str, nn.Module]) -> dict[nn.Module, nn.Module]:
-    """Replace the modules that `nodes` call by modules that keep their weights in that layout, where torch has one.
+    """Replace the modules that `nodes` call by torch's modules with weights in oneDNN's layout, where these exist.
 
     Returns a dict from new modules to copies of the old ones, for `reset_modules`.
     """
@@ -180,7 +180,7 @@ def reset_modules(
 
 
 def use_layout(graph: Graph, modules: dict[str, nn.Module], is_worth_it: Callable[[MklSubgraph], bool]) -> None:
-    """Convert to that layout and back around the runs of supported nodes that are worth it.
+    """Convert to oneDNN's layout and back around the runs of supported nodes that are worth it.
 
     Raises GraphArgumentError (an AssertionError) for modules that are not float32 on the CPU.
     """
@@ -252,7 +252,7 @@ def _cancel_conversions(graph: Graph) -> None:
 
 
 def _subgraphs(graph: Graph) -> list[MklSubgraph]:
-    """Return the runs of nodes that share values in that layout."""
+    """Return the runs of nodes that share values in oneDNN's layout."""
     nodes = list(graph.nodes)
     sets = UnionFind(len(nodes))
     colour: dict[Node, int] = {}

@@ -85,7 +85,7 @@ __all__ = ["NormalizeArgs", "NormalizeOperators"]
 
 
 class NormalizeArgs(Transformer):
-    """Copies a graph with the arguments of functions and torch modules by keyword, defaults filled in.
+    """Copies a graph with the arguments of functions and torch modules as keywords, with all defaults.
 
     Calls that match no signature stay as they are. Where several overloads of a function fit, the types in
     `node.meta["type"]`, noted by ShapeProp, choose.
@@ -102,7 +102,7 @@ class NormalizeArgs(Transformer):
         args, kwargs = self.fetch_args_kwargs_from_env(n)
 
         def type_of(arg: Any) -> Any:
-            # The node's own, as torch.fx has it; that of the argument would choose other overloads.
+            # The node's own type, as in torch.fx, because the argument's type would choose other overloads.
             return n.meta.get("type") if isinstance(arg, Node) else type(arg)
 
         if n.op == "call_function":
@@ -158,7 +158,7 @@ class NormalizeOperators(AnnotateTypesWithSchema):
     }
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Copy a call of a function; one of the table with two arguments as the operator.
+        """Copy a call of a function. A function of the table with two arguments becomes the operator.
 
         Raises GraphArgumentError (an AssertionError) if `target` is a name.
         """

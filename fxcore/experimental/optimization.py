@@ -49,10 +49,10 @@ __all__ = [
 
 
 def remove_dropout(model: nn.Module) -> nn.Module:
-    """Return a graph module of `model` without `nn.Dropout`, and without functional dropout that would drop.
+    """Return a graph module of `model` without `nn.Dropout`, and without active functional dropout.
 
     torch.fx leaves functional dropout: `F.dropout(x, training=self.training)` in a model that is traced in training
-    mode drops for good, whatever `eval()` is called on later (pytorch#68190).
+    mode keeps dropping values, also after a later `eval()` (pytorch#68190).
     """
     return _DropoutRemover(symbolic_trace(model)).transform()
 
@@ -77,9 +77,9 @@ def optimize_for_inference(
     """Return a faster graph module of `model`, which is in eval mode, for inference on the CPU.
 
     The steps, unless `pass_config` changes them: `{"conv_bn_fuse": True, "remove_dropout": True,
-    "mkldnn_layout_optimize": {"heuristic": use_mkl_length}}`. The heuristic tells of a MklSubgraph whether to run it in
-    oneDNN's memory layout; False leaves that out. Values must not be changed in place. Raises PassError (a
-    RuntimeError) for a config of another form.
+    "mkldnn_layout_optimize": {"heuristic": use_mkl_length}}`. The heuristic takes a MklSubgraph and
+    returns whether to run it in oneDNN's memory layout; False in its place leaves this step out. Values must not be
+    changed in place. Raises PassError (a RuntimeError) for a config of another form.
     """
     config = {
         "conv_bn_fuse": True,

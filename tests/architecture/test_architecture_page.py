@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.architecture.test_import_direction import MODULES, ROOT
+from tests.architecture.test_import_direction import MODULES, ORDER, ROOT
 
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 PACKAGES = sorted(name for name, file in MODULES.items() if name.count(".") == 1 and file.name == "__init__.py")
@@ -31,7 +31,7 @@ def test_a_package_has_one_row_and_a_box_in_the_picture(package):
 
 
 @pytest.mark.parametrize("root", ["fxcore", "pytest_fxgraph"])
-def test_a_place_has_one_row(root):
-    places = places_in_tables(root)
+def test_the_table_has_each_place_of_the_order_once(root):
+    expected = [place.partition(".")[2] for place in ORDER if place.startswith(f"{root}.")]
 
-    assert len(places) == len(set(places)) > 10
+    assert sorted(place.rstrip("/") for place in places_in_tables(root)) == sorted(expected)
