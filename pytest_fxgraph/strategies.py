@@ -231,9 +231,10 @@ def modules(
 ) -> st.SearchStrategy[RandomModule]:
     """Return a strategy for modules: chains and branches of layers, functions and methods, with some dead values.
 
-    Inputs and values have the shape SHAPE. `random` allows operations that use random numbers, `mutation` those that
-    write into values in place, `training_state` modules that change in train mode (batch norm). `training` is the mode
-    of the module; None draws it. A failing example shrinks to few operations and prints as the source of its forward.
+    Inputs and values have the shape SHAPE. `random` allows operations that use random numbers, `mutation`
+    operations that write in place, `training_state` modules that change in train mode (batch norm). `training` is the
+    mode of the module; None draws the mode. A failing example shrinks to few operations and prints as the source of its
+    forward.
     """
     names = usable_operations(random=random, mutation=mutation, training_state=training_state)
     steps = st.builds(Step, st.sampled_from(names), st.integers(0, 3), st.integers(0, 3))

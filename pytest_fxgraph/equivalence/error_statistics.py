@@ -108,7 +108,7 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
 
 
 def _are_reached(tolerance: Tolerance, sqnr: float, cosine: float) -> bool:
-    """Return whether the figures of whole tensors reach the thresholds; a cosine of NaN does not."""
+    """Return whether the figures of whole tensors reach the thresholds; a cosine of NaN reaches no threshold."""
     reaches_sqnr = tolerance.sqnr is None or sqnr >= tolerance.sqnr
     return reaches_sqnr and (tolerance.cosine is None or cosine >= tolerance.cosine)
 

@@ -136,8 +136,8 @@ def user_inputs(program: Any) -> list[str]:
 def with_graph_module(program: Any, graph_module: Any) -> Any:
     """Return a program like another, with a graph module that a pass made of its graph, and the signature to match.
 
-    Inputs are told by name where some were removed, by place else; outputs by place. State is shared. Raises
-    SubjectError if the graph has inputs or outputs that the signature does not know.
+    Inputs are matched by name if the pass removed inputs, else by place. Outputs are matched by place. State is shared.
+    Raises SubjectError if the graph has inputs or outputs that the signature does not know.
     """
     made = copy.copy(program)
     made._graph_module = graph_module

@@ -26,8 +26,8 @@ from pytest_fxgraph.errors import EagerError
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
 _ALLOWED_RATIO = 2.0
-# The ratio among elements that were chosen because they differ. Of two errors that differ much, the error with the
-# larger spread is likely the larger one: far out in the tail, by the square of the ratio of the spreads.
+# The ratio among elements that were chosen because they differ. Among elements that differ much, the larger
+# error likely comes from the run with the larger spread, by the square of the ratio of the spreads.
 _ALLOWED_RATIO_OF_CHOSEN = 5.0
 _ENOUGH_ELEMENTS = 8
 # Gradients of model and graph agree in double precision within this part of the largest of their kind: constants of a

@@ -164,8 +164,8 @@ def inputs_used(call: Callable[..., Any], root: object, settings: RunSettings) -
 def unread_inputs(model: Any, graph: Any, call: Callable[..., Any], settings: RunSettings) -> Iterator[Mismatch]:
     """Yield a mismatch for each input that eager's results depend on and no result of the graph depends on.
 
-    Tensors are followed in one run of each. For other inputs, a trace of the model shows whether they are read. If
-    neither is possible, there is no mismatch.
+    One run of eager and one of the graph follow the tensors. For other inputs, a trace of the model shows the inputs
+    that it reads. If neither is possible, there is no mismatch.
     """
     in_eager = inputs_used(model, model, settings)
     in_graph = inputs_used(call, graph, settings) if in_eager else None
@@ -193,7 +193,7 @@ def _unread_values(model: Any, graph: Any, arguments: Arguments) -> Iterator[Mis
 
 
 def _placeholders(graph_module: Any) -> dict[str | None, bool]:
-    """Map the placeholders of a graph to whether its results depend on them; empty if calls are no plain ones."""
+    """Map the placeholders of a graph to whether its results depend on them; empty if the graph has its own codegen."""
     if not isinstance(graph_module, fxcore.GraphModule) or type(graph_module.graph._codegen) is not CodeGen:
         return {}
     nodes = list(graph_module.graph.nodes)

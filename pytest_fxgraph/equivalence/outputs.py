@@ -19,18 +19,19 @@ from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, part
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import UncomparableError
 
-# Takes both values and the path; returns None for no opinion, "" for equal, and any other text for a difference.
+# A user's function of both values and their path. It returns "" for equal values, the difference in words, or None to
+# leave the comparison to the check.
 ValueComparison = Callable[[Any, Any, str], "str | None"]
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputComparison:
-    """How two nested values are compared."""
+    """The tolerances and the checks for two nested values."""
 
     rule: ToleranceRule
-    requires_grad: bool = False  # compare it too: only where the caller asked for gradients
-    custom_comparison: ValueComparison | None = None  # the user's; asked first for each value, container or leaf
-    checks: frozenset[Check] = frozenset(CHECKS)  # structure, types and shapes are compared whatever they are
+    requires_grad: bool = False  # compare it too; only if the user asked for gradients
+    custom_comparison: ValueComparison | None = None  # the user's function, asked first about each leaf and container
+    checks: frozenset[Check] = frozenset(CHECKS)  # structure, types and shapes are always compared
 
     def of_values(self) -> OutputComparison:
         """Return the comparison for tensors that are always compared by value, for example state."""
@@ -163,7 +164,7 @@ def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: Toler
 
 def _as_tensor(value: object) -> torch.Tensor | None:
     """Return an array or number of numpy as a tensor; None for other values and for dtypes that torch does not have."""
-    numpy = sys.modules.get("numpy")  # who returns an array has imported it
+    numpy = sys.modules.get("numpy")  # a model that returns an array has imported numpy
     if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
         return None
     try:
@@ -209,7 +210,7 @@ def _differing_facts(
             yield Mismatch(kind, path, f"has {name} {fact} in eager, {other} in the graph")
             if kind in ("structure", "layout", "shape"):
                 return
-    # Strides of strided tensors only, and not of dimensions with a single element, where they mean nothing.
+    # Only strided tensors have strides, and the stride of a dimension with one element means nothing.
     if "strides" not in checks or expected.layout != obtained.layout:
         return
     is_strided = expected.layout is torch.strided and expected.numel() and not expected.is_nested

@@ -43,10 +43,10 @@ class RunResult:
     rng: Mapping[str, Any]  # the states of the global generators, by name
     generators: Mapping[str, Any]  # the states of the model's own generators, if the call used them
     gradients: Gradients | None  # None without `grads`, or if no output requires grad
-    # State was written through `.data`, by this run or by one before it that trusted versions.
+    # This run, or an earlier run that trusted versions, wrote state through `.data`.
     has_uncounted_writes: bool
     global_changes: Mapping[str, str]  # settings of torch that the call changed and left, until they were put back
-    second_output: SecondOutput | None = None  # of one more call, where the first left something behind
+    second_output: SecondOutput | None = None  # of one more call, if the first call left state behind
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class RunSettings:
     guard: Snapshot
     seed: int
     grads: bool
-    trust_versions: bool = False  # saves reading all parameters; the next run must read them
-    second_call: bool = False  # call twice also if the first call leaves nothing behind
-    second_inputs: Literal["others", "same"] = "others"  # a value that is kept in place of a new one shows with others
+    trust_versions: bool = False  # do not read all parameters; the next run must read them
+    second_call: bool = False  # call twice even if the first call leaves no state behind
+    second_inputs: Literal["others", "same"] = "others"  # other inputs show a kept result
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
@@ -113,8 +113,8 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     except Exception as error:
         return RunFailure(step, error)
     finally:
-        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again. Writes
-        # that nobody counted are left to the next run, which reads all, to be found; a failure is followed by none.
+        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: compare again. The next
+        # run reads all parameters and finds uncounted writes. After a failure there is no next run.
         found = None if settings.grads or second is not None else findings
         settings.guard.restore(found, trust_versions=settings.trust_versions and not failed)
     return RunResult(
@@ -153,7 +153,7 @@ def _gradients(output: object, now: HeldState, copied: ArgumentCopy, settings: R
 
 @contextlib.contextmanager
 def _gradient_mode(grads: bool) -> Iterator[None]:
-    """Record gradients where they are asked for; else leave the caller's mode (no_grad, inference) as it is."""
+    """Record gradients for `grads`; else leave the caller's mode (no_grad, inference) as it is."""
     if not grads:
         yield
         return

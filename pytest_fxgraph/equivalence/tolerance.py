@@ -30,7 +30,7 @@ _AS_FLOAT32 = (torch.complex64, torch.quint8, torch.quint2x4, torch.quint4x2, to
 _DEFAULTS |= dict.fromkeys(_AS_FLOAT32, _DEFAULTS[torch.float32])
 
 
-# A gradient of less than this part of the largest of its kind is rounding alone, as that of a bias before batch norm.
+# A gradient below this part of the largest gradient of its kind is rounding alone: a bias before batch norm has one.
 _ROUNDING_OF_GRADIENTS = 1e-3
 
 
@@ -183,8 +183,9 @@ class ToleranceRule:
     def for_gradients(self, gradients: Iterable[torch.Tensor]) -> ToleranceRule:
         """Return the rule for gradients of one kind, of inputs or of parameters.
 
-        Some are rounding alone, as that of a bias before batch norm, so that their own magnitude says nothing: the
-        largest of all counts. Below 0.01 the default atol is a thousandth of it (in float32).
+        All gradients share the largest magnitude, because some gradients are rounding alone: the gradient of a bias
+        before batch norm is one. If the largest magnitude is below 0.01, the default atol is a thousandth of it (in
+        float32).
         """
         return replace(self, of_gradients=largest_magnitude(gradients))
 

@@ -69,10 +69,10 @@ class FxTransform(CheckDefaults):
         """Check a transform, or the transforms of a list one after the other, and return the graphs before and after.
 
         A transform is a function of a GraphModule, a Transformer or Interpreter class, or a pass. In each mode the
-        model is traced and transformed anew; the result is that of the first mode. `trace` names the tracer: "fxcore"
-        (the default), "torch" (torch.fx.symbolic_trace) or "export" (torch.export.export). A model that is a graph
-        already, such as a torch.fx.GraphModule or an ExportedProgram, is not traced: the transform gets a copy of it.
-        Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
+        model is traced and transformed again; the result of the first mode is returned. `trace` names the tracer:
+        "fxcore" (the default), "torch" (torch.fx.symbolic_trace) or "export" (torch.export.export). A model that is a
+        graph already, such as a torch.fx.GraphModule or an ExportedProgram, is not traced: the transform gets a copy of
+        it. Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
         change nothing. With `keeps_meta`, nodes that keep their name must keep all entries of their meta, or the named
         entries. With `search=n`, n other inputs are tried in each mode after each transform, as by `fx_equivalence`.
 

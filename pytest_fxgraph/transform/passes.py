@@ -85,7 +85,7 @@ def name_of_step(step: Any) -> str:
 
 
 def apply_step(step: Any, given: Any, form: Form | None = None) -> Applied:
-    """Apply one transform to a graph module, exported program or set of programs, which it may change.
+    """Apply one transform to a graph module, exported program or set of programs; the transform may change it.
 
     The annotation or the name of its first parameter names the part that the transform gets. Otherwise the transform
     gets `form`, or the whole without a form. Raises SubjectError if it asks for more, or returns no graph.
@@ -136,7 +136,7 @@ def _applied_to_module(step: Any, given: Any, form: Form = "module") -> Applied:
         )
     if form == "graph":
         made, modified = _unpacked(step(given.graph), given)
-        given.recompile()  # who is given a graph alone has no module to recompile
+        given.recompile()  # a pass of a graph cannot recompile, because it does not get the module
     else:
         made, modified = _unpacked(step(given), given)
     return _of_module(step, made, modified, given)

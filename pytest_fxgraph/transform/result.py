@@ -125,7 +125,7 @@ class TransformResult:
 
 
 def documents_of(subject: Any, own_name: OwnName | None = None) -> dict[str, GraphDocument]:
-    """Return the documents of a graph by the names of its programs; of one that is no set of programs, under ""."""
+    """Return the document of each program by name; a subject without named programs has one, under ""."""
     names = programs_in(subject)
     return {
         name: build_document(graph, own_name=own_name) for name, graph in zip(names, _graphs_of(subject), strict=True)

@@ -137,8 +137,8 @@ class FxRewrite:
     ) -> RewriteResult:
         """Replace a pattern in a graph; the options are the options of fxcore's `replace_pattern_with_filters`.
 
-        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places
-        that matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for an
+        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the list
+        of matches (`matched`), the graph, and `explain()`. Raises SubjectError (a TypeError) for an
         object that is no subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
         """
         graph_module = to_graph_module(gm, self._adapt)
