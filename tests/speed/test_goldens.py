@@ -107,7 +107,7 @@ def test_the_function_does_not_parse_a_golden_that_matches(tmp_path, monkeypatch
     assert_graph_matches_golden(layers(2), golden, update=True)
     golden.write_text(golden.read_text().replace("%_0 ", "%first ").replace("%_0)", "%first)"))
 
-    monkeypatch.delattr("pytest_fxgraph.functions.decode")
+    monkeypatch.delattr("pytest_fxgraph.document.decoding.decode")
 
     assert_graph_matches_golden(layers(2), golden, level=level)
 
