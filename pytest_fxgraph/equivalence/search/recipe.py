@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -116,14 +115,8 @@ def _tensor(index: int, each: TensorPlace, recipe: Recipe) -> torch.Tensor:
     return made.requires_grad_(each.example.requires_grad)
 
 
-@contextlib.contextmanager
-def context_of(recipe: Recipe, device: str) -> Iterator[None]:
-    """Run both calls in the recipe's context: no_grad, or autocast in bfloat16."""
+def context_of(recipe: Recipe, device: str) -> AbstractContextManager[Any]:
+    """Return the context of both calls: no_grad, autocast in bfloat16, or an empty one."""
     if recipe.context == "no_grad":
-        with torch.no_grad():
-            yield
-    elif recipe.context == "autocast":
-        with torch.autocast(device, torch.bfloat16):
-            yield
-    else:
-        yield
+        return torch.no_grad()
+    return torch.autocast(device, torch.bfloat16) if recipe.context == "autocast" else nullcontext()
