@@ -15,7 +15,7 @@ from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.captures.capture_fixture import FxCapture
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module, to_graph_with_operators
-from pytest_fxgraph.choices import Check, ConstantForm, Level, NumberByPath
+from pytest_fxgraph.choices import ConstantForm, Level
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
@@ -23,7 +23,8 @@ from pytest_fxgraph.document.builder import build_document, build_document_of_gr
 from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
-from pytest_fxgraph.equivalence.fixture import CheckOptions, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.equivalence.options import EquivalenceOptions, with_options
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
@@ -224,33 +225,24 @@ def _is_update_asked() -> bool:
     return value == "1"
 
 
+@with_options(EquivalenceOptions, modes=None)
 def assert_equivalent(
     model: Any,
     graph: Any,
     inputs: Any,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    rtol: NumberByPath | None = None,
-    atol: NumberByPath | None = None,
-    grads: bool = False,
-    seed: int = 0,
-    fp64_reference: bool = False,
-    sqnr: float | None = None,
-    cosine: float | None = None,
-    checks: Check | Iterable[Check] | None = None,
-    strict_inputs: bool = False,
+    **options: Unpack[EquivalenceOptions],
 ) -> None:
     """Run a model and a graph on the same inputs; compare outputs, changed inputs, state and, with `grads`, gradients.
 
-    `inputs` is a tuple of positional arguments, or one tensor. Without `rtol` and `atol`, which are numbers or numbers
-    by path, the tolerance follows the dtype; `sqnr`, `cosine`, `checks` and `fp64_reference` as in `fx_equivalence`.
-    With `strict_inputs`, an input that only the model's results depend on is a difference, too. Both run in the mode,
-    train or eval, that they are in, and are left as they were. Raises AssertionError if they differ, with statistics
-    and the first node that does, InputsError for inputs of another form, and ChoiceError for a wrong check.
+    `inputs` is a tuple of positional arguments, or one tensor. The options are the options of `fx_equivalence`. Without
+    `modes`, both run in the mode, train or eval, that they are in. A module or function given as `graph` runs as it is;
+    for None the model is traced. Both are left as they were. Raises AssertionError if they differ, with statistics and
+    the first node that differs, InputsError for inputs of another form, and ChoiceError for a wrong check.
     """
     __tracebackhide__ = True
-    options = CheckOptions(rtol, atol, grads, 1, seed, fp64_reference, sqnr, cosine, checks, strict_inputs)
-    check_equivalent(model, graph, inputs, kwargs=kwargs, **vars(options))
+    FxEquivalence().assert_equivalent(model, graph, inputs, kwargs, options)
 
 
 def assert_ops(

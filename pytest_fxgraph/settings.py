@@ -195,6 +195,12 @@ SEARCH_SECONDS = Setting(
     ("a number of seconds above 0", _between(0, math.inf)),
     "seconds after which the searches of one call end (default: 60)",
 )
+ALLOW_VACUOUS = Setting(
+    "allow_vacuous",
+    False,
+    _SWITCH,
+    "whether fx_equivalence and fx_transform pass a check that no wrong graph could fail (default: false)",
+)
 GOLDEN_DIR = Setting(
     "golden_dir",
     "golden",
@@ -236,11 +242,14 @@ FRONTEND = Setting(
 )
 
 # The settings of the fixtures that compare eager with a graph.
-NUMERIC = (RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE, STRICT_INPUTS, SEARCH, SEARCH_SECONDS)
+NUMERIC = (
+    *(RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, ALLOW_VACUOUS),
+)
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, BUDGET, FRONTEND),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, ALLOW_VACUOUS, BUDGET, FRONTEND),
 )
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}

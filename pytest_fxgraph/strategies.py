@@ -2,7 +2,7 @@
 
 Example:
     @given(strategies.modules_with_inputs())
-    def test_my_pass_keeps_what_a_module_computes(drawn):
+    def test_my_pass_keeps_the_results(drawn):
         model, inputs = drawn
         assert_equivalent(model, my_pass(fxcore.symbolic_trace(model)), inputs)
 """
@@ -36,9 +36,9 @@ _CHANNELS, _WIDTH = SHAPE[1], SHAPE[3]
 
 @dataclass(frozen=True)
 class Operation:
-    """What one step of a drawn module computes from one or two earlier values."""
+    """The computation of one step of a drawn module, from one or two earlier values."""
 
-    apply: Callable[[Any, Any, Any], Any]  # layer, x, y -> value; the layer is None where there is none
+    apply: Callable[[Any, Any, Any], Any]  # layer, x, y -> value; the layer may be None
     text: str  # as source code, with {x} and {y}
     layer: Callable[[], nn.Module] | None = None
     draws: bool = False  # uses random numbers
@@ -110,7 +110,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def usable_operations(*, random: bool, mutation: bool, training_state: bool) -> list[str]:
-    """Return the names of the operations that need no more than what is allowed."""
+    """Return the names of the operations that the options allow."""
     return [
         name
         for name, operation in OPERATIONS.items()
@@ -134,7 +134,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """What a drawn module computes, and the seed of its parameters."""
+    """The steps of a drawn module, and the seed of its parameters."""
 
     inputs: int  # how many: 1 or 2
     steps: tuple[Step, ...]
@@ -231,9 +231,10 @@ def modules(
 ) -> st.SearchStrategy[RandomModule]:
     """Return a strategy for modules: chains and branches of layers, functions and methods, with some dead values.
 
-    Inputs and values have the shape SHAPE. `random` allows operations that use random numbers, `mutation` those that
-    write into values in place, `training_state` modules that change in train mode (batch norm). `training` is the mode
-    of the module; None draws it. A failing example shrinks to few operations and prints as the source of its forward.
+    Inputs and values have the shape SHAPE. `random` allows operations that use random numbers, `mutation`
+    operations that write in place, `training_state` modules that change in train mode (batch norm). `training` is the
+    mode of the module; None draws the mode. A failing example shrinks to few operations and prints as the source of its
+    forward.
     """
     names = usable_operations(random=random, mutation=mutation, training_state=training_state)
     steps = st.builds(Step, st.sampled_from(names), st.integers(0, 3), st.integers(0, 3))
@@ -255,7 +256,7 @@ def _module_in_mode(program: Program, training: bool) -> RandomModule:
 
 
 def graphs(**options: Any) -> st.SearchStrategy[fxcore.GraphModule]:
-    """Return a strategy for graph modules, which may hold dead code; the options are those of `modules`."""
+    """Return a strategy for graph modules, some with dead code; the options are the options of `modules`."""
     return modules(**options).map(fxcore.symbolic_trace)
 
 
@@ -295,10 +296,10 @@ def inputs_of(subject: Any) -> st.SearchStrategy[tuple[torch.Tensor, ...]]:
 
 
 def modules_with_inputs(**options: Any) -> st.SearchStrategy[tuple[RandomModule, tuple[torch.Tensor, ...]]]:
-    """Return a strategy for pairs of a module and its arguments; the options are those of `modules`."""
+    """Return a strategy for pairs of a module and its arguments; the options are the options of `modules`."""
     return modules(**options).flatmap(lambda module: st.tuples(st.just(module), inputs_of(module)))
 
 
 def graphs_with_inputs(**options: Any) -> st.SearchStrategy[tuple[fxcore.GraphModule, tuple[torch.Tensor, ...]]]:
-    """Return a strategy for pairs of a graph module and its arguments; the options are those of `modules`."""
+    """Return a strategy for pairs of a graph module and its arguments; the options are the options of `modules`."""
     return graphs(**options).flatmap(lambda graph: st.tuples(st.just(graph), inputs_of(graph)))

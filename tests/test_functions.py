@@ -348,3 +348,27 @@ def test_a_model_is_drawn_with_its_shapes(tmp_path):
 def test_a_wrong_ending_is_refused_before_a_model_is_traced(tmp_path):
     with pytest.raises(ReportError, match=r"cannot draw to .*net\.png: a picture's name ends in \.svg"):
         draw_graph(object(), tmp_path / "net.png")
+
+
+def test_assert_equivalent_takes_the_options_of_the_fixture():
+    """One record of options serves both; of their own they have `graph` and the default of `modes`."""
+    from inspect import signature
+
+    from pytest_fxgraph.equivalence.fixture import FxEquivalence
+
+    function, fixture = (dict(signature(each).parameters) for each in (assert_equivalent, FxEquivalence.__call__))
+
+    assert set(fixture) - {"self"} == set(function)
+    assert {"samples", "modes", "search", "frontend", "allow_vacuous", "rtol"} <= set(function)
+    assert function["modes"].default is None
+    model = torch.nn.Linear(4, 2)
+    assert_equivalent(model, None, torch.randn(2, 4), samples=2, modes=("eval", "train"), checks="values", sqnr=60)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sample'"):
+        assert_equivalent(model, None, torch.randn(2, 4), sample=2)
+
+
+def test_a_vacuous_check_is_allowed_where_the_caller_says_so():
+    with pytest.raises(ValueError, match="a graph that gives zeros would pass, too"):
+        assert_equivalent(lambda x: x * 0, lambda x: x * 0, torch.ones(3))
+
+    assert_equivalent(lambda x: x * 0, lambda x: x * 0, torch.ones(3), allow_vacuous=True)

@@ -1,4 +1,4 @@
-"""Which tensors share storage: outputs with inputs, with the module's state, and with one another."""
+"""Shared storage of tensors: of outputs with inputs, with the module's state, and with one another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sharing = Mapping[str, frozenset[tuple[str, int]]]
 def sharing_of_outputs(
     outputs: NamedTensors, inputs: NamedTensors, state: Mapping[int, NamedTensors] | None = None
 ) -> Sharing:
-    """Map each output's path to the inputs, earlier outputs and state tensors whose storage it shares.
+    """Map each output's path to the inputs, earlier outputs and state tensors with the same storage.
 
     `state` holds the state tensors by the storage they use, as `storage_of` gives it.
     """

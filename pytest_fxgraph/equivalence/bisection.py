@@ -1,4 +1,4 @@
-"""The first operator at which eager and graph differ."""
+"""The search for the first operator that returns other values in the graph than in eager."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first pair of operators whose outputs differ, and the operators that ran in one run alone."""
+    """The first pair of operators with different outputs, and the operators that ran in one run alone."""
 
-    eager: Event | None  # None where one run goes on after the last pair
+    eager: Event | None  # None if one run goes on after the last pair
     graph: Event | None
     only_eager: tuple[Event, ...]  # between the last pair that agreed and this one
     only_graph: tuple[Event, ...]
@@ -36,7 +36,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class MismatchNotes:
-    """What is known of the first operator that differs: up to two lines, and the way of the error if it is wanted."""
+    """The notes on the first operator that differs: up to two lines, and the way of the error if a report needs it."""
 
     lines: tuple[str, ...] = ()
     path: tuple[PathStep, ...] = ()
@@ -73,7 +73,7 @@ def _path(
 ) -> tuple[PathStep, ...]:
     pairs = paired_operators(eager.events, of_graph.events)
     place = None if found.positions is None else pairs.index(found.positions)
-    # Where nothing ran in one run alone right before, what did so earlier is the cause.
+    # Operators that ran earlier in one run alone are the cause, if there are no others right before the pair.
     alone = (found.only_eager, found.only_graph)
     alone = alone if any(alone) else (found.earlier_eager, found.earlier_graph)
     events = [(eager.events[one], of_graph.events[other]) for one, other in pairs]
@@ -101,7 +101,7 @@ def _recorded_call(subject: Any, recorder: OperatorRecorder) -> Callable[..., An
 
 
 def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: OutputComparison) -> Divergence | None:
-    """Compare pairs of operators up to the first whose outputs differ."""
+    """Compare pairs of operators up to the first pair with different outputs."""
     expected, obtained = eager.events, graph.events
     last = (0, 0)
     earlier: tuple[list[Event], list[Event]] = ([], [])
@@ -149,7 +149,7 @@ def _names(events: tuple[Event, ...]) -> str:
 
 
 def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:
-    """Describe the inputs of the operator that differs: does the error begin there, or did it come in?"""
+    """Describe the inputs of the operator that differs, to show whether the error begins there or came in."""
     if found.positions is None:
         return ()
     in_eager, in_graph = found.positions
@@ -158,7 +158,7 @@ def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSet
         return ()
     expected, obtained = eager.inputs.get(in_eager, ()), of_graph.inputs.get(in_graph, ())
     inputs = ", ".join(map(described, expected[:3])) or "none"
-    # Where other operators ran before, they are the cause, and the inputs say nothing more.
+    # If other operators ran before, these operators are the cause, and the inputs add nothing.
     origin = "" if found.only_eager or found.only_graph else f"{_describe_error_origin(expected, obtained)}; "
     return (f"{origin}its inputs in eager: {inputs}",)
 

@@ -1,4 +1,4 @@
-"""The way of an error: what was computed before eager and graph part, where they do, and up to the outputs."""
+"""The way of an error: the operators before eager and graph differ, the first different one, and the later ones."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def divergence_path(
     graph: Any,
     comparison: OutputComparison,
 ) -> tuple[PathStep, ...]:
-    """Return the operators that lead to the first pair that differs, and those that it leads to.
+    """Return the operators that lead to the first pair that differs, and the operators after it that read its values.
 
-    `place` is that of the pair among all pairs, None if all agree; `alone` are what only eager, and only the graph, ran
-    right before. Without nodes of a graph, all operators before and after are on the way.
+    `place` is the position of the pair among all pairs, None if all agree. `alone` holds the operators that only eager,
+    and only the graph, ran right before. Without nodes of a graph, all operators before and after are on the way.
     """
     end = len(pairs) if place is None else place
     starts = {event.node for event in alone[1] if event.node}
@@ -52,7 +52,7 @@ def divergence_path(
 
 
 def _names_before_and_after(graph: Any, starts: Collection[str | None]) -> tuple[set[str] | None, set[str] | None]:
-    """Return the names of the nodes whose values lead to some nodes, and of those that their values lead to."""
+    """Return the names of the nodes that some nodes depend on, and of the nodes that depend on them."""
     if not isinstance(graph, fxcore.GraphModule) or not starts:
         return None, None
     nodes = list(graph.graph.nodes)

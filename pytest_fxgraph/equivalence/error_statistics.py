@@ -50,7 +50,7 @@ class ErrorStatistics:
         return self.mismatched / self.total if self.total else 0.0
 
     def describe(self) -> tuple[str, str]:
-        """Return two lines: how many elements differ beyond which tolerance, or what was missed, and by how much."""
+        """Return two lines: the elements beyond the tolerance or the missed threshold, and the size of the error."""
         return (
             self._verdict(),
             f"max abs error {self.largest_absolute}; max rel error {self.largest_relative}; "
@@ -75,7 +75,7 @@ class ErrorStatistics:
 def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> ErrorStatistics | None:
     """Compare two dense tensors of the same shape; return None if they agree, NaN with NaN.
 
-    The elements named as largest errors are among those outside of the tolerance, if there are any.
+    The largest errors are taken from the elements outside of the tolerance, if there are any.
     """
     expected, obtained = expected.detach().cpu(), obtained.detach().cpu()
     agrees = agreement(expected, obtained, tolerance)
@@ -108,13 +108,13 @@ def measure(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance
 
 
 def _are_reached(tolerance: Tolerance, sqnr: float, cosine: float) -> bool:
-    """Tell whether figures of whole tensors are as good as was asked for; a cosine that is NaN is not."""
+    """Return whether the figures of whole tensors reach the thresholds; a cosine of NaN reaches no threshold."""
     reaches_sqnr = tolerance.sqnr is None or sqnr >= tolerance.sqnr
     return reaches_sqnr and (tolerance.cosine is None or cosine >= tolerance.cosine)
 
 
 def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
-    """Tell for each element of two tensors whether it agrees; exact comparison does not round integers to floats."""
+    """Return for each element of two tensors whether it agrees; exact comparison does not round integers to floats."""
     if tolerance.is_exact:
         equal = _comparable(expected) == _comparable(obtained)
         if expected.is_floating_point() or expected.is_complex():
@@ -125,7 +125,7 @@ def agreement(expected: torch.Tensor, obtained: torch.Tensor, tolerance: Toleran
 
 
 def _comparable(values: torch.Tensor) -> torch.Tensor:
-    """Widen 8-bit floats, for which torch has no comparison."""
+    """Widen 8-bit floats, because torch cannot compare them."""
     return _widen(values) if values.is_floating_point() and values.dtype.itemsize == 1 else values
 
 
@@ -134,7 +134,7 @@ def _widen(values: torch.Tensor) -> torch.Tensor:
 
 
 def _widen_both(expected: torch.Tensor, obtained: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Widen two tensors to one dtype, for a check may leave out that theirs are the same."""
+    """Widen two tensors to one dtype, because a check may leave out the comparison of dtypes."""
     wide = torch.complex128 if expected.is_complex() or obtained.is_complex() else torch.float64
     return expected.to(wide), obtained.to(wide)
 
@@ -147,7 +147,7 @@ def _absolute_error(expected: torch.Tensor, obtained: torch.Tensor) -> torch.Ten
 
 
 def _histogram(error: torch.Tensor, agrees: torch.Tensor) -> ErrorHistogram | None:
-    """Count errors by power of ten, those within the tolerance apart."""
+    """Count errors by power of ten, and errors within the tolerance apart."""
     if not error.numel():
         return None
     known = error.isfinite() & (error > 0)

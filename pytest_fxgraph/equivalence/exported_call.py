@@ -1,4 +1,4 @@
-"""How an exported program is called: with what its model took, with its state inside, with another graph."""
+"""Calls of an exported program with the inputs of its model, with its state inside, or with another graph."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.errors import SubjectError
 
 _LIFTED = ("PARAMETER", "BUFFER", "CONSTANT_TENSOR", "CUSTOM_OBJ", "TOKEN")  # kinds of inputs that no caller gives
-_NAMES_OF_LIFTED = ("p_", "b_", "c_", "obj_", "token")  # how torch.export begins the names of such inputs
+_NAMES_OF_LIFTED = ("p_", "b_", "c_", "obj_", "token")  # the beginnings of their names in torch.export
 
 
 def called_as_module(subject: Any) -> Any:
-    """Return what runs a subject: the module of an exported program, with its state; the owner of a graph; or itself.
+    """Return the callable of a subject: the module of an exported program, the owner of a graph, or the subject itself.
 
-    The module shares all tensors with the program. Raises SubjectError for a graph whose modules nobody gave.
+    The module shares all tensors with the program. Raises SubjectError for a graph that needs modules without an owner.
     """
     if is_exported_program(subject):
         return subject.module()
@@ -40,7 +40,7 @@ def called_as_module(subject: Any) -> Any:
 def owner_of(graph: Any) -> Any:
     """Return the graph module that a graph belongs to, or one made around a graph that needs no modules.
 
-    Raises SubjectError if the graph belongs to none and names modules or attributes, which only their owner has.
+    Raises SubjectError if the graph has no owner and names modules or attributes, because only an owner has them.
     """
     owner = graph.owning_module
     if owner is not None and getattr(owner, "graph", None) is graph:
@@ -59,9 +59,9 @@ def owner_of(graph: Any) -> Any:
 def called_graph(graph: Any, model: Any, arguments: Arguments, adapt: Adapter | None = None) -> fxcore.GraphModule:
     """Return the graph that a model is compared with, to be called with the model's arguments.
 
-    The graph module of an exported program takes parameters as inputs, which only the program knows: it gets those of
-    the model, which is an exported program or is exported. Raises SubjectError if the graph is none of that program,
-    and as `to_graph_module` does.
+    The graph module of an exported program takes parameters as inputs, and only the program knows them. The graph gets
+    the parameters of the model: an exported program, or a module that is exported here. Raises SubjectError if the
+    graph does not belong to that program, and the errors of `to_graph_module`.
     """
     lifted = lifted_inputs(graph, arguments)
     if not lifted and not _is_flat(graph):
@@ -82,7 +82,7 @@ def called_graph(graph: Any, model: Any, arguments: Arguments, adapt: Adapter | 
 
 
 def _is_flat(graph: Any) -> bool:
-    """Tell whether a graph may be that of a program without state: its inputs have fake values, it returns a tuple."""
+    """Return whether a graph may belong to a program without state: its inputs have fake values, it returns a tuple."""
     if not is_torch_graph_module(graph) or type(graph.graph._codegen) is not torch.fx.graph.CodeGen:
         return False
     *_, output = graph.graph.nodes
@@ -91,10 +91,10 @@ def _is_flat(graph: Any) -> bool:
 
 
 def _programs_of(model: Any, arguments: Arguments) -> Iterator[Any]:
-    """Yield the programs that a module may have been exported to: as torch.export makes it, and without writes."""
+    """Yield the programs that a module may have been exported to: with writes, and without writes."""
     if not isinstance(model, nn.Module):
         return
-    with contextlib.suppress(Exception):  # a model that cannot be exported: the caller says what is missing
+    with contextlib.suppress(Exception):  # the caller reports a model that cannot be exported
         program = torch.export.export(model, arguments.args, arguments.kwargs or None, strict=False)
         yield program
         yield program.run_decompositions()
@@ -136,8 +136,8 @@ def user_inputs(program: Any) -> list[str]:
 def with_graph_module(program: Any, graph_module: Any) -> Any:
     """Return a program like another, with a graph module that a pass made of its graph, and the signature to match.
 
-    Inputs are told by name where some were removed, by place else; outputs by place. State is shared. Raises
-    SubjectError if the graph has inputs or outputs that the signature does not know.
+    Inputs are matched by name if the pass removed inputs, else by place. Outputs are matched by place. State is shared.
+    Raises SubjectError if the graph has inputs or outputs that the signature does not know.
     """
     made = copy.copy(program)
     made._graph_module = graph_module

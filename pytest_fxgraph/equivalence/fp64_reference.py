@@ -1,4 +1,4 @@
-"""Which of eager and graph is nearer to a run of the model in double precision?"""
+"""A run of the model in double precision that judges whether eager or the graph is nearer to it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from pytest_fxgraph.errors import EagerError
 
 # A graph that rounds in another order may be somewhat farther from the reference than eager by chance.
 _ALLOWED_RATIO = 2.0
-# Among elements that were chosen because they differ. Of two errors that differ much, the one with the larger spread is
-# mostly the larger: far out in the tail, by the square of the ratio of their spreads.
+# The ratio among elements that were chosen because they differ. Among elements that differ much, the larger
+# error likely comes from the run with the larger spread, by the square of the ratio of the spreads.
 _ALLOWED_RATIO_OF_CHOSEN = 5.0
 _ENOUGH_ELEMENTS = 8
 # Gradients of model and graph agree in double precision within this part of the largest of their kind: constants of a
-# graph may be rounded to float32. Then those in single precision may differ by the other part of their own size.
+# graph may be rounded to float32. Gradients in single precision may then differ by the second part of their own size.
 _AGREES_IN_DOUBLE = 1e-7
 _MOVED_OVER_ZERO = 0.1
 
@@ -91,13 +91,14 @@ def without_rounding(
     obtained: ComparedTensors,
     rules: Callable[[str], ToleranceRule],
 ) -> list[Mismatch]:
-    """Drop values of which a run in double precision says that the graph is not farther from it than eager is.
+    """Drop values if the graph is not farther from a run of the model in double precision than eager is.
 
-    It is asked where the error is small beside the largest value: a sum of values of 1e4 is rounded by far more than
-    the default atol, also where it ends near zero; but an error of that size in an element that never met the large
-    ones is no rounding. Where the model does not run in double precision, the largest value alone decides. And it is
-    asked for gradients: rounding that moves the input of a relu over zero changes them by much, in eager or in the
-    graph. Then they also agree if they do where model and graph both run in double precision.
+    Double precision judges errors that are small beside the largest value. A sum of values of 1e4 is rounded by far
+    more than the default atol, even if it ends near zero. An error of that size in an element that never met the large
+    values is no rounding. If the model does not run in double precision, the largest value alone decides.
+
+    Double precision also judges gradients, because rounding that moves the input of a relu over zero changes gradients
+    by much, in eager or in the graph. Gradients then also agree if model and graph agree in double precision.
     """
     large: dict[str, Mismatch] = {}
     gradients: dict[str, Mismatch] = {}
@@ -135,14 +136,14 @@ def without_rounding(
 def _references(
     model: Any, graph: Any, settings: RunSettings, expected: ComparedTensors, *, has_gradients: bool
 ) -> tuple[ComparedTensors, ComparedTensors]:
-    """Run the model in double precision, and for gradients the graph, too; what does not run has no tensors."""
+    """Run the model in double precision, and for gradients the graph, too; return no tensors for a failed run."""
     grads = has_gradients or settings.grads
     try:
-        # At once: what they share stays shared, and gives parameters of the graph the names of the model's.
+        # One copy for both keeps shared tensors shared, so parameters of the graph get the names of the model's.
         wide_model, wide_graph = copy.deepcopy((model, graph if has_gradients else None))
         names = StateNames(HeldState(wide_model))
         reference = _run_in_double(wide_model, names, settings, expected, grads=grads)
-    except Exception:  # whatever a model raises that does not run in double precision
+    except Exception:  # a model that does not run in double precision may raise any error
         return {}, {}
     if not isinstance(wide_graph, nn.Module):
         return reference, {}
@@ -160,26 +161,26 @@ def _is_of_values(mismatch: Mismatch, expected: ComparedTensors, obtained: Compa
 def _is_rounding(
     expected: torch.Tensor, obtained: torch.Tensor, reference: torch.Tensor | None, rule: ToleranceRule
 ) -> bool:
-    """Tell whether the elements that differ are as near to double precision in the graph as in eager."""
+    """Return whether the elements that differ are as near to double precision in the graph as in eager."""
     if reference is None or reference.shape != expected.shape or reference.is_complex() != expected.is_complex():
         return True
     expected, obtained, reference = (dense(each) for each in (expected, obtained, reference))
     outside = ~agreement(expected, obtained, rule.for_tensor(expected))
-    if int(outside.sum()) < _ENOUGH_ELEMENTS:  # chance decides which of the two is nearer in so few
+    if int(outside.sum()) < _ENOUGH_ELEMENTS:  # in so few elements, chance decides whether eager or the graph is nearer
         return _is_as_near(expected, obtained, reference)
     of_graph, of_eager = (_distance(values[outside], reference[outside]) for values in (obtained, expected))
     return of_graph <= _ALLOWED_RATIO_OF_CHOSEN * of_eager
 
 
 def _is_as_near(expected: torch.Tensor, obtained: torch.Tensor, reference: torch.Tensor | None) -> bool:
-    """Tell whether a tensor of the graph is as near to double precision as eager's; False where that is unknown."""
+    """Return whether a tensor of the graph is as near to double precision as eager's; False without a reference."""
     return reference is not None and _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
 
 
 def _run_in_double(
     module: Any, names: StateNames, settings: RunSettings, expected: ComparedTensors, *, grads: bool
 ) -> dict[str, torch.Tensor]:
-    """Run a module, which becomes one of double precision, or a function; with its backward if gradients are judged."""
+    """Run a function, or a module after its conversion to double precision; run the backward if `grads` is True."""
     widened = module.double() if isinstance(module, nn.Module) else module
     copied = copy_arguments(widened_arguments(settings.arguments), with_gradients=grads)
     seed_generators(settings.seed)
@@ -210,10 +211,10 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     if is_plain(tensor) and tensor.is_floating_point():
-        # All of the memory: what depends on strides, or on elements that share memory, must do so here, too.
+        # Copy the whole memory, because strides and elements that share memory must keep their effect.
         flat = flat_view(copy_storage(tensor), tensor.dtype).double()
         return flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
-    # A copy even of what is wide already: the run may write into its inputs.
+    # Copy a wide tensor, too, because the run may write into its inputs.
     return tensor.double() if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor.clone()
 
 

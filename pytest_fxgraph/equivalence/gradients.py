@@ -39,8 +39,8 @@ def gradients_of(
 ) -> Gradients | None:
     """Return the gradients of a random weighted sum of all outputs; None if no output requires grad.
 
-    They are taken for `parameters` and for the leaves of `copied`; one is None where nothing depends on it. `dtypes`
-    are those, by path, to which the weights are rounded first: of the run that this one is a reference for.
+    Gradients are taken for `parameters` and for the leaves of `copied`. A gradient is None if no output depends on the
+    tensor. The weights are first rounded to `dtypes`, by path: the dtypes of the run that this run is a reference for.
     """
     sources = {path: tensor for path, tensor in tensors_in(output, "output") if tensor.requires_grad}
     if not sources:
@@ -63,7 +63,7 @@ def gradients_of(
 def compare_gradients(
     expected: Gradients, obtained: Gradients, comparison: OutputComparison, inputs: Collection[str] = ()
 ) -> Iterator[Mismatch]:
-    """Yield a mismatch for each gradient that is missing in one run, or differs. `inputs` names those of inputs."""
+    """Yield a mismatch for each gradient that differs or is missing in one run. `inputs` are the paths of inputs."""
     comparison, rules = comparison.of_values(), rules_of_gradients(expected, comparison.rule, inputs)
     for name, gradient in expected.items():
         where = f"gradient of {name}"
@@ -87,7 +87,7 @@ def compare_gradients(
 def rules_of_gradients(
     expected: Gradients, rule: ToleranceRule, inputs: Collection[str] = ()
 ) -> dict[str, ToleranceRule]:
-    """Return the rule of each gradient, by its path and the magnitude of its kind: those of `inputs`, or the others."""
+    """Return the rule of each gradient, by its path and by the magnitude of the gradients of its kind."""
     kinds: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for name, gradient in expected.items():
         if gradient is not None:

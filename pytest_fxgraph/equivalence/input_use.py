@@ -1,4 +1,4 @@
-"""Which inputs does a call depend on? Tensors are followed from the inputs to what the call returns and writes."""
+"""The inputs that a call depends on: tensors are followed from the inputs to the results and writes of the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
 
-# What a graph fixes by nature; who asks for it does not read the input. Sizes are read: a graph may have fixed them.
+# Facts that every graph fixes: asking for them does not read the input. A size is read, because few graphs fix sizes.
 _FACTS = frozenset(
     (
         *("dtype", "device", "layout", "dim", "ndim", "ndimension", "requires_grad", "grad", "grad_fn"),
@@ -39,7 +39,7 @@ class InputUse:
         self._root = root
         self._first: dict[str, str] = {}
         self._labels: dict[tuple[str, int], set[str]] = {}
-        self._outside: set[tuple[str, int]] = set()  # what was there before the call
+        self._outside: set[tuple[str, int]] = set()  # tensors from before the call
         self._alive: list[torch.Tensor] = []  # so that no other tensor gets the place of one that was followed
         self._is_done = False
 
@@ -64,7 +64,7 @@ class InputUse:
         return {label for labels in known for label in labels}
 
     def operator_ran(self, name: str, labels: set[str], results: object, written: object) -> None:
-        """Note that an operator read what depends on some inputs: its results depend on them now."""
+        """Note that an operator read values that depend on some inputs; its results depend on these inputs."""
         for label in labels:
             self._first.setdefault(label, name)
         for _, tensor in tensors_in((results, written), ""):
@@ -73,7 +73,7 @@ class InputUse:
             self._note_use(labels)
 
     def value_left(self, name: str, labels: set[str]) -> None:
-        """Note that something that is no tensor was read: a number, a size."""
+        """Note that a number, a size or another value that is no tensor was read."""
         for label in labels:
             self._first.setdefault(label, name)
         self._note_use(labels)
@@ -96,7 +96,7 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Else torch wraps the method below in one that imports Dynamo, which takes longer than the check.
+        # Otherwise torch wraps the method below in one that imports Dynamo. The import takes longer than the check.
         return False
 
     def __init__(self, use: InputUse) -> None:
@@ -107,7 +107,7 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        with torch._C.DisableTorchFunction():  # what is asked here is no question of the model's
+        with torch._C.DisableTorchFunction():  # the questions here are not the model's
             labels = self._use.labels((args, kwargs))
             result = func(*args, **kwargs)
             if labels:
@@ -130,7 +130,7 @@ def _written_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 class _FunctionMode(TorchFunctionMode):
-    """Sees what is read of a tensor without an operator: sizes, arrays of numpy, texts."""
+    """Sees the reads of a tensor without an operator: sizes, arrays of numpy, texts."""
 
     def __init__(self, use: InputUse) -> None:
         super().__init__()
@@ -162,10 +162,10 @@ def inputs_used(call: Callable[..., Any], root: object, settings: RunSettings) -
 
 
 def unread_inputs(model: Any, graph: Any, call: Callable[..., Any], settings: RunSettings) -> Iterator[Mismatch]:
-    """Yield a mismatch for each input that eager's results depend on, and nothing in the graph does.
+    """Yield a mismatch for each input that eager's results depend on and no result of the graph depends on.
 
-    Tensors are followed in one run of each; of other inputs a trace of the model tells. Where neither can be had,
-    nothing is yielded.
+    One run of eager and one of the graph follow the tensors. For other inputs, a trace of the model shows the inputs
+    that it reads. If neither is possible, there is no mismatch.
     """
     in_eager = inputs_used(model, model, settings)
     in_graph = inputs_used(call, graph, settings) if in_eager else None
@@ -185,7 +185,7 @@ def _unread_values(model: Any, graph: Any, arguments: Arguments) -> Iterator[Mis
     candidates = {path: name for path, name in names.items() if in_graph.get(name) is False}
     if not candidates:
         return
-    with contextlib.suppress(Exception):  # what cannot be traced says nothing
+    with contextlib.suppress(Exception):  # a model that does not trace gives no answer
         in_eager = _placeholders(trace(model))
         for path, name in candidates.items():
             if in_eager.get(name):
@@ -193,7 +193,7 @@ def _unread_values(model: Any, graph: Any, arguments: Arguments) -> Iterator[Mis
 
 
 def _placeholders(graph_module: Any) -> dict[str | None, bool]:
-    """Map the placeholders of a graph to whether its results depend on them; empty if calls are no plain ones."""
+    """Map the placeholders of a graph to whether its results depend on them; empty if the graph has its own codegen."""
     if not isinstance(graph_module, fxcore.GraphModule) or type(graph_module.graph._codegen) is not CodeGen:
         return {}
     nodes = list(graph_module.graph.nodes)

@@ -8,7 +8,7 @@ from pytest_fxgraph.equivalence.error_statistics import ErrorStatistics
 from pytest_fxgraph.errors import Finding, MismatchError
 from pytest_fxgraph.report.numeric_failure import PathStep, TensorError
 
-# In the order in which they are worth reading.
+# The most important kind first.
 KINDS = (
     *("error", "code", "structure", "dtype", "shape", "device", "layout", "input", "value", "mutation", "state"),
     *("global state", "gradient", "rng", "aliasing", "stride", "requires_grad"),
@@ -17,8 +17,8 @@ KINDS = (
 # Bounds of a message: mismatches named after the first, mismatches in the section, lines, characters of a line.
 _NAMED = 3
 _IN_SECTION = 200
-_LINES = 6
-_WIDTH = 200
+LINES = 6
+WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mismatch(Finding):
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What a message says of the check: which graph, in which mode, with which sample."""
+    """The graph, the mode and the sample of a check, for messages."""
 
     subject: str = "graph"  # "graph", "graph after pass 2 (fuse)"
     mode: str | None = None  # None if the check did not set a mode
@@ -71,7 +71,7 @@ def mismatch_error(
     if len(ordered) > _IN_SECTION:
         section.append(f"- and {len(ordered) - _IN_SECTION} more")
     section += notes
-    message = "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..." for line in lines[:_LINES])
+    message = "\n".join(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines[:LINES])
     return MismatchError(message, "\n".join(section), tuple(ordered), tuple(map(asdict, path)))
 
 

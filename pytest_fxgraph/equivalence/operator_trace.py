@@ -1,4 +1,4 @@
-"""Every operator that a call of a model or graph runs, in order, with what it returned."""
+"""Every operator that a call of a model or graph runs, in order, with its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import fxcore
 from fxcore.state.storage import copy_tensor
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 
-# Beyond this, values are not kept: looking for the cause of a mismatch must not use up the memory.
+# Values beyond this size are not kept, because the search for a cause must not use up the memory.
 _MOST_BYTES_KEPT = 4 << 30
 _LIBRARY_FOLDERS = tuple(
     os.path.dirname(os.path.abspath(home)) + os.sep
@@ -31,8 +31,8 @@ class Event:
     """One call of an operator."""
 
     name: str  # "relu", "conv2d"
-    outputs: tuple[torch.Tensor, ...] | None  # copies; None where they would take too much memory
-    module: str  # path of the module whose forward called it
+    outputs: tuple[torch.Tensor, ...] | None  # copies; None if copies would take too much memory
+    module: str  # path of the module that called the operator
     line: tuple[str, int] | None  # file and line of the user's code
     node: str | None  # name of the graph's node that ran
 
@@ -101,14 +101,14 @@ class OperatorRecorder(TorchFunctionMode):
 
 
 class RecordingInterpreter(fxcore.Interpreter):
-    """Runs a graph node by node and tells the recorder which node runs."""
+    """Runs a graph node by node and tells the recorder the running node."""
 
     def __init__(self, graph_module: fxcore.GraphModule, recorder: OperatorRecorder) -> None:
         super().__init__(graph_module)
         self._recorder = recorder
 
     def run_node(self, n: fxcore.Node) -> Any:
-        """Run one node, whose name the events get."""
+        """Run one node; the events get the node's name."""
         self._recorder.node = n
         return super().run_node(n)
 

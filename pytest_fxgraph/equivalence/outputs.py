@@ -19,27 +19,28 @@ from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, part
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import UncomparableError
 
-# Takes both values and the path; returns None for no opinion, "" for equal, any other text to say what differs.
+# A user's function of both values and their path. It returns "" for equal values, the difference in words, or None to
+# leave the comparison to the check.
 ValueComparison = Callable[[Any, Any, str], "str | None"]
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputComparison:
-    """How two nested values are compared."""
+    """The tolerances and the checks for two nested values."""
 
     rule: ToleranceRule
-    requires_grad: bool = False  # compare it too: only where the caller asked for gradients
-    custom_comparison: ValueComparison | None = None  # the user's; asked first for each value, container or leaf
-    checks: frozenset[Check] = frozenset(CHECKS)  # structure, types and shapes are compared whatever they are
+    requires_grad: bool = False  # compare it too; only if the user asked for gradients
+    custom_comparison: ValueComparison | None = None  # the user's function, asked first about each leaf and container
+    checks: frozenset[Check] = frozenset(CHECKS)  # structure, types and shapes are always compared
 
     def of_values(self) -> OutputComparison:
-        """Return the comparison for what is compared for its values, whether those of outputs are or not."""
+        """Return the comparison for tensors that are always compared by value, for example state."""
         return self if "values" in self.checks else dataclasses.replace(self, checks=self.checks | {"values"})
 
     def compare(
         self, expected: object, obtained: object, path: str, entered: frozenset[int] = frozenset()
     ) -> Iterator[Mismatch]:
-        """Yield every difference of two nested values; paths begin with `path`, and `entered` is what holds them."""
+        """Yield every difference of two nested values at `path`; `entered` holds the containers around them."""
         answer = self.custom_comparison(expected, obtained, path) if self.custom_comparison else None
         if answer is not None:
             if answer and "values" in self.checks:
@@ -135,7 +136,7 @@ class OutputComparison:
             yield Mismatch("value", path, "has other values in the graph than in eager", statistics)
 
     def would_match_zeros(self, expected: object, path: str, *, is_output: bool = True) -> bool:
-        """Tell whether zeros would pass for an expected leaf; False for all but floats, which are compared exactly."""
+        """Return whether zeros would pass for an expected leaf; False for integers and bools, compared exactly."""
         if not isinstance(expected, torch.Tensor):
             return False
         custom = self.custom_comparison if is_output else None
@@ -155,15 +156,15 @@ class OutputComparison:
 def _measure_tensors(expected: torch.Tensor, obtained: torch.Tensor, rule: ToleranceRule) -> ErrorStatistics | None:
     """Measure the error of two tensors of the same shape, dtype and layout; None if they agree."""
     dtype, expected, obtained = expected.dtype, dense(expected), dense(obtained)
-    # Mostly the values are equal, and this costs least.
+    # Try the cheapest comparison first, because most values are equal.
     if expected.device == obtained.device and _are_equal(expected, obtained):
         return None
     return measure(expected, obtained, rule.for_tensor(expected, dtype))
 
 
 def _as_tensor(value: object) -> torch.Tensor | None:
-    """Return an array or number of numpy as a tensor; None for anything else, and for what torch has no dtype for."""
-    numpy = sys.modules.get("numpy")  # who returns an array has imported it
+    """Return an array or number of numpy as a tensor; None for other values and for dtypes that torch does not have."""
+    numpy = sys.modules.get("numpy")  # a model that returns an array has imported numpy
     if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
         return None
     try:
@@ -184,7 +185,7 @@ def _refusal(value: object, path: str) -> str:
 
 
 def _numbers_agree(expected: complex, obtained: complex, tolerance: Tolerance) -> bool:
-    """Tell whether two Python numbers agree, NaN with NaN and infinity with the same infinity."""
+    """Return whether two Python numbers agree, NaN with NaN and infinity with the same infinity."""
     if expected == obtained or (expected != expected and obtained != obtained):
         return True
     distance = abs(obtained - expected)
@@ -204,12 +205,12 @@ def _differing_facts(
 ) -> Iterator[Mismatch]:
     for kind, name, read in _FACTS:
         fact, other = read(expected), read(obtained)
-        # Of what lies on the meta device there is nothing else to compare.
+        # A tensor on the meta device has no values, so its facts are always compared.
         if fact != other and (kind not in CHECKS or kind in checks or expected.is_meta or obtained.is_meta):
             yield Mismatch(kind, path, f"has {name} {fact} in eager, {other} in the graph")
             if kind in ("structure", "layout", "shape"):
                 return
-    # Strides of strided tensors only, and not of dimensions with a single element, where they mean nothing.
+    # Only strided tensors have strides, and the stride of a dimension with one element means nothing.
     if "strides" not in checks or expected.layout != obtained.layout:
         return
     is_strided = expected.layout is torch.strided and expected.numel() and not expected.is_nested
@@ -245,7 +246,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
-    if str(tensor.dtype).startswith("torch.bits"):  # which torch stores and does not compare
+    if str(tensor.dtype).startswith("torch.bits"):  # torch stores these dtypes and cannot compare them
         return tensor.view(torch.uint8) if tensor.is_contiguous() else tensor.contiguous().view(torch.uint8)
     return tensor.dequantize() if tensor.is_quantized else tensor
 

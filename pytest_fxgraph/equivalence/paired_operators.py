@@ -1,4 +1,4 @@
-"""Which operators of two runs belong together, and whether what they returned differs."""
+"""The pairs of operators of two runs, and the comparison of their results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def paired_operators(expected: Sequence[Event], obtained: Sequence[Event]) -> li
 
 
 def _paired_name(event: Event) -> str:
-    """Return the name by which operators are paired: an exported graph calls linear.default for linear."""
+    """Return the name that pairs operators: an exported graph calls linear.default for linear."""
     return event.name.partition(".")[0].rstrip("_")
 
 
@@ -42,7 +42,7 @@ def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
 
 
 def outputs_differ(expected: Event, obtained: Event, comparison: OutputComparison) -> bool:
-    """Tell whether two operators returned different values; those that were not kept do not differ."""
+    """Return whether two operators returned different values; values that were not kept do not differ."""
     if expected.outputs is None or obtained.outputs is None:
         return False
     if len(expected.outputs) != len(obtained.outputs):
@@ -55,7 +55,7 @@ def outputs_differ(expected: Event, obtained: Event, comparison: OutputCompariso
 
 
 def largest_error(expected: Sequence[torch.Tensor], obtained: Sequence[torch.Tensor]) -> float | None:
-    """Return the largest absolute error of several tensors; None where they cannot be measured against each other."""
+    """Return the largest absolute error of several tensors; None if they cannot be measured against each other."""
     if any(tensor.is_nested for tensor in (*expected, *obtained)):
         return None
     if [(tensor.shape, tensor.dtype) for tensor in expected] != [(tensor.shape, tensor.dtype) for tensor in obtained]:

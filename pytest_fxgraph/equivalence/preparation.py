@@ -16,7 +16,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments
 
 
 def checked_modes(modes: object) -> tuple[str, ...]:
-    """Return the modes to run in, from one name or several; raises ValueError if one is unknown or none is given."""
+    """Return the modes to run in, from one name or several; raise ValueError for an unknown name and for no name."""
     wanted = (modes,) if isinstance(modes, str) else tuple(modes) if isinstance(modes, (tuple, list)) else ()
     if not wanted or any(mode not in MODES for mode in wanted):
         raise ValueError(f"modes must name at least one of {', '.join(map(repr, MODES))}, got {modes!r}")
@@ -26,9 +26,9 @@ def checked_modes(modes: object) -> tuple[str, ...]:
 def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | None:
     """Call the model's train(), which may keep parts frozen, unless every module is in that mode already.
 
-    Returns the mode, or None if the model refuses train() and eval(), as the module of an exported program does: it
-    stays as it was captured. Parts that refuse are left out. Raises ValueError if one that refuses is to run in more
-    than one of `modes`.
+    Return the mode. Return None if the model refuses train() and eval(), as the module of an exported program does: the
+    model then keeps the mode of its capture. Parts that refuse are left out. Raises ValueError if a model that refuses
+    has to run in more than one of `modes`.
     """
     if not isinstance(model, nn.Module) or _is_in_mode(model, mode):
         return mode
@@ -48,7 +48,7 @@ def set_mode(model: object, mode: str, modes: tuple[str, ...] = ()) -> str | Non
 
 
 def _set_flags(module: nn.Module, training: bool) -> None:
-    """Set the flags of all parts but those that refuse train()."""
+    """Set the flags of all parts, except parts that refuse train()."""
     if not _has_own_train(module):
         module.training = training
         for child in module.children():
@@ -56,12 +56,12 @@ def _set_flags(module: nn.Module, training: bool) -> None:
 
 
 def _has_own_train(module: nn.Module) -> bool:
-    """Tell whether train() was replaced in this one module, as torch does in modules of exported programs."""
+    """Return whether train() was replaced in this one module, as torch does in modules of exported programs."""
     return "train" in vars(module)
 
 
 def _is_in_mode(model: nn.Module, mode: str) -> bool:
-    """Tell whether switching would do nothing, for it takes as long as a small forward."""
+    """Return whether the model is in the mode already, because train() takes as long as a small forward."""
     modules = [module for _, module in modules_by_path(model)]
     return all(
         module.training is (mode == "train") and type(module).train is nn.Module.train and not _has_own_train(module)
@@ -72,7 +72,7 @@ def _is_in_mode(model: nn.Module, mode: str) -> bool:
 def follow_mode(graph: object, model: object, mode: str | None) -> None:
     """Give every module of the graph the flag of the same module, or module path, in the model; else that of `mode`.
 
-    With None, which set_mode() returns for a model whose flags mean nothing, the graph keeps its flags.
+    With None, the result of set_mode() for a model without modes, the graph keeps its flags.
     """
     if mode is None:
         return
@@ -108,7 +108,7 @@ class TrainingFlags:
 
 
 def _exported_mode(module: nn.Module) -> bool:
-    """Tell whether an exported model was moved to train mode; one that was never moved counts as one for inference."""
+    """Return whether an exported model was moved to train mode; a model that was never moved is for inference."""
     return bool(getattr(module, _MODE_OF_EXPORTED, False))
 
 
@@ -121,7 +121,7 @@ def initialized(model: Any, arguments: Arguments, seed: int) -> Any:
         return model
     made = copy.deepcopy(model, _copied_buffers(model))
     training = TrainingFlags(made)
-    made.eval()  # what train mode does to buffers must not be done by this call
+    made.eval()  # this call must not change buffers, as train mode does
     copied = copy_arguments(arguments).arguments
     seed_generators(seed)
     with torch.no_grad():
@@ -131,7 +131,7 @@ def initialized(model: Any, arguments: Arguments, seed: int) -> Any:
 
 
 def _copied_buffers(model: nn.Module) -> dict[int, Any]:
-    """Copy the buffers without shapes, which deepcopy() does not know how to copy."""
+    """Copy the buffers without shapes, because deepcopy() cannot copy them."""
     buffers = [buffer for _, module in modules_by_path(model) for buffer in module._buffers.values()]
     return {
         # torch's stub knows no parameters of this class.

@@ -77,11 +77,11 @@ class ReproductionFolder:
         expected: RunResult,
         mismatches: list[Mismatch],
     ) -> str | None:
-        """Write one mismatch, and return a line that says where, or why that failed.
+        """Write one mismatch, and return a line with the place, or with the reason of a failure.
 
-        `call` is what ran the graph: itself, or an InterpreterCall. `options` are those of assert_equivalent, None for
-        its default. `expected` is what a run of the model left; it is saved if the model cannot be pickled. Returns
-        None if a script would not show the mismatch.
+        `call` ran the graph: the graph itself, or an InterpreterCall. `options` are options of assert_equivalent, with
+        None for a default. `expected` is the result of the model's run, and is saved if the model cannot be pickled.
+        Return None if a script would not show the mismatch.
         """
         if not isinstance(graph, fxcore.GraphModule) or all(each.kind == "code" for each in mismatches):
             return None
@@ -111,7 +111,7 @@ class ReproductionFolder:
 
 
 def _save(file: Path, model: Any, attributes: dict[str, Any], settings: RunSettings, expected: RunResult) -> bool:
-    """Save all in one file, so that what model and graph share stays shared; tell whether the model is in it."""
+    """Save all in one file, so that shared tensors stay shared; return whether the file holds the model."""
     state = {"graph": attributes, "args": settings.arguments.args, "kwargs": settings.arguments.kwargs}
     try:
         torch.save({**state, "model": model}, file)
@@ -165,12 +165,12 @@ def _imports(code: str, names: dict[str, Any]) -> Iterator[str]:
 
 
 def _check(settings: RunSettings, options: Mapping[str, Any]) -> str:
-    """Return the call that compares, below a with statement for the modes in which the test ran, if there are any."""
+    """Return the call that compares, inside a with statement for the modes of the test, if there were modes."""
     options = {**options, "grads": settings.grads or None, "seed": settings.seed or None,
                "strict_inputs": options.get("strict_inputs") or None}  # fmt: skip
     given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
     call = f'assert_equivalent(state["model"], graph, state["args"], kwargs=state["kwargs"]{given})'
-    if settings.second_call:  # what is kept between calls shows in the second
+    if settings.second_call:  # state that is kept between calls shows in the second call
         call = f"for _ in range(2):\n        {call}"
     modes = []
     if torch.is_autocast_enabled("cpu"):

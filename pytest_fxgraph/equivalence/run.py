@@ -26,7 +26,7 @@ from pytest_fxgraph.errors import SubjectError
 
 @dataclass(frozen=True)
 class SecondOutput:
-    """What a second call in a row returned or raised, which what the first one left behind may change."""
+    """The result or the error of a second call in a row; state that the first call left behind may change it."""
 
     value: Any
     error: Exception | None = None
@@ -34,7 +34,7 @@ class SecondOutput:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a call returned and left behind."""
+    """The result of a call, and the state after it."""
 
     output: Any
     arguments: Arguments  # as the call left them
@@ -42,11 +42,11 @@ class RunResult:
     state: StateAfter
     rng: Mapping[str, Any]  # the states of the global generators, by name
     generators: Mapping[str, Any]  # the states of the model's own generators, if the call used them
-    gradients: Gradients | None  # None where none were asked for, or no output requires grad
-    # State was written through `.data`, by this run or by one before it that trusted versions.
+    gradients: Gradients | None  # None without `grads`, or if no output requires grad
+    # This run, or an earlier run that trusted versions, wrote state through `.data`.
     has_uncounted_writes: bool
     global_changes: Mapping[str, str]  # settings of torch that the call changed and left, until they were put back
-    second_output: SecondOutput | None = None  # of one more call, where the first left something behind
+    second_output: SecondOutput | None = None  # of one more call, if the first call left state behind
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,22 @@ class RunFailure:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What all runs of one comparison have in common."""
+    """The settings that all runs of one comparison share."""
 
     arguments: Arguments
     names: StateNames
     guard: Snapshot
     seed: int
     grads: bool
-    trust_versions: bool = False  # saves reading all parameters; the next run must read them
-    second_call: bool = False  # call twice also if the first call leaves nothing behind
-    second_inputs: Literal["others", "same"] = "others"  # a value that is kept in place of a new one shows with others
+    trust_versions: bool = False  # do not read all parameters; the next run must read them
+    second_call: bool = False  # call twice even if the first call leaves no state behind
+    second_inputs: Literal["others", "same"] = "others"  # other inputs show a kept result
 
 
 def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: RunSettings) -> RunResult | RunFailure:
-    """Call a model or graph, whose state `root` holds, on its own copy of the inputs, and restore the state.
+    """Call a model or graph on its own copy of the inputs, and restore the state that `root` holds.
 
-    Whatever the call raises is returned as a RunFailure. Raises InputsError if the inputs cannot be copied.
+    An error of the call is returned as a RunFailure. Raises InputsError if the inputs cannot be copied.
     """
     if isinstance(call, RecordedRun):
         return call.result
@@ -113,8 +113,8 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
     except Exception as error:
         return RunFailure(step, error)
     finally:
-        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: search again. Writes
-        # that nobody counted are left to the next run, which reads all, to be found; a failure is followed by none.
+        # A backward may have run the user's hooks, and a failed call may have stopped anywhere: compare again. The next
+        # run reads all parameters and finds uncounted writes. After a failure there is no next run.
         found = None if settings.grads or second is not None else findings
         settings.guard.restore(found, trust_versions=settings.trust_versions and not failed)
     return RunResult(
@@ -132,7 +132,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
 
 
 def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
-    """Call once more, with what the first call left in the state, and with other inputs of the same shapes."""
+    """Call once more, with the state after the first call, and with other inputs of the same shapes."""
     has_others = settings.second_inputs == "others"
     drawn = fresh_sample(settings.arguments, settings.seed) if has_others else settings.arguments
     copied = copy_arguments(drawn).arguments
@@ -153,7 +153,7 @@ def _gradients(output: object, now: HeldState, copied: ArgumentCopy, settings: R
 
 @contextlib.contextmanager
 def _gradient_mode(grads: bool) -> Iterator[None]:
-    """Record gradients where they are asked for; else leave the caller's mode (no_grad, inference) as it is."""
+    """Record gradients for `grads`; else leave the caller's mode (no_grad, inference) as it is."""
     if not grads:
         yield
         return
@@ -169,9 +169,9 @@ def _sharing(
 
 
 def _detached_output(output: Any, of_state: Mapping[int, list[StateTensor]], grads: bool) -> Any:
-    """Return the output so that restoring the state, of which `of_state` are the storages it shares, changes nothing.
+    """Return the output with copies of its tensors in `of_state`, the storages of the state that will be restored.
 
-    Unless gradients are compared, it also must not keep all activations in memory while the next run is made.
+    Without gradients the output is also detached, because the graph of autograd would keep all activations in memory.
     """
     memo: dict[int, Any] = {}
     is_same = True
@@ -192,7 +192,7 @@ def _detached_output(output: Any, of_state: Mapping[int, list[StateTensor]], gra
 
 
 def placeholder_values(graph: fxcore.Graph, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the arguments in the order of the placeholders; None if one of these has neither value nor default."""
+    """Return the arguments in the order of the placeholders; None if a placeholder has neither value nor default."""
     if not kwargs:
         return args
     values = list(args)

@@ -13,7 +13,7 @@ import torch
 from fxcore.state.storage import wrapped_tensors
 from pytest_fxgraph.choices import NumberByPath
 
-# Where the paths of what a model returns begin.
+# The beginnings of the paths of results.
 OUTPUT = "output"
 SECOND_CALL = "output of a second call"
 
@@ -30,7 +30,7 @@ _AS_FLOAT32 = (torch.complex64, torch.quint8, torch.quint2x4, torch.quint4x2, to
 _DEFAULTS |= dict.fromkeys(_AS_FLOAT32, _DEFAULTS[torch.float32])
 
 
-# A gradient of less than this part of the largest of its kind is rounding alone, as that of a bias before batch norm.
+# A gradient below this part of the largest gradient of its kind is rounding alone: a bias before batch norm has one.
 _ROUNDING_OF_GRADIENTS = 1e-3
 
 
@@ -49,12 +49,12 @@ class Tolerance:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether only equal values agree."""
+        """Return whether only equal values agree."""
         return self.rtol == 0 and self.atol == 0
 
     @property
     def has_thresholds(self) -> bool:
-        """Tell whether a figure of the whole tensor counts, too."""
+        """Return whether a figure of the whole tensor counts, too."""
         return self.sqnr is not None or self.cosine is not None
 
     def __str__(self) -> str:
@@ -68,25 +68,25 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class ToleranceRule:
-    """The tolerances that the caller asked for; None follows what is compared.
+    """The tolerances of the caller; None follows the compared tensor.
 
     Without `rtol` the dtype decides, as in torch.testing. Without `atol` its default is multiplied by the largest
-    finite magnitude of the expected tensor where that is below 1, so that an output of 1e-9 is compared as closely as
-    one of 1; a tensor that is all zeros must be all zeros. An `atol` that the caller gave is taken as it is. With
-    `sqnr` or `cosine`, floating tensors have to reach these, and element by element only what the caller gave counts.
-    Raises ValueError for a tolerance below 0, and for thresholds that zeros would reach.
+    finite magnitude of the expected tensor if that is below 1, so that an output of 1e-9 is compared as closely as an
+    output of 1. A tensor of zeros must be all zeros. An `atol` of the caller is taken as it is. With `sqnr` or
+    `cosine`, floating tensors have to reach these thresholds, and elements are compared by the caller's tolerances
+    alone. Raises ValueError for a tolerance below 0, and for thresholds that zeros would reach.
     """
 
     rtol: float | None = None
     atol: float | None = None
     sqnr: float | None = None
     cosine: float | None = None
-    # Of some paths, by globs in which only * has a meaning; the first that matches counts.
+    # By globs of paths, with * as the only wildcard; the first glob that matches counts.
     rtol_by_path: tuple[tuple[str, float], ...] = ()
     atol_by_path: tuple[tuple[str, float], ...] = ()
-    # The largest magnitude of all gradients of a kind, where this is the rule for one of them.
+    # The largest magnitude of all gradients of a kind, if this is the rule for one of them.
     of_gradients: float | None = None
-    # What a default atol is multiplied by, instead of the largest magnitude of the tensor.
+    # The factor of a default atol, in place of the largest magnitude of the tensor.
     scale: float | None = None
 
     def __post_init__(self) -> None:
@@ -109,12 +109,12 @@ class ToleranceRule:
         sqnr: float | None = None,
         cosine: float | None = None,
     ) -> ToleranceRule:
-        """Make the rule of what a caller wrote, numbers or numbers by path."""
+        """Make the rule of a caller's numbers, or numbers by path."""
         (rtol, rtol_by_path), (atol, atol_by_path) = _parted(rtol), _parted(atol)
         return cls(rtol, atol, sqnr, cosine, rtol_by_path, atol_by_path)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what `of` would be called with for this rule, as text that is read again by Python."""
+        """Return the arguments of `of` for this rule."""
         return {
             "rtol": _joined(self.rtol, self.rtol_by_path),
             "atol": _joined(self.atol, self.atol_by_path),
@@ -123,7 +123,7 @@ class ToleranceRule:
         }
 
     def for_path(self, path: str) -> ToleranceRule:
-        """Return the rule for what is compared at a path."""
+        """Return the rule for a path."""
         if not self.rtol_by_path and not self.atol_by_path:
             return self
         rtol = next((value for glob, value in self.rtol_by_path if _matches(glob, path)), self.rtol)
@@ -131,7 +131,7 @@ class ToleranceRule:
         return replace(self, rtol=rtol, atol=atol, rtol_by_path=(), atol_by_path=())
 
     def globs_without_match(self, paths: Collection[str]) -> list[str]:
-        """List the globs that match none of some paths."""
+        """List the globs that match no path."""
         globs = dict.fromkeys(glob for glob, _ in (*self.rtol_by_path, *self.atol_by_path))
         return [glob for glob in globs if not any(_matches(glob, path) for path in paths)]
 
@@ -163,16 +163,16 @@ class ToleranceRule:
         return Tolerance(self.rtol or 0.0, self.atol or 0.0, self.sqnr, self.cosine)
 
     def for_number(self, expected: complex) -> Tolerance:
-        """Return the tolerance for a Python number, which is compared as one of float64."""
+        """Return the tolerance for a Python number, with the defaults of float64."""
         return self._scaled(torch.float64, min(1.0, abs(expected)))
 
     @property
     def is_default(self) -> bool:
-        """Tell whether what is absolutely small counts as the caller left it: by dtype and magnitude."""
+        """Return whether dtype and magnitude decide about small errors, and not the caller."""
         return self.atol is None and self.sqnr is None and self.cosine is None
 
     def grown(self, expected: torch.Tensor) -> Tolerance | None:
-        """Return the tolerance at which rounding may explain an error in large values; None if it does not differ."""
+        """Return the tolerance for rounding in large values; None if it is the ordinary tolerance."""
         if not self.is_default:
             return None
         largest = largest_magnitude([expected]) if self.of_gradients is None else self.of_gradients
@@ -183,8 +183,9 @@ class ToleranceRule:
     def for_gradients(self, gradients: Iterable[torch.Tensor]) -> ToleranceRule:
         """Return the rule for gradients of one kind, of inputs or of parameters.
 
-        Some are rounding alone, as that of a bias before batch norm, so that their own magnitude says nothing: the
-        largest of all counts. Below 0.01 the default atol is a thousandth of it (in float32).
+        All gradients share the largest magnitude, because some gradients are rounding alone: the gradient of a bias
+        before batch norm is one. If the largest magnitude is below 0.01, the default atol is a thousandth of it (in
+        float32).
         """
         return replace(self, of_gradients=largest_magnitude(gradients))
 
@@ -195,7 +196,7 @@ class ToleranceRule:
 
 
 def nearest(argument: NumberByPath | None, default: NumberByPath | None) -> NumberByPath | None:
-    """Return which tolerance holds for a call in a test with a default; paths that the call leaves out follow that."""
+    """Return the tolerance of a call in a test with a default; paths that the call leaves out follow the default."""
     if argument is None:
         return default
     if not isinstance(argument, Mapping) or default is None:
@@ -221,7 +222,7 @@ def _matches(glob: str, path: str) -> bool:
 
 
 def largest_magnitude(tensors: Iterable[torch.Tensor]) -> float:
-    """Return the largest finite magnitude in some tensors; 0 where there is none."""
+    """Return the largest finite magnitude in some tensors, or 0."""
     return max((_largest_magnitude(tensor.detach()) for tensor in tensors), default=0.0)
 
 

@@ -1,1 +1,1 @@
-"""The fixture `fx_transform`: run a pass and check what it did."""
+"""The fixture `fx_transform`: run a pass and check its result."""

@@ -1,24 +1,26 @@
-"""Does a transform keep what a model computes? The fixture `fx_transform`."""
+"""The fixture `fx_transform`: a transform keeps the results of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fxcore.state.snapshot import Snapshot, globals_kept
 from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.captures.subjects import model_of
-from pytest_fxgraph.choices import Check, Mode, NumberByPath, Trace
+from pytest_fxgraph.choices import Trace
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.exported_call import called_as_module
-from pytest_fxgraph.equivalence.fixture import CheckDefaults, CheckOptions
 from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.options import DEFAULTS, CheckDefaults, CheckOptions, with_options
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.run import InterpreterCall
+from pytest_fxgraph.equivalence.search.budget import SearchBudget
 from pytest_fxgraph.equivalence.search.search import search_further
+from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
 from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
@@ -27,15 +29,34 @@ from pytest_fxgraph.transform.passes import Applied, apply_step, steps_of
 from pytest_fxgraph.transform.program_sets import program_at, programs_in
 from pytest_fxgraph.transform.result import TransformResult, documents_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class TransformOptions(CheckOptions, total=False):
+    """Options of `fx_transform` and `check_transform`: the options of every check, and the rules for the transform."""
+
+    inplace: bool
+    idempotent: bool
+    concrete_args: dict[str, Any] | None
+    keeps_meta: tuple[str, ...] | bool
+    trace: Trace | None
+
+
+_OWN_DEFAULTS: dict[str, object] = {"inplace": False, "idempotent": False, "keeps_meta": False}
+
 
 class FxTransform(CheckDefaults):
     """Traces a model, transforms the graph, checks it, and compares it with the model run eagerly."""
 
-    def __init__(self, *, own_name: OwnName | None = None, **defaults: Any) -> None:
-        """Set the defaults; `own_name` is asked first for the names of functions."""
-        super().__init__(**defaults)
+    defaults: ClassVar[Mapping[str, object]] = {**DEFAULTS, **_OWN_DEFAULTS, "concrete_args": None, "trace": None}
+
+    def __init__(self, *, own_name: OwnName | None = None, **options: Any) -> None:
+        """Take the options of CheckDefaults; `own_name` is asked first for the names of functions."""
+        super().__init__(**options)
         self._own_name = own_name
 
+    @with_options(TransformOptions, **_OWN_DEFAULTS)
     def __call__(
         self,
         transform: Any,
@@ -43,60 +64,45 @@ class FxTransform(CheckDefaults):
         inputs: Any,
         *,
         kwargs: Mapping[str, Any] | None = None,
-        rtol: NumberByPath | None = None,
-        atol: NumberByPath | None = None,
-        grads: bool = False,
-        modes: Mode | Sequence[Mode] = ("eval",),
-        samples: int = 1,
-        seed: int | None = None,
-        inplace: bool = False,
-        idempotent: bool = False,
-        concrete_args: dict[str, Any] | None = None,
-        fp64_reference: bool | None = None,
-        sqnr: float | None = None,
-        cosine: float | None = None,
-        checks: Check | Iterable[Check] | None = None,
-        strict_inputs: bool | None = None,
-        search: int | None = None,
-        search_seconds: float | None = None,
-        keeps_meta: tuple[str, ...] | bool = False,
-        trace: Trace | None = None,
+        **options: Unpack[TransformOptions],
     ) -> TransformResult:
-        """Check a transform, or a list of them one after the other, and return the graphs before and after.
+        """Check a transform, or the transforms of a list one after the other, and return the graphs before and after.
 
         A transform is a function of a GraphModule, a Transformer or Interpreter class, or a pass. In each mode the
-        model is traced and transformed anew; the result is that of the first mode. `trace` says by whom: "fxcore" (the
-        default), "torch" (torch.fx.symbolic_trace) or "export" (torch.export.export). A model that is a graph already,
-        such as a torch.fx.GraphModule or an ExportedProgram, is not traced: the transform is given a copy of it.
-        Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
-        change nothing. With `keeps_meta`, nodes that keep their name must keep all entries of their meta, or those
-        named. With `search=n`, n other inputs are tried in each mode after each transform, as by `fx_equivalence`.
+        model is traced and transformed again; the result of the first mode is returned. `trace` names the tracer:
+        "fxcore" (the default), "torch" (torch.fx.symbolic_trace) or "export" (torch.export.export). A model that is a
+        graph already, such as a torch.fx.GraphModule or an ExportedProgram, is not traced: the transform gets a copy of
+        it. Without `inplace` the transform must leave the model as it was; with `idempotent`, a second application must
+        change nothing. With `keeps_meta`, nodes that keep their name must keep all entries of their meta, or the named
+        entries. With `search=n`, n other inputs are tried in each mode after each transform, as by `fx_equivalence`.
 
         Raises AssertionError, naming the transform, if it breaks one of these rules, leaves a malformed graph, or if
-        the results differ (MismatchError); EagerError if the model itself fails; SubjectError for what is no transform.
+        the results differ (MismatchError); EagerError if the model itself fails; SubjectError if `transform` is no
+        transform.
         """
         __tracebackhide__ = True
-        wanted = checked_modes(modes)
-        searched = (search, search_seconds, len(wanted) * len(steps_of(transform)))
-        options = CheckOptions(
-            rtol, atol, grads, samples, seed, fp64_reference, sqnr, cosine, checks, strict_inputs, *searched
+        chosen = self.chosen(options)
+        modes = checked_modes(options.get("modes", self.defaults["modes"]))
+        subject = PassSubject.of(
+            model_of(model, self._adapt), chosen["trace"], chosen["concrete_args"], chosen["inplace"]
         )
-        subject = PassSubject.of(model_of(model, self._adapt), trace, concrete_args, inplace)
         arguments = subject.arguments_by_program(inputs, kwargs)
         check = self.new_check(next(iter(arguments.values())), options)
-        run = _TransformRun(transform, check, arguments, wanted, inplace, idempotent, keeps_meta, self._buffer_pool)
+        budget = self.search_budget(options, len(modes) * len(steps_of(transform)))
+        rules = (chosen["inplace"], chosen["idempotent"], chosen["keeps_meta"])
+        run = _TransformRun(transform, check, budget, arguments, modes, *rules, self._buffer_pool)
         result = run.in_modes(subject)
-        searches = tuple(check.search.reports) if check.search is not None else ()
-        return replace(result, own_name=self._own_name, searches=searches)
+        return replace(result, own_name=self._own_name, searches=tuple(budget.reports) if budget is not None else ())
 
 
 @dataclass(frozen=True)
 class _TransformRun:
-    """One transform with all that was asked of it."""
+    """One transform with its check and its rules."""
 
     transform: Any
     check: EquivalenceCheck
-    arguments: dict[str, Arguments]  # of each program that is compared; of a subject that is one graph, under ""
+    budget: SearchBudget | None
+    arguments: dict[str, Arguments]  # by compared program; "" stands for a subject that is one graph
     modes: tuple[str, ...]
     inplace: bool
     idempotent: bool
@@ -108,15 +114,15 @@ class _TransformRun:
         __tracebackhide__ = True
         results: list[TransformResult] = []
         training = TrainingFlags(subject.model)
-        with globals_kept():
+        with globals_kept(), vacuous_examples_rejected():
             try:
                 subject = replace(subject, model=initialized(subject.model, self.check.arguments, self.check.seed))
-                # A loop, for a comprehension is a frame of its own, which pytest would show above the mismatch.
+                # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
                 for mode in self.modes:
                     results.append(self.in_mode(subject, mode))
             finally:
                 training.restore()
-        # Both graphs go back to the model's own mode, for whoever looks at them side by side.
+        # Both graphs go back to the model's own mode, because a test may look at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")
         return results[0]
@@ -153,7 +159,7 @@ class _TransformRun:
                 told = what + (f", program {program!r}," if program else "")
                 check = replace(self.check, subject=told, arguments=self.arguments[program])
                 check.run(module, graph_call, mode, guard)
-                search_further(check, module, graph_call, mode, guard)
+                search_further(self.budget, check, module, graph_call, mode, guard)
             if self.idempotent:
                 self._check_idempotent(step, name, applied.made, subject, called)
         return TransformResult(before, applied.made, tuple(name for name, _ in steps))

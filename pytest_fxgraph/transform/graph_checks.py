@@ -20,14 +20,14 @@ from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What is known of a graph module, or exported program, before a pass."""
+    """The facts about a graph module or exported program before a pass."""
 
     dead: frozenset[str]
     meta: dict[str, frozenset[str]]
     inputs: list[tuple[str, str]]
     fingerprint: Fingerprint
     is_program: bool
-    is_valid: bool  # False for a program whose own check refuses it already
+    is_valid: bool  # False if the program fails its own check already
 
     @staticmethod
     def of(subject: Any) -> GraphFacts:
@@ -49,11 +49,11 @@ class GraphFacts:
         )
 
     def check(self, made: Any, name: str, *, keeps_meta: tuple[str, ...] | bool, keeps_inputs: bool) -> None:
-        """Check what a pass made of the graph; raises AssertionError, naming the pass."""
+        """Check the result of a pass; raise AssertionError, naming the pass."""
         __tracebackhide__ = True
         graph_module, names, _ = _parts_of(made)
         dead = self.dead
-        if self.is_program and names is None:  # its module reads all state, what nobody needs, too
+        if self.is_program and names is None:  # the module of a program reads all state, even state that no node needs
             dead |= {node.name for node in graph_module.graph.nodes if node.op == "get_attr"}
         check_graph(graph_module, name, dead, is_run=names is None)
         if names is not None and self.is_valid:
@@ -63,7 +63,7 @@ class GraphFacts:
         check_meta(graph_module, name, self.meta, keeps_meta)
 
     def changed(self, made: Any) -> bool:
-        """Tell whether the graph, its modules or its state are others than they were."""
+        """Return whether the graph, its modules or its state changed."""
         graph_module, _, state = _parts_of(made)
         return Fingerprint.of(graph_module, state).differs_from(self.fingerprint)
 
@@ -76,9 +76,9 @@ def _parts_of(subject: Any) -> tuple[Any, list[str] | None, dict[str, Any]]:
 
 
 def check_graph(graph_module: Any, name: str, dead_before: frozenset[str], *, is_run: bool = True) -> None:
-    """Check that the graph passes lint(), was recompiled and has no dead nodes but those of `dead_before`.
+    """Check that the graph passes lint(), was recompiled and has no dead nodes except `dead_before`.
 
-    The code of a graph module that is not run itself, as that of an exported program, may be older. Raises
+    The code may be older if the graph module itself does not run, as in an exported program. Raises
     AssertionError, naming the transform.
     """
     __tracebackhide__ = True
@@ -105,7 +105,7 @@ def check_graph(graph_module: Any, name: str, dead_before: frozenset[str], *, is
 def check_meta(
     graph_module: Any, name: str, before: Mapping[str, frozenset[str]], wanted: tuple[str, ...] | bool
 ) -> None:
-    """Check that nodes which keep their name keep the entries of their meta: all (True), none (False), or those named.
+    """Check that nodes with an unchanged name keep all (True), no (False) or the named entries of their meta.
 
     `before` is what meta_keys() returned before the transform. Raises AssertionError, naming the transform.
     """
@@ -138,7 +138,7 @@ def check_program(program: Any, name: str) -> None:
 
 
 def inputs_of(graph_module: Any, names: list[str] | None = None) -> list[tuple[str, str]]:
-    """List the names of the inputs, or of those in `names`, each with the repr of its default, "" if it has none."""
+    """List the names of the inputs, or of the inputs in `names`, each with the repr of its default or ""."""
     return [
         (str(node.target), repr(node.args[0]) if node.args else "")
         for node in graph_module.graph.nodes
@@ -147,7 +147,7 @@ def inputs_of(graph_module: Any, names: list[str] | None = None) -> list[tuple[s
 
 
 def check_inputs(graph_module: Any, name: str, before: list[tuple[str, str]], names: list[str] | None = None) -> None:
-    """Check that the inputs, or those in `names`, keep their names, order and defaults; new ones may follow them.
+    """Check that the inputs, or the inputs in `names`, keep names, order and defaults; new inputs may follow.
 
     `before` is what inputs_of() returned before the transform. Raises AssertionError, naming the transform.
     """
@@ -179,13 +179,13 @@ def dead_nodes(graph_module: Any) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What tells a changed graph from an unchanged one: nodes, modules, their settings, the state.
+    """The nodes, modules, settings and state that tell a changed graph from an unchanged one.
 
     Operators, order and arguments of nodes count; their names and meta do not.
     """
 
     structure: tuple[object, ...]
-    state: dict[str, tuple[Any, int]]  # the tensors, and how often torch counted a write to each
+    state: dict[str, tuple[Any, int]]  # the tensors, and torch's number of writes to each
 
     @staticmethod
     def of(graph_module: Any, state: Mapping[str, Any] | None = None) -> Fingerprint:
@@ -204,7 +204,7 @@ class Fingerprint:
             for name, value in vars(part).items()
             if not name.startswith("_") and isinstance(value, (bool, int, str, float, tuple))
         ]
-        # Whoever copies the module at the root names its class anew.
+        # A copy of the module at the root may have a class of another name.
         kinds = [(path, type(part).__name__) for path, part in parts.items() if path]
         return Fingerprint(
             (_nodes_of(graph_module.graph), kinds, repr(settings)),
@@ -212,7 +212,7 @@ class Fingerprint:
         )
 
     def differs_from(self, before: Fingerprint) -> bool:
-        """Tell whether anything changed; a copy of a tensor is as good as the tensor."""
+        """Return whether anything changed; a copy of a tensor is no change."""
         if self.structure != before.structure or self.state.keys() != before.state.keys():
             return True
         return any(
@@ -249,5 +249,5 @@ def _nodes_of(graph: Any) -> list[object]:
 
 
 def _version(tensor: Any) -> int:
-    """Return how often torch counted a write; 0 where it does not count."""
+    """Return torch's number of writes to a tensor; 0 for a tensor without the count."""
     return 0 if not isinstance(tensor, torch.Tensor) or tensor.is_inference() else tensor._version

@@ -1,4 +1,4 @@
-"""Copies of graphs, whole or sharing their tensors: what a pass may change while the user's own stays as it was."""
+"""Copies of graphs, whole or with shared tensors, so that a pass does not change the user's own graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_fxgraph.transform.program_sets import is_program_set, program_at, pr
 
 _Memo = dict[int, Any]
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-# Copied for the new module; what else stands in attributes (shape environments, functions, trees) is shared.
+# These are copied for the new module; other attributes (shape environments, functions, trees) are shared.
 _COPIED = (torch.Tensor, nn.Module, dict, list, set, tuple, MethodType)
 
 
@@ -65,7 +65,7 @@ def _copied_program(program: Any, memo: _Memo) -> Any:
 
 
 def _copied_graph_module(module: Any, memo: _Memo) -> Any:
-    """Copy all that a graph module of torch.fx holds; its own __deepcopy__ leaves out what the graph does not name."""
+    """Copy a whole graph module of torch.fx; its own __deepcopy__ leaves out attributes without a node."""
     for part in reversed(list(module.modules())):
         if part is not module and is_torch_graph_module(part) and id(part) not in memo:
             memo[id(part)] = _copied_graph_module(part, memo)

@@ -1,4 +1,4 @@
-"""What passes are tried on: a model that is traced, or a graph that is handed to them as it is."""
+"""The subject of passes: a model that is traced, or a graph that a pass gets as it is."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class PassSubject:
     trace: str | None
     concrete_args: dict[str, Any] | None
     inplace: bool
-    form: Form | None = None  # what a pass is given that does not say what it takes; None for the whole
+    form: Form | None = None  # for a pass without an annotation; None for the whole
 
     @staticmethod
     def of(model: Any, trace: str | None, concrete_args: dict[str, Any] | None, inplace: bool) -> PassSubject:
-        """Take what a test hands over; raises ValueError for options that do not fit it."""
+        """Take a test's model or graph; raise ValueError for options that do not fit it."""
         if trace is not None and trace not in TRACES:
             raise ValueError(f"trace must be one of {', '.join(map(repr, TRACES))}, got {trace!r}")
         if trace == "export" and concrete_args:
@@ -53,7 +53,7 @@ class PassSubject:
 
     @property
     def is_graph(self) -> bool:
-        """Tell whether it is a graph that passes are given as it is."""
+        """Return whether passes get the subject itself, because it is a graph."""
         model = self.model
         if is_exported_program(model) or is_program_set(model):
             return True
@@ -85,13 +85,13 @@ class PassSubject:
         return {name: arguments_of(values) for name, values in inputs.items()}
 
     def reference(self) -> Any:
-        """Return what the result is compared with: the model, or a copy of one that may be changed."""
+        """Return the reference for the result: the model, or a copy of a model that may be changed."""
         if not self.inplace:
             return self.model
         return copied(self.model) if self.is_graph else copy.deepcopy(self.model)
 
     def graphs(self, reference: Any, arguments: Arguments) -> tuple[Any, Any]:
-        """Return the graph before, which nothing changes, and the one that the first pass is given."""
+        """Return the graph from before, for the result, and the graph for the first pass."""
         if self.is_graph:
             return reference, self.model if self.inplace else copied(self.model)
         traced = self._traced(reference, arguments)
@@ -112,7 +112,7 @@ class PassSubject:
 
 
 class SubjectSnapshot:
-    """The user's own model or graph before a pass, which is given another, or a graph that shares its tensors."""
+    """The user's own model or graph before a pass; the pass gets a copy, or a graph with the same tensors."""
 
     def __init__(self, model: Any, called: Iterable[Any], *, inplace: bool) -> None:
         """Look at a model and at the modules that are run for it; with `inplace`, at their classes alone."""

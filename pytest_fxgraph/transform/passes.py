@@ -1,4 +1,4 @@
-"""Applying one pass to a graph: what it asks for, what it returns."""
+"""The application of one pass to a graph, by the pass's own signature."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.transform.program_sets import is_program_set, program_at, programs_in, with_programs
 
-# What a pass takes, from the smallest to the largest.
+# The argument of a pass, from the smallest to the largest.
 Form = Literal["graph", "module", "program", "programs"]
 
 _BY_ANNOTATION: dict[str, Form] = {
@@ -43,14 +43,14 @@ _INTERPRETERS = ("fxcore.interpreter", "torch.fx.interpreter")
 
 @dataclass(frozen=True)
 class Applied:
-    """What one pass gave."""
+    """The result of one pass."""
 
-    made: Any  # what the next pass is given: a graph module, an exported program, or a set of these
-    call: Callable[..., Any] | None = None  # runs it, where that is another: an interpreter, a module of the user's
-    modified: bool | None = None  # what the pass says; None where it says nothing
+    made: Any  # the input of the next pass: a graph module, an exported program, or a set of programs
+    call: Callable[..., Any] | None = None  # runs `made` if `made` does not: an interpreter, or a module of the user's
+    modified: bool | None = None  # the claim of the pass, if it makes one
 
     def graph_call(self, made: Any) -> GraphCall:
-        """Return what runs a graph module or program that the pass made, and what holds its state."""
+        """Return the function that runs a graph module or program of the pass, with the holder of its state."""
         graph = called_as_module(made)
         call = self.call or graph
         readable = None if isinstance(graph, fxcore.GraphModule) else to_graph_module(graph)
@@ -58,9 +58,9 @@ class Applied:
 
 
 def steps_of(transform: Any) -> list[tuple[str, Any]]:
-    """List one transform, or those of a list, with their names.
+    """List one transform, or the transforms of a list, with their names.
 
-    Raises SubjectError for an empty list and for what cannot be called.
+    Raises SubjectError for an empty list and for objects that cannot be called.
     """
     steps = list(transform) if isinstance(transform, (list, tuple)) else [transform]
     if not steps:
@@ -85,10 +85,10 @@ def name_of_step(step: Any) -> str:
 
 
 def apply_step(step: Any, given: Any, form: Form | None = None) -> Applied:
-    """Apply one transform to a graph module, exported program or set of programs, which it may change.
+    """Apply one transform to a graph module, exported program or set of programs; the transform may change it.
 
-    It is given the part that it asks for, by the annotation of its first parameter or the name of that; else `form`,
-    without which it is given the whole. Raises SubjectError if it asks for more, or returns what is no graph.
+    The annotation or the name of its first parameter names the part that the transform gets. Otherwise the transform
+    gets `form`, or the whole without a form. Raises SubjectError if it asks for more, or returns no graph.
     """
     if is_program_set(given):
         return _applied_to_programs(step, given)
@@ -136,14 +136,14 @@ def _applied_to_module(step: Any, given: Any, form: Form = "module") -> Applied:
         )
     if form == "graph":
         made, modified = _unpacked(step(given.graph), given)
-        given.recompile()  # who is given a graph alone has no module to recompile
+        given.recompile()  # a pass of a graph cannot recompile, because it does not get the module
     else:
         made, modified = _unpacked(step(given), given)
     return _of_module(step, made, modified, given)
 
 
 def _unpacked(made: Any, given: Any) -> tuple[Any, bool | None]:
-    """Return what a pass made and whether it says that it changed something, of a PassResult, whoever defined it."""
+    """Return the graph and the `modified` flag of a PassResult of any library."""
     modified: bool | None = None
     if hasattr(made, "graph_module") and hasattr(made, "modified"):
         made, modified = made.graph_module, bool(made.modified)
@@ -197,7 +197,7 @@ def _interpreter_kind(step: Any, given: Any) -> str | None:
 
 
 def _form_asked_for(step: Any, default: Form) -> Form:
-    """Tell what a pass takes, from the annotation or the name of its first parameter."""
+    """Return the form that a pass takes, by the annotation or the name of its first parameter."""
     try:
         parameters = list(inspect.signature(step).parameters.values())
     except (TypeError, ValueError):  # a builtin

@@ -1,4 +1,4 @@
-"""Managers of several exported programs, such as executorch's EdgeProgramManager: known by what they can do."""
+"""Managers of several exported programs, known by their methods: executorch's EdgeProgramManager is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_fxgraph.goldens.program_set import programs_of
 
 
 def is_program_set(subject: Any) -> bool:
-    """Tell whether a subject has `methods` and `exported_program(name)`."""
+    """Return whether a subject has `methods` and `exported_program(name)`."""
     return hasattr(type(subject), "methods") and callable(getattr(subject, "exported_program", None))
 
 

@@ -1,4 +1,4 @@
-"""The graphs before and after a transform, and what a test may assert about them."""
+"""The graphs before and after a transform, and the assertions of a test about them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from pytest_fxgraph.transform.program_sets import program_at, programs_in
 
 @dataclass(frozen=True)
 class TransformResult:
-    """What `fx_transform` returns."""
+    """The result of `fx_transform`."""
 
     before: Any  # as it was traced, or handed over: a graph module or an exported program
     after: Any
     passes: tuple[str, ...]  # the names of the transforms, in the order they ran
     own_name: OwnName | None = field(default=None, repr=False, compare=False)  # asked first for names of functions
-    searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # what each search went through
+    searches: tuple[SearchReport, ...] = field(default=(), repr=False, compare=False)  # the reports of the searches
 
     @cached_property
     def difference(self) -> Difference:
-        """Return what the transform changed, compared at level `structure`."""
+        """Return the changes of the transform at level `structure`."""
         before, after = (documents_of(side, self.own_name) for side in (self.before, self.after))
         if len(before) != 1 or before.keys() != after.keys():
             raise SubjectError(
@@ -125,7 +125,7 @@ class TransformResult:
 
 
 def documents_of(subject: Any, own_name: OwnName | None = None) -> dict[str, GraphDocument]:
-    """Return the documents of a graph by the names of its programs; of one that is no set of programs, under ""."""
+    """Return the document of each program by name; a subject without named programs has one, under ""."""
     names = programs_in(subject)
     return {
         name: build_document(graph, own_name=own_name) for name, graph in zip(names, _graphs_of(subject), strict=True)

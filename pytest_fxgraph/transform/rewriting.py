@@ -1,4 +1,4 @@
-"""Replacing a pattern, and saying what matched and what did not: the fixture `fx_rewrite`, and `explain_match`."""
+"""The fixture `fx_rewrite`, which replaces a pattern, and `explain_match`, for the matches and the near misses."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ MatchFilter = Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], bool]
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """What `fx_rewrite` and `rewrite` return."""
+    """The result of `fx_rewrite` and `rewrite`."""
 
     graph_module: fxcore.GraphModule  # the rewritten graph
     matched: list[ReplacedPatterns]  # the places, in order; empty where the pattern did not match
@@ -103,7 +103,7 @@ class RewriteResult:
         return explain_matching(self._matcher, self._before.graph, self._node_name_match)
 
     def explain(self) -> str:
-        """Return a text: what matched, and why the nearest other places did not, with nodes and source lines."""
+        """Return a text: the matches, and the reasons why the nearest other places do not match."""
         accepted: list[InternalMatch] = []
         refused: list[InternalMatch] = []
         for match in self.explanation.matches:
@@ -135,11 +135,11 @@ class FxRewrite:
         capture_literals: bool = False,
         bind_arguments: bool = False,
     ) -> RewriteResult:
-        """Replace a pattern in a graph; the options are those of fxcore's `replace_pattern_with_filters`.
+        """Replace a pattern in a graph; the options are the options of fxcore's `replace_pattern_with_filters`.
 
-        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the places
-        that matched (`matched`, empty if none), the graph, and `explain()`. Raises SubjectError (a TypeError) for what
-        is no subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
+        An fxcore.GraphModule is changed in place; any other subject is first made a graph. The result has the list
+        of matches (`matched`), the graph, and `explain()`. Raises SubjectError (a TypeError) for an
+        object that is no subject, CaptureError if tracing fails, and the errors of `replace_pattern_with_filters`.
         """
         graph_module = to_graph_module(gm, self._adapt)
         # Traced once, so that explain() explains the pattern that was searched for.
@@ -168,7 +168,7 @@ class FxRewrite:
         )
 
 
-# By name: to ask isinstance would import torch's passes for those who use none.
+# The class is known by name, because isinstance() would import torch's passes for every user.
 _TORCH_MATCHERS = {"torch.fx.passes.utils.matcher_utils", "torch.fx.passes.utils.matcher_with_name_node_map_utils"}
 
 
@@ -182,12 +182,11 @@ def explain_match(
     node_name_match: str = "",
     match_modules: str = "path",
 ) -> str:
-    """Return a text: where a pattern is in a graph, and for the nearest places where it is not, why.
+    """Return a text: the matches of a pattern in a graph, and the reasons for the nearest places without a match.
 
-    `pattern` is a graph, of fxcore or torch.fx, or what is traced to one, or a `SubgraphMatcher` of either, whose
-    options count then; the other arguments are those of `SubgraphMatcher(...)` and of its `match(...)`. Nothing is
-    changed.
-    Raises SubjectError (a TypeError) for what is no subject, CaptureError if tracing fails, and the errors of
+    `pattern` is a graph of fxcore or torch.fx, a function that is traced, or a `SubgraphMatcher` of either library with
+    its options. The other arguments are arguments of `SubgraphMatcher(...)` and of its `match(...)`. No graph changes.
+    Raises SubjectError (a TypeError) for an object that is no subject, CaptureError if tracing fails, and the errors of
     `fxcore.passes.utils.matcher_utils.SubgraphMatcher` for a pattern that it refuses.
     """
     if isinstance(pattern, SubgraphMatcher):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import check_equivalent
+from pytest_fxgraph.functions import assert_equivalent
 
 
 class Inner(nn.Module):
@@ -34,7 +34,7 @@ def message_after(change: Any, model: nn.Module | None = None) -> str:
     change(graph)
     graph.recompile()
     with pytest.raises(AssertionError) as caught:
-        check_equivalent(model, graph, torch.linspace(-1, 1, 12).reshape(3, 4))
+        assert_equivalent(model, graph, torch.linspace(-1, 1, 12).reshape(3, 4))
     return str(caught.value)
 
 

@@ -10,8 +10,9 @@ from torch.overrides import TorchFunctionMode
 
 import fxcore
 from fxcore.state.snapshot import Snapshot
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.functions import assert_equivalent
 
 
 def graph_of(function):
@@ -136,9 +137,9 @@ def test_what_an_iterator_gives_is_compared():
     def eager(x):
         return {"parts": map(torch.neg, (x, x * 2))}
 
-    check_equivalent(eager, eager, values(4))
+    assert_equivalent(eager, eager, values(4))
     with pytest.raises(MismatchError, match=r"output\['parts'\]\[1\] has other values"):
-        check_equivalent(eager, lambda x: {"parts": map(torch.neg, (x, x * 3))}, values(4))
+        assert_equivalent(eager, lambda x: {"parts": map(torch.neg, (x, x * 3))}, values(4))
 
 
 def test_gradients_that_are_not_zero_are_enough():
@@ -221,7 +222,7 @@ def test_a_setting_of_torch_that_the_graph_leaves_changed_is_told_and_put_back(w
     before = Snapshot.of_globals(generators=False)
 
     with pytest.raises(MismatchError) as caught:
-        check_equivalent(lambda x: x * 2, wrong, values(4))
+        assert_equivalent(lambda x: x * 2, wrong, values(4))
 
     assert words in str(caught.value)
     assert before.changes() == []
@@ -230,7 +231,7 @@ def test_a_setting_of_torch_that_the_graph_leaves_changed_is_told_and_put_back(w
 def test_a_setting_that_both_change_is_put_back_and_no_difference():
     before = Snapshot.of_globals(generators=False)
 
-    check_equivalent(set_deterministic, set_deterministic, values(4))
+    assert_equivalent(set_deterministic, set_deterministic, values(4))
 
     assert before.changes() == []
 
@@ -241,7 +242,7 @@ def test_settings_are_put_back_after_an_error():
         raise ValueError("no")
 
     with pytest.raises(EagerError, match="no"):
-        check_equivalent(fails, fails, values(4))
+        assert_equivalent(fails, fails, values(4))
 
     assert torch.get_default_dtype() == torch.float32
 
@@ -301,7 +302,7 @@ def test_a_second_call_that_only_the_graph_does_not_survive_is_told():
             return x * 2
 
     with pytest.raises(MismatchError, match="a second call of the graph raised RuntimeError: used up; eager ran"):
-        check_equivalent(Twice(), Once(), values(4))
+        assert_equivalent(Twice(), Once(), values(4))
 
 
 def test_an_input_that_is_made_to_require_grad_by_the_graph_alone_is_told():
@@ -312,4 +313,4 @@ def test_an_input_that_is_made_to_require_grad_by_the_graph_alone_is_told():
     with pytest.raises(
         MismatchError, match=r"input 0 has requires_grad=False after eager's call, True after the graph"
     ):
-        check_equivalent(lambda x: x * 2, wrong, values(4))
+        assert_equivalent(lambda x: x * 2, wrong, values(4))

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 import fxcore
 from pytest_fxgraph.choices import CHECKS
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, VacuousCheckError
+from pytest_fxgraph.functions import assert_equivalent
 
 
 class Block(nn.Module):
@@ -55,7 +56,7 @@ def difference(eager: Any, graph: Any, inputs: Any = None, **options: Any) -> st
     """Compare two forwards, each over the same parameters, and give the message."""
     model, other = Written(eager, total=torch.zeros(2)), Written(graph, total=torch.zeros(2))
     with pytest.raises(MismatchError) as caught:
-        check_equivalent(model, other, (torch.tensor([1.0, 2.0]),) if inputs is None else inputs, **options)
+        assert_equivalent(model, other, (torch.tensor([1.0, 2.0]),) if inputs is None else inputs, **options)
     assert len(str(caught.value).splitlines()) <= 6
     assert caught.value.mismatches[0].sentence() in caught.value.section
     return str(caught.value)
@@ -127,7 +128,7 @@ def test_other_values_are_told_with_statistics():
 def test_wider_tolerances_are_obeyed():
     model, other = Written(lambda self, x: x * 1), Written(lambda self, x: x + 0.01)
 
-    check_equivalent(model, other, torch.ones(2), atol=0.1)
+    assert_equivalent(model, other, torch.ones(2), atol=0.1)
     FxEquivalence(atol=0.1)(lambda x: x * 1, torch.ones(2), graph=fxcore.symbolic_trace(lambda x: x + 0.01))
 
 
@@ -176,7 +177,7 @@ def test_every_sort_of_difference_is_caught_and_named(eager, graph, words):
 )  # fmt: skip
 def test_gradients_are_compared_where_asked_for(eager, graph, words):
     inputs = (torch.tensor([1.0, -2.0]),)
-    check_equivalent(Written(eager), Written(graph), inputs)
+    assert_equivalent(Written(eager), Written(graph), inputs)
 
     assert words in difference(eager, graph, inputs, grads=True)
 
@@ -185,7 +186,7 @@ def test_an_output_that_looks_into_the_state_keeps_its_value_when_the_state_is_p
     def summing(self: Any, x: torch.Tensor) -> torch.Tensor:
         return self.total.add_(x)
 
-    check_equivalent(Written(summing, total=torch.zeros(2)), Written(summing, total=torch.zeros(2)), torch.ones(2))
+    assert_equivalent(Written(summing, total=torch.zeros(2)), Written(summing, total=torch.zeros(2)), torch.ones(2))
     assert "output has other values" in difference(summing, lambda self, x: self.total.add_(2 * x))
 
 
@@ -198,12 +199,12 @@ def test_a_difference_that_only_other_samples_show_is_found():
         return x.clamp(max=1.0)
 
     inputs = (torch.tensor([0.5, 1.0, 0.0]),)
-    check_equivalent(Written(lambda self, x: x * 1), Written(graph), inputs, samples=4)
+    assert_equivalent(Written(lambda self, x: x * 1), Written(graph), inputs, samples=4)
     wrong = Written(lambda self, x: x + (x - 0.5) * (x - 1.0) * x)
 
-    check_equivalent(Written(lambda self, x: x * 1), wrong, inputs)
+    assert_equivalent(Written(lambda self, x: x * 1), wrong, inputs)
     with pytest.raises(AssertionError, match="sample 2 of 3, seed 0"):
-        check_equivalent(Written(lambda self, x: x * 1), wrong, inputs, samples=3)
+        assert_equivalent(Written(lambda self, x: x * 1), wrong, inputs, samples=3)
 
 
 def test_a_model_that_fails_by_itself_is_not_called_a_mismatch():
@@ -331,9 +332,9 @@ def test_gradients_have_to_reach_the_thresholds_unless_they_are_rounding_alone()
             return y + 1e-7 * self.scale * self.bias - self.bias  # what reaches the bias is next to nothing
 
     x = torch.linspace(1, 3, 8)
-    check_equivalent(Model(1.0), Model(1.01), x, grads=True, sqnr=30)
+    assert_equivalent(Model(1.0), Model(1.01), x, grads=True, sqnr=30)
     with pytest.raises(MismatchError, match=r"gradient of weight .*\n  SQNR is 14\.0 dB, at least 30 dB"):
-        check_equivalent(Model(1.0), Model(1.2), x, grads=True, sqnr=30)
+        assert_equivalent(Model(1.0), Model(1.2), x, grads=True, sqnr=30)
 
 
 def test_each_output_has_a_tolerance_of_its_own():
@@ -390,7 +391,7 @@ def test_each_check_can_be_left_out_and_chosen(check, eager, graph):
     others = set(CHECKS) - {check} - ({"second call"} if check == "state" else set())
 
     assert difference(eager, graph, checks=check)
-    check_equivalent(
+    assert_equivalent(
         Written(eager, total=torch.zeros(2)),
         Written(graph, total=torch.zeros(2)),
         torch.tensor([1.0, 2.0]),
@@ -405,7 +406,7 @@ def test_a_second_call_can_be_left_out():
 
     assert "second call" in difference(counting, lambda self, x: x * 1)
     model, other = Written(counting), Written(lambda self, x: x * 1)
-    check_equivalent(model, other, torch.ones(2), checks=set(CHECKS) - {"second call"})
+    assert_equivalent(model, other, torch.ones(2), checks=set(CHECKS) - {"second call"})
 
 
 def test_gradients_are_compared_with_grads_whatever_the_checks_are():
@@ -431,7 +432,7 @@ def test_checks_that_say_nothing_are_refused(checks, words):
 def test_only_what_is_compared_keeps_a_check_from_being_vacuous():
     model = Written(lambda self, x: (self.total.add_(1), x * 0)[1], total=torch.zeros(2))
 
-    check_equivalent(model, copy.deepcopy(model), torch.ones(2))
+    assert_equivalent(model, copy.deepcopy(model), torch.ones(2))
     with pytest.raises(VacuousCheckError):
-        check_equivalent(model, copy.deepcopy(model), torch.ones(2), checks="values")
-    check_equivalent(model, copy.deepcopy(model), torch.ones(2), checks=("strides", "dtype"))
+        assert_equivalent(model, copy.deepcopy(model), torch.ones(2), checks="values")
+    assert_equivalent(model, copy.deepcopy(model), torch.ones(2), checks=("strides", "dtype"))

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 import fxcore
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import EagerError
+from pytest_fxgraph.functions import assert_equivalent
 
 
 def summed(x: torch.Tensor) -> torch.Tensor:
@@ -79,18 +80,18 @@ class SteepInChannelsLast(Steep):
 def test_large_gradients_may_differ_by_rounding_alone():
     x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
 
-    check_equivalent(Steep(), SteepInChannelsLast(), x, grads=True)
+    assert_equivalent(Steep(), SteepInChannelsLast(), x, grads=True)
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
-        check_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, grads=True)
+        assert_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, grads=True)
 
 
 def test_a_run_in_double_precision_judges_gradients_where_that_is_asked_for():
     x = torch.randn(64, 256, generator=torch.Generator().manual_seed(1))
     exact = {"rtol": 0.0, "atol": 0.0, "grads": True, "fp64_reference": True}
 
-    check_equivalent(Steep(), SteepInChannelsLast(), x, **exact)
+    assert_equivalent(Steep(), SteepInChannelsLast(), x, **exact)
     with pytest.raises(AssertionError, match=r"gradient of input 0 .*off from float64 by .* in the graph, .* in eager"):
-        check_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, **exact)
+        assert_equivalent(Steep(), SteepInChannelsLast(part=1.0), x, **exact)
 
 
 def test_a_model_that_does_not_run_in_double_precision_is_told_where_that_was_asked_for():
@@ -115,11 +116,11 @@ def test_a_gradient_may_differ_by_much_where_eager_itself_is_that_far_from_doubl
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return x * 2 - x + (x - x.detach()) * 2
 
-    check_equivalent(eager, moved_over_the_threshold, torch.ones(4), grads=True)
+    assert_equivalent(eager, moved_over_the_threshold, torch.ones(4), grads=True)
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
-        check_equivalent(eager, wrong, torch.ones(4), grads=True)
+        assert_equivalent(eager, wrong, torch.ones(4), grads=True)
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
-        check_equivalent(moved_over_the_threshold, eager, torch.ones(4), grads=True)
+        assert_equivalent(moved_over_the_threshold, eager, torch.ones(4), grads=True)
 
 
 class Kinked(nn.Module):
@@ -139,16 +140,16 @@ class Kinked(nn.Module):
 def test_a_gradient_agrees_where_rounding_moves_a_relu_over_zero_in_the_graph_alone():
     eager, moved = Kinked(is_lost=False), Kinked(is_lost=True)
 
-    check_equivalent(eager, moved, torch.ones(4), grads=True)
-    check_equivalent(moved, eager, torch.ones(4), grads=True)
+    assert_equivalent(eager, moved, torch.ones(4), grads=True)
+    assert_equivalent(moved, eager, torch.ones(4), grads=True)
 
 
 @pytest.mark.parametrize("wrong", [Kinked(is_lost=True, slope=1.01), Kinked(is_lost=True, share=0.04)])
 def test_a_gradient_that_differs_in_double_precision_too_is_refused(wrong):
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
-        check_equivalent(Kinked(is_lost=False), wrong, torch.ones(4), grads=True)
+        assert_equivalent(Kinked(is_lost=False), wrong, torch.ones(4), grads=True)
 
 
 def test_a_gradient_that_differs_by_much_is_refused_though_it_is_right_in_double_precision():
     with pytest.raises(AssertionError, match="gradient of input 0 has other values"):
-        check_equivalent(Kinked(is_lost=False, share=0.5), Kinked(is_lost=True, share=0.5), torch.ones(4), grads=True)
+        assert_equivalent(Kinked(is_lost=False, share=0.5), Kinked(is_lost=True, share=0.5), torch.ones(4), grads=True)

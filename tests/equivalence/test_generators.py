@@ -12,7 +12,8 @@ from torch import nn
 
 import fxcore
 from fxcore.state.snapshot import Snapshot
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.functions import assert_equivalent
 
 
 class Drawing(nn.Module):
@@ -38,7 +39,7 @@ DRAWS = {
 def test_both_runs_draw_the_same_numbers_and_nothing_is_left_behind(made):
     model, twin = Drawing(*made()), Drawing(*made())
 
-    check_equivalent(model, model, torch.ones(2))
+    assert_equivalent(model, model, torch.ones(2))
 
     assert torch.equal(model(torch.ones(2)), twin(torch.ones(2)))
 
@@ -85,6 +86,6 @@ def test_a_generator_that_only_the_graph_names_is_put_back():
     def noisy(x: torch.Tensor) -> torch.Tensor:
         return x + torch.empty_like(x).uniform_(generator=generator)
 
-    check_equivalent(noisy, fxcore.symbolic_trace(noisy), torch.ones(2))
+    assert_equivalent(noisy, fxcore.symbolic_trace(noisy), torch.ones(2))
 
     assert torch.equal(generator.get_state(), torch.Generator().manual_seed(3).get_state())

@@ -13,8 +13,9 @@ from torch import nn
 
 import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, Mlp, Unused, image, matrix
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import MismatchError
+from pytest_fxgraph.functions import assert_equivalent
 from pytest_fxgraph.transform.fixture import FxTransform
 
 X, MASK = matrix(), torch.ones(3, 4)
@@ -86,11 +87,11 @@ def into_its_argument(x, mask):
     ],
 )
 def test_an_input_that_the_graph_lost_is_told(eager, words):
-    check_equivalent(eager, lambda x, mask: x * 1, (X, MASK))
+    assert_equivalent(eager, lambda x, mask: x * 1, (X, MASK))
     with pytest.raises(
         MismatchError, match=rf"input 1 is read by eager \(({words})\), and nothing in the graph"
     ) as caught:
-        check_equivalent(eager, lambda x, mask: x * 1, (X, MASK), strict_inputs=True)
+        assert_equivalent(eager, lambda x, mask: x * 1, (X, MASK), strict_inputs=True)
     assert [mismatch.kind for mismatch in caught.value.mismatches] == ["input"]
 
 
@@ -103,7 +104,7 @@ def test_an_input_that_is_written_to_what_was_there_before_is_read(eager):
         return x.mul_(1)
 
     with pytest.raises(MismatchError, match="input 1 is read by eager"):
-        check_equivalent(eager, graph, (X.clone(), MASK), strict_inputs=True)
+        assert_equivalent(eager, graph, (X.clone(), MASK), strict_inputs=True)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,7 @@ def test_an_input_that_is_written_to_what_was_there_before_is_read(eager):
     ids=["not read", "read for nothing", "asked for what a graph fixes", "asked whether it is there"],
 )
 def test_what_no_result_depends_on_may_be_lost(eager):
-    check_equivalent(eager, lambda x, mask: x * 2, (X, MASK), strict_inputs=True)
+    assert_equivalent(eager, lambda x, mask: x * 2, (X, MASK), strict_inputs=True)
 
 
 def test_parts_of_an_input_are_told_apart():
@@ -126,7 +127,7 @@ def test_parts_of_an_input_are_told_apart():
 
     inputs = ({"x": X, "masks": [MASK, MASK.clone()], "other": Batch(torch.ones(1))},)
     with pytest.raises(MismatchError) as caught:
-        check_equivalent(eager, lambda batch: batch["x"] * batch["masks"][0], inputs, strict_inputs=True)
+        assert_equivalent(eager, lambda batch: batch["x"] * batch["masks"][0], inputs, strict_inputs=True)
     assert [mismatch.where for mismatch in caught.value.mismatches] == [
         "input 0['masks'][1]", "input 0['other'].scale"]  # fmt: skip
 
@@ -157,7 +158,7 @@ def test_a_number_that_the_graph_baked_is_told(inputs, kwargs, where):
 
 def test_another_mismatch_notes_the_input_that_was_lost():
     with pytest.raises(MismatchError) as caught:
-        check_equivalent(lambda x, mask: x * mask, lambda x, mask: x * 2, (X, MASK))
+        assert_equivalent(lambda x, mask: x * mask, lambda x, mask: x * 2, (X, MASK))
 
     assert caught.value.mismatches[0].kind == "value"
     assert "  input 1 is read by eager (mul), and nothing in the graph depends on it" in str(caught.value).splitlines()

@@ -11,10 +11,11 @@ from torch import nn
 
 import fxcore
 from fixtures.transform_models import Arithmetic, ConvBnRelu, Mlp, Residual, image, matrix
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.equivalence.kept_state import may_keep_state
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.errors import MismatchError
+from pytest_fxgraph.functions import assert_equivalent
 from pytest_fxgraph.transform.fixture import FxTransform
 
 CALLS = []
@@ -213,9 +214,9 @@ def test_inputs_that_do_not_suit_a_second_call_are_given_again_as_they_were():
 
     count = counted_in_a_closure()
 
-    check_equivalent(eager, lambda x: (CALLS, x * 2)[1], torch.arange(5))
+    assert_equivalent(eager, lambda x: (CALLS, x * 2)[1], torch.arange(5))
     with pytest.raises(MismatchError, match="output of a second call has other values"):
-        check_equivalent(eager, lambda x: x * 2 + count(x) - torch.relu(x), torch.arange(5))
+        assert_equivalent(eager, lambda x: x * 2 + count(x) - torch.relu(x), torch.arange(5))
 
 
 def test_rounding_that_the_first_call_allows_is_allowed_in_the_second():
@@ -233,7 +234,7 @@ def test_rounding_that_the_first_call_allows_is_allowed_in_the_second():
 
     x = torch.randn(16, 512, generator=torch.Generator().manual_seed(1))
     for seed in range(5):
-        check_equivalent(Sums(False), Sums(True), x, seed=seed)
+        assert_equivalent(Sums(False), Sums(True), x, seed=seed)
 
 
 @pytest.mark.parametrize(("model", "inputs"), [(Mlp, matrix()), (ConvBnRelu, image()), (Residual, matrix(4, 4))])

@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from fixtures.transform_models import Residual, matrix
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import GateError, MismatchError
+from pytest_fxgraph.functions import assert_equivalent
 from pytest_fxgraph.transform.fixture import FxTransform
 
 X = matrix(4, 4)
@@ -199,9 +200,9 @@ def ends_in_words(check) -> None:
 @odd_values
 @pytest.mark.parametrize("grads", [False, True])
 def test_odd_outputs(make, grads):
-    ends_in_words(lambda: check_equivalent(lambda x: (x * 2, make()), lambda x: (x * 2, make()), (X,), grads=grads))
-    ends_in_words(lambda: check_equivalent(lambda x: (x * 2, make()), lambda x: (x * 2, x), (X,), grads=grads))
-    ends_in_words(lambda: check_equivalent(lambda x: (x * 2, x * 1), lambda x: (x * 2, make()), (X,), grads=grads))
+    ends_in_words(lambda: assert_equivalent(lambda x: (x * 2, make()), lambda x: (x * 2, make()), (X,), grads=grads))
+    ends_in_words(lambda: assert_equivalent(lambda x: (x * 2, make()), lambda x: (x * 2, x), (X,), grads=grads))
+    ends_in_words(lambda: assert_equivalent(lambda x: (x * 2, x * 1), lambda x: (x * 2, make()), (X,), grads=grads))
 
 
 @odd_values
@@ -210,8 +211,8 @@ def test_odd_inputs(make, options):
     def model(x, odd=None):
         return x * 2
 
-    ends_in_words(lambda: check_equivalent(model, model, (X, make()), **options))
-    ends_in_words(lambda: check_equivalent(model, model, (X,), kwargs={"odd": [make()]}, **options))
+    ends_in_words(lambda: assert_equivalent(model, model, (X, make()), **options))
+    ends_in_words(lambda: assert_equivalent(model, model, (X,), kwargs={"odd": [make()]}, **options))
 
 
 @odd_values

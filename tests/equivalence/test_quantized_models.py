@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from fixtures.quantized_tensors import OwnQuantized, WrappingTensor, with_wrapped_weights
-from pytest_fxgraph.equivalence.fixture import FxEquivalence, check_equivalent
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.functions import assert_equivalent
 from pytest_fxgraph.transform.fixture import FxTransform
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
@@ -79,6 +80,6 @@ def test_an_output_that_wraps_tensors_is_compared_by_these():
     wrapped = WrappingTensor(torch.arange(4, dtype=torch.int8), torch.tensor(0.5))
     other = WrappingTensor(torch.arange(4, dtype=torch.int8), torch.tensor(0.25))
 
-    check_equivalent(lambda x: x.clone(), lambda x: x.detach().clone(), (wrapped,))
+    assert_equivalent(lambda x: x.clone(), lambda x: x.detach().clone(), (wrapped,))
     with pytest.raises(AssertionError, match=r"output\.scale has other values in the graph than in eager"):
-        check_equivalent(lambda x: x.clone(), lambda x: other, (wrapped,))
+        assert_equivalent(lambda x: x.clone(), lambda x: other, (wrapped,))

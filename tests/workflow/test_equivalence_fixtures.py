@@ -63,6 +63,47 @@ def test_without_a_tolerance_the_nudge_is_found(project):
     result.stdout.fnmatch_lines(["E*MismatchError: eager and graph*output has other values*"])
 
 
+ZEROS = """
+import pytest
+import torch
+
+
+{marker}
+def test_equivalence(fx_equivalence):
+    fx_equivalence(lambda x: x * 0, torch.ones(3){call})
+
+
+{marker}
+def test_transform(fx_transform):
+    fx_transform(lambda graph_module: None, lambda x: x * 0, torch.ones(3){call})
+"""
+
+
+@pytest.mark.parametrize(
+    ("ini", "marker", "call"),
+    [
+        ("fx_allow_vacuous = true", "", ""),
+        ("", "@pytest.mark.fx(allow_vacuous=True)", ""),
+        ("fx_allow_vacuous = false", "", ", allow_vacuous=True"),
+    ],
+    ids=["ini", "marker", "argument"],
+)
+def test_a_check_that_no_wrong_graph_could_fail_passes_where_that_is_allowed(project, ini, marker, call):
+    project.pytester.makeini(f"[pytest]\n{ini}\n")
+    project.test(ZEROS.format(marker=marker, call=call))
+
+    project.run().assert_outcomes(passed=2)
+
+
+def test_an_argument_refuses_again_what_a_marker_allows(project):
+    project.test(ZEROS.format(marker="@pytest.mark.fx(allow_vacuous=True)", call=", allow_vacuous=False"))
+
+    result = project.run()
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["E*VacuousCheckError: comparing eager and*says nothing*"])
+
+
 def test_a_numeric_mismatch_is_told_in_full_in_a_section_of_the_report(project):
     project.model("torch.sigmoid(y)")
     project.test(NUDGED.format(marker="", call=""))

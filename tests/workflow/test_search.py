@@ -30,5 +30,5 @@ def test_a_search_is_asked_for_where_other_settings_are(pytester, option, ini):
     result = pytester.runpytest("-p", "no:cacheprovider")
 
     output = result.stdout.str()
-    assert "found by search, try 4 of 20, seed 0; smallest input: 0 = float32[1, 1] [[-1]]" in output
+    assert "found by search, try 3 of 20, seed 0; smallest input: 0 = float32[1, 1] [[-1]]" in output
     result.stdout.fnmatch_lines(["*fx search*", "graph (mode eval): * tries in *, and no difference*"])

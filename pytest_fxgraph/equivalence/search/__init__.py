@@ -1,1 +1,1 @@
-"""Search for an input at which a graph does something else than its model: other sizes, values, layouts and modes."""
+"""The search for an input that shows a wrong graph: other sizes, values, layouts and modes."""

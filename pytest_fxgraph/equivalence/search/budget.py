@@ -1,29 +1,28 @@
-"""What one call may spend on its searches, and what they did with it."""
+"""The tries and seconds that one call may spend on its searches, and the reports of the searches."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 DEFAULT_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class SearchReport:
-    """What a search that found nothing did."""
+class SearchReport(NamedTuple):
+    """The account of one search without a find."""
 
     subject: str  # "graph (mode eval)"
     wanted: int
     tried: int
     seconds: float
-    passed_over: tuple[tuple[str, int], ...] = ()  # why tries say nothing about the graph, and how many
-    kept_sizes: bool = False  # eager takes no other sizes, or the graph was made for these alone
+    passed_over: tuple[tuple[str, int], ...] = ()  # the reason why tries say nothing about the graph, and their number
+    kept_sizes: bool = False  # eager takes no other sizes, or the graph was made for the sizes of the example
     is_cut: bool = False  # the time was up
 
     @property
     def left_out(self) -> int:
-        """How many tries there was no time for; where there are fewer different inputs than tries, none is left out."""
+        """Return the number of tries without time; a search with fewer different inputs than tries left out nothing."""
         return self.wanted - self.tried if self.is_cut else 0
 
     def __str__(self) -> str:
@@ -41,15 +40,14 @@ class SearchReport:
 class SearchBudget:
     """The tries of each search, and the seconds that all searches of one call share.
 
-    Raises ValueError for other than a whole number of tries, or seconds that are not above 0.
+    Raises ValueError if `tries` is not a whole number of at least 1, or `seconds` is not above 0.
     """
 
     tries: int
     seconds: float = DEFAULT_SECONDS
-    parts: int = 1  # how many searches are to come: one for each mode and pass
-    tell: Callable[[str], None] | None = None  # is told of each search that ends without a find
+    parts: int = 1  # the number of searches of the call: one for each mode and pass
+    tell: Callable[[str], None] | None = None  # gets the report of each search without a find
     reports: list[SearchReport] = field(default_factory=list)
-    _spent: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
@@ -59,30 +57,11 @@ class SearchBudget:
 
     def share(self) -> float:
         """Return the seconds of the next search."""
-        return max(0.0, self.seconds - self._spent) / max(1, self.parts - len(self.reports))
+        spent = sum(report.seconds for report in self.reports)
+        return max(0.0, self.seconds - spent) / max(1, self.parts - len(self.reports))
 
     def add(self, report: SearchReport) -> None:
-        """Note what a search did."""
-        self._spent += report.seconds
+        """Keep the report of a search, and tell it."""
         self.reports.append(report)
         if self.tell is not None:
             self.tell(str(report))
-
-
-class Stopwatch:
-    """Tells the time since it was made, and whether it is up."""
-
-    def __init__(self, seconds: float) -> None:
-        """Start."""
-        self._start = time.monotonic()
-        self._seconds = seconds
-
-    @property
-    def elapsed(self) -> float:
-        """The seconds since the start."""
-        return time.monotonic() - self._start
-
-    @property
-    def is_up(self) -> bool:
-        """Tell whether the time is over."""
-        return self.elapsed >= self._seconds

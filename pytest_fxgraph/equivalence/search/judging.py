@@ -1,4 +1,4 @@
-"""Is what one input shows a fault of the graph? Rounding, overflow, and what eager or the graph refuses are none."""
+"""The verdict on one input of a search: a fault of the graph, or rounding, overflow and refusals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import copy
 import io
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,14 +20,14 @@ from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.run import InterpreterCall, RunFailure, RunSettings, run_model
-from pytest_fxgraph.equivalence.search.recipe import Recipe, context_of
+from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.state_changes import StateNames
-from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule, largest_magnitude
+from pytest_fxgraph.equivalence.tolerance import SECOND_CALL, Tolerance, ToleranceRule, largest_magnitude
 from pytest_fxgraph.errors import EagerError, MismatchError, VacuousCheckError
 
 
 class Verdict(Enum):
-    """What one try says where it finds nothing."""
+    """The answer of one try without a find."""
 
     AGREES = "agrees"
     ROUNDED = "differs by rounding or overflow alone"
@@ -37,22 +36,22 @@ class Verdict(Enum):
     SAYS_NOTHING = "zeros would agree, too"
 
 
-# What a run in double precision can explain.
+# The kinds of mismatch that a run in double precision can explain.
 _OF_VALUES = frozenset({"value", "mutation", "state", "gradient"})
-# Kinds of values at which gradients are compared: at a kink, two right graphs may choose different ones.
-_SMOOTH_KINDS = frozenset({"range", "normal"})
-# In double precision results are still compared as those of single precision, for faults stay as large as they were.
-# What is left of rounding is that of constants which a pass computed in single precision, such as folded weights.
+# Gradients are compared at these values alone: at a kink, two right graphs may choose different gradients.
+_SMOOTH_FILLS = frozenset({"range", "normal"})
+# Results of double-precision runs are compared with single-precision tolerances: a real fault is as large in double
+# precision. The tolerances cover constants that a pass computed in single precision: folded weights are an example.
 _RTOL_IN_DOUBLE = 1.3e-6
 _ATOL_OF_LARGEST = 1e-6
 _NUDGE = 2.0**-46
-# What guards of exported graphs say; their other guards are assertions.
+# The words of guards in exported graphs. Other guards are assertions.
 _OF_GUARDS = re.compile(r"Guard failed|Expected input|Runtime assertion failed|Tensor \w+ mismatch!")
 
 
 @dataclass(frozen=True)
 class _RuleInDouble(ToleranceRule):
-    """Compares results of double precision; an `atol` of the caller's says nothing of huge values."""
+    """Compares results of double precision; the caller's `atol` does not suit huge values."""
 
     def for_tensor(self, expected: torch.Tensor, dtype: torch.dtype | None = None) -> Tolerance:
         tolerance = super().for_tensor(expected, dtype)
@@ -62,12 +61,12 @@ class _RuleInDouble(ToleranceRule):
         return Tolerance(rtol, max(tolerance.atol, _ATOL_OF_LARGEST * largest_magnitude([expected])))
 
     def grown(self, expected: torch.Tensor) -> Tolerance | None:
-        return None  # nothing wider could judge
+        return None  # no wider dtype could judge
 
 
 @dataclass
 class Judge:
-    """Runs model and graph on an input, and tells whether the graph is wrong."""
+    """Runs model and graph on an input and tells whether the graph is wrong."""
 
     check: EquivalenceCheck
     model: Any
@@ -75,49 +74,49 @@ class Judge:
     mode: str | None
     guard: Snapshot
     device: str = "cpu"
-    example_layouts: tuple[str, ...] = ()  # those of the user's own tensors, in which strides count
 
     def __post_init__(self) -> None:
         self._in_double: tuple[Any, GraphCall] | None = None
 
     def accepts(self, arguments: Arguments) -> bool:
-        """Tell whether eager runs on an input, and no guard of the graph refuses it."""
+        """Return whether eager runs on an input and no guard of the graph refuses the input."""
         self.guard.include(self.model)
         self.guard.include(self.graph_call.graph)
-        settings = RunSettings(
-            arguments, StateNames(self.guard.state_of(self.model)), self.guard, self.check.seed, grads=False
-        )
+        names = StateNames(self.guard.state_of(self.model))
+        settings = RunSettings(arguments, names, self.guard, self.check.seed, grads=False)
         with globals_kept(settings=False), _quiet():
             if isinstance(run_model(self.model, self.model, settings), RunFailure):
                 return False
             obtained = run_model(self.graph_call.call, self.graph_call.graph, settings)
             return not (isinstance(obtained, RunFailure) and _is_of_guard(obtained.error))
 
-    def check_of(self, arguments: Arguments, recipe: Recipe) -> EquivalenceCheck:
+    def check_of(self, space: SearchSpace, recipe: Recipe) -> EquivalenceCheck:
         """Return the check of one input."""
-        grads = self.check.grads and _SMOOTH_KINDS.issuperset(recipe.kinds)
+        grads = self.check.grads and all(fill in _SMOOTH_FILLS for fill in recipe.fills)
         return replace(
             self.check,
-            arguments=arguments,
+            arguments=space.make(recipe),
             comparison=replace(self.check.comparison, requires_grad=grads),
             samples=1,
             grads=grads,
             second_call=recipe.second_call,
         )
 
-    def judge(self, arguments: Arguments, recipe: Recipe) -> Verdict | MismatchError:
-        """Compare on one input; the mismatch if the graph is wrong."""
-        check = replace(self.check_of(arguments, recipe), reproduction=None, explains=False)
+    def judge(self, space: SearchSpace, recipe: Recipe) -> Verdict | MismatchError:
+        """Compare on one input; return the mismatch if the graph is wrong."""
+        check = replace(self.check_of(space, recipe), reproduction=None, explains=False)
         with context_of(recipe, self.device), _quiet():
             error = self._compare(check, self.model, self.graph_call, self.guard)
             if isinstance(error, Verdict):
                 return error
-            if _is_guard(error):
+            if error.mismatches[0].kind == "error" and _is_of_guard(error.__cause__):
                 return Verdict.GUARDED
+            if error.mismatches[0].where.startswith(SECOND_CALL) and not recipe.second_call:
+                return Verdict.AGREES  # a recipe cannot make the other values of the second call smaller
             kinds = {mismatch.kind for mismatch in error.mismatches}
-            if kinds == {"stride"} and recipe.layouts != self.example_layouts:
-                return Verdict.AGREES  # right operators lay out the same values in ways of their own
-            if kinds <= _OF_VALUES | {"stride"} and self._is_explained(check, recipe):
+            if kinds == {"stride"} and recipe.layouts != space.example().layouts:
+                return Verdict.AGREES  # right operators may lay out the same values in different ways
+            if kinds <= _OF_VALUES | {"stride"} and self._is_explained(check, is_extreme=space.is_extreme(recipe)):
                 return Verdict.ROUNDED
         return error
 
@@ -132,14 +131,13 @@ class Judge:
             return Verdict.REFUSED
         except VacuousCheckError:
             return Verdict.SAYS_NOTHING
-        except BaseException as error:
-            if not _is_rejection(error):
-                raise
-            return Verdict.SAYS_NOTHING
         return Verdict.AGREES
 
-    def _is_explained(self, check: EquivalenceCheck, recipe: Recipe) -> bool:
-        """Tell whether model and graph agree in double precision; of what does not run in it, doubt ordinary inputs."""
+    def _is_explained(self, check: EquivalenceCheck, *, is_extreme: bool) -> bool:
+        """Return whether rounding or overflow explains a mismatch: model and graph agree in double precision.
+
+        A mismatch is a find where double precision does not run, unless the values are extreme.
+        """
         rule = _RuleInDouble(check.comparison.rule.rtol, check.comparison.rule.atol)
         try:
             model, graph_call = self._widened()
@@ -148,15 +146,14 @@ class Judge:
             )
             verdict = self._compare(check, model, graph_call, None)
             if isinstance(verdict, MismatchError):
-                kinds = {mismatch.kind for mismatch in verdict.mismatches}
-                is_judged = kinds <= _OF_VALUES | {"stride"}
-                return recipe.is_extreme and (not is_judged or self._is_chaotic(check, model))
-        except Exception:  # whatever a model or graph raises that cannot be copied
-            return recipe.is_extreme
-        return verdict is not Verdict.REFUSED or recipe.is_extreme
+                is_judged = {mismatch.kind for mismatch in verdict.mismatches} <= _OF_VALUES | {"stride"}
+                return is_extreme and (not is_judged or self._is_chaotic(check, model))
+        except Exception:  # a model or graph that cannot be copied may raise any error
+            return is_extreme
+        return verdict is not Verdict.REFUSED or is_extreme
 
     def _is_chaotic(self, check: EquivalenceCheck, model: Any) -> bool:
-        """Tell whether the model itself gives other values for nearly the same input, as the sine of 1e30 does."""
+        """Return whether the model itself gives other values for nearly the same input, as the sine of 1e30 does."""
 
         def nearly_the_same(*args: Any, **kwargs: Any) -> Any:
             memo = {id(each): _nudged(each) for _, each in Arguments(args, kwargs).tensors()}
@@ -167,7 +164,7 @@ class Judge:
         return isinstance(verdict, MismatchError) and any(each.kind == "value" for each in verdict.mismatches)
 
     def _widened(self) -> tuple[Any, GraphCall]:
-        """Copy model and graph, which may share parameters, in double precision."""
+        """Copy model and graph, with shared parameters, in double precision."""
         if self._in_double is None:
             model, graph, call = copy.deepcopy((self.model, self.graph_call.graph, self.graph_call.call))
             for each in (model, graph, call, call.graph_module if isinstance(call, InterpreterCall) else None):
@@ -179,30 +176,20 @@ class Judge:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Drop what models say of odd inputs: nobody gave them these, and hundreds of tries would say it."""
+    """Drop a model's warnings and messages about odd inputs, because hundreds of tries would repeat them."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whose values differ by some units in the last place of double precision."""
+    """Return a tensor with values that differ by some units in the last place of double precision."""
     if not tensor.dtype.is_floating_point:
         return tensor
     sides = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device).reshape(tensor.shape) % 2
     return tensor * (1 + _NUDGE * (2 * sides - 1))
 
 
-def _is_guard(error: MismatchError) -> bool:
-    """Tell whether the graph refused the input by a check of its own, which eager does not make."""
-    return error.mismatches[0].kind == "error" and _is_of_guard(error.__cause__)
-
-
 def _is_of_guard(error: BaseException | None) -> bool:
+    """Return whether an error comes from a check that the graph makes and eager does not make."""
     return isinstance(error, AssertionError) or _OF_GUARDS.match(str(error)) is not None
-
-
-def _is_rejection(error: BaseException) -> bool:
-    """Tell whether the check asked hypothesis, which runs it, for another example."""
-    hypothesis = sys.modules.get("hypothesis")
-    return hypothesis is not None and isinstance(error, hypothesis.errors.UnsatisfiedAssumption)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -18,14 +16,24 @@ from pytest_fxgraph.errors import MismatchError
 
 
 def verdict_on(eager, graph, x: torch.Tensor, rule=(None, None), **odd) -> Verdict | MismatchError:
-    """Judge two functions on an input that is said to be odd."""
+    """Judge two functions on an input that a recipe calls odd."""
     model, module = Calling(eager), graph_calling(graph)
-    check = EquivalenceCheck(arguments_of(x), OutputComparison(ToleranceRule(*rule)), 1, 0, grads=False)
-    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module), example_layouts=("example",))
-    return judge.judge(arguments_of(x), replace(space_around(x).example(), **odd))
+    space, check_input = space_around(x), arguments_of(x)
+    check = EquivalenceCheck(check_input, OutputComparison(ToleranceRule(*rule)), 1, 0, grads=False)
+
+    class Space:
+        """A search space that makes this input."""
+
+        example, is_extreme = space.example, space.is_extreme
+
+        def make(self, recipe):
+            return check_input
+
+    judge = Judge(check, model, GraphCall(module, module), None, Snapshot(model, module))
+    return judge.judge(Space(), space.example()._replace(**odd))
 
 
-HUGE = {"kinds": ("huge",)}
+HUGE = {"fills": ("huge",)}
 
 
 def test_equal_results_agree():

@@ -1,0 +1,183 @@
+"""The options of the checks that compare eager with a graph: one record for fixtures, functions, marker and ini."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
+
+from fxcore.state.tensor_values import BufferPool
+from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, checks_named
+from pytest_fxgraph.equivalence.check import EquivalenceCheck
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
+from pytest_fxgraph.equivalence.repro import ReproductionFolder
+from pytest_fxgraph.equivalence.search.budget import DEFAULT_SECONDS, SearchBudget
+from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
+from pytest_fxgraph.errors import ChoiceError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from pytest_fxgraph.captures.subjects import Adapter
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class CheckOptions(TypedDict, total=False):
+    """Options of every check; None, or a missing option, follows marker and ini, then DEFAULTS."""
+
+    rtol: NumberByPath | None  # None follows the dtype
+    atol: NumberByPath | None  # None follows the dtype and the magnitude
+    grads: bool
+    modes: Mode | Sequence[Mode]
+    samples: int
+    seed: int | None
+    fp64_reference: bool | None
+    sqnr: float | None
+    cosine: float | None
+    checks: Check | Iterable[Check] | None  # None for all
+    strict_inputs: bool | None
+    search: int | None  # tries of each search, 0 for no search
+    search_seconds: float | None
+    allow_vacuous: bool | None
+
+
+class EquivalenceOptions(CheckOptions, total=False):
+    """Options of `fx_equivalence` and `assert_equivalent`."""
+
+    frontend: Frontend | None
+
+
+DEFAULTS: CheckOptions = {
+    "rtol": None,
+    "atol": None,
+    "grads": False,
+    "modes": ("eval",),
+    "samples": 1,
+    "seed": 0,
+    "fp64_reference": False,
+    "sqnr": None,
+    "cosine": None,
+    "checks": None,
+    "strict_inputs": False,
+    "search": 0,
+    "search_seconds": DEFAULT_SECONDS,
+    "allow_vacuous": False,
+}
+# Options without a marker of their own. Signatures show their defaults, and None for all others.
+_OF_CALLS = ("grads", "modes", "samples")
+
+
+def with_options(record: type, **defaults: object) -> Callable[[_F], _F]:
+    """Show the options of a record in the signature of a function that takes them as `**options`.
+
+    `help()`, IPython and the documentation then list each option with its type and its default.
+    """
+    shown = {**{name: value for name, value in DEFAULTS.items() if name in _OF_CALLS}, **defaults}
+
+    def decorate(function: _F) -> _F:
+        own = inspect.signature(function)
+        first = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown.get(name), annotation=hint)
+            for name, hint in get_type_hints(record).items()
+        ]
+        function.__signature__ = own.replace(parameters=[*first, *options])  # type: ignore[attr-defined]  # read by inspect
+        return function
+
+    return decorate
+
+
+class CheckDefaults:
+    """The options of every check of one test, unless a call gives others; base of the fixtures that compare."""
+
+    defaults: ClassVar[Mapping[str, object]] = DEFAULTS
+
+    def __init__(
+        self,
+        *,
+        compare_outputs: ValueComparison | None = None,
+        adapt: Adapter | None = None,
+        reproduction: ReproductionFolder | None = None,
+        buffer_pool: BufferPool | None = None,
+        tell_search: Callable[[str], None] | None = None,
+        tells_path: bool = False,
+        **options: Unpack[EquivalenceOptions],
+    ) -> None:
+        """Set the test's options and the services of the session.
+
+        `tell_search` gets the report of each search. With `tells_path`, a mismatch holds the way of the error through
+        the graph, for reports.
+        """
+        self._test = cast(CheckOptions, {**self.defaults, **options})
+        self._compare_outputs = compare_outputs
+        self._adapt = adapt
+        self._reproduction = reproduction
+        self._buffer_pool = buffer_pool or BufferPool()
+        self._tell_search = tell_search
+        self._tells_path = tells_path
+
+    def chosen(self, options: Mapping[str, object]) -> dict[str, Any]:
+        """Return all options of a call; raise TypeError for the name of an option that does not exist."""
+        unknown = next((name for name in options if name not in self.defaults), None)
+        if unknown is not None:
+            raise TypeError(f"{type(self).__name__}.__call__() got an unexpected keyword argument {unknown!r}")
+        return {**self._test, **{name: value for name, value in options.items() if value is not None}}
+
+    def new_check(self, arguments: Arguments, options: CheckOptions) -> EquivalenceCheck:
+        """Make the check of one call; raise ChoiceError or ValueError for a wrong option."""
+        chosen = cast(CheckOptions, self.chosen(options))
+        grads = chosen["grads"]
+        checks = _checks_of(chosen["checks"], grads=grads)
+        return EquivalenceCheck(
+            arguments,
+            OutputComparison(_rule_of(options, self._test), grads, self._compare_outputs, checks),
+            samples=chosen["samples"],
+            seed=chosen["seed"] or 0,
+            grads=grads,
+            fp64_reference=bool(chosen["fp64_reference"]),
+            strict_inputs=bool(chosen["strict_inputs"]),
+            allow_vacuous=bool(chosen["allow_vacuous"]),
+            reproduction=self._reproduction,
+            tells_path=self._tells_path,
+        )
+
+    def search_budget(self, options: CheckOptions, searches: int) -> SearchBudget | None:
+        """Return the budget of the searches of one call; None without a search.
+
+        Raises ValueError for a wrong number, and GateError if hypothesis is not installed.
+        """
+        chosen = cast(CheckOptions, self.chosen(options))
+        tries, seconds = chosen["search"], chosen["search_seconds"]
+        if tries is None or (tries == 0 and tries is not False):
+            return None
+        budget = SearchBudget(tries, DEFAULT_SECONDS if seconds is None else seconds, searches, self._tell_search)
+        importlib.import_module("pytest_fxgraph.equivalence.search.drawing")  # refuses a missing hypothesis at once
+        return budget
+
+
+def _rule_of(call: CheckOptions, test: CheckOptions) -> ToleranceRule:
+    """Return the tolerances of a call, or the test's tolerances if the call gives no tolerance and no threshold.
+
+    Thresholds of the call replace the test's tolerances, and tolerances of the call replace the test's thresholds.
+    """
+    rtol, atol, sqnr, cosine = call.get("rtol"), call.get("atol"), call.get("sqnr"), call.get("cosine")
+    if sqnr is not None or cosine is not None:
+        sqnr = test["sqnr"] if sqnr is None else sqnr
+        return ToleranceRule.of(rtol, atol, sqnr, test["cosine"] if cosine is None else cosine)
+    if rtol is not None or atol is not None:
+        return ToleranceRule.of(nearest(rtol, test["rtol"]), nearest(atol, test["atol"]))
+    return ToleranceRule.of(test["rtol"], test["atol"], test["sqnr"], test["cosine"])
+
+
+def _checks_of(names: Check | Iterable[Check] | None, *, grads: bool) -> frozenset[Check]:
+    """Return the checks of some names; with `grads`, gradients are always among them.
+
+    Raises ChoiceError for a wrong name, for no name, and for checks that compare nothing.
+    """
+    chosen = frozenset(CHECKS) if names is None else checks_named(names)
+    if not grads and chosen <= {"gradients", "requires_grad"}:
+        raise ChoiceError(f"checks={tuple(sorted(chosen))!r} compares nothing without grads=True")
+    return chosen | {"gradients"} if grads else chosen

@@ -1,0 +1,83 @@
+"""The one definition of "this check could have failed": a graph that returns zeros must be caught."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+
+import torch
+
+from fxcore.state.storage import has_values
+from pytest_fxgraph.equivalence.gradients import rules_of_gradients
+from pytest_fxgraph.equivalence.inputs import Arguments
+from pytest_fxgraph.equivalence.mismatch import CheckContext
+from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
+from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.run import RunResult
+from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule, largest_magnitude
+from pytest_fxgraph.errors import VacuousCheckError
+
+
+def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparison) -> bool:
+    """Return whether a check of eager's run would catch a graph that returns zeros.
+
+    Integers, bools and Python values are compared exactly, so a check with one of these could fail. A tensor that is
+    empty or on the meta device has no values and cannot fail. A check without "values" asks for something else.
+    """
+    if "values" not in comparison.checks:
+        return True
+    leaves = [(where, leaf) for where, leaf in walk(expected.output, OUTPUT) if _has_values(leaf)]
+    if not leaves or not all(comparison.would_match_zeros(leaf, where) for where, leaf in leaves):
+        return True
+    inputs = dict(given.tensors())
+    rules = rules_of_gradients(expected.gradients or {}, comparison.rule, inputs)
+    others = [("", gradient, rules[name]) for name, gradient in (expected.gradients or {}).items()]
+    if "state" in comparison.checks:
+        others += [(state.label, state.tensor, comparison.rule) for state in expected.state.changed.values()]
+    if "mutation" in comparison.checks:
+        others += [
+            (where, tensor, comparison.rule)
+            for where, tensor in expected.arguments.tensors()
+            if _differs(tensor, inputs.get(where))
+        ]
+    return not all(
+        dataclasses.replace(comparison, rule=rule).would_match_zeros(tensor, where, is_output=False)
+        for where, tensor, rule in others
+        if _has_values(tensor)
+    )
+
+
+def _has_values(leaf: object) -> bool:
+    return leaf is not None and not (isinstance(leaf, torch.Tensor) and not (has_values(leaf) and leaf.numel()))
+
+
+def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
+    exact = OutputComparison(ToleranceRule(0.0, 0.0))
+    return given is None or any(exact.compare_tensors(given, tensor, ""))
+
+
+def vacuous_error(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> VacuousCheckError:
+    """Return the error of a check that could not have failed."""
+    where, tensor = tensors_in(expected.output, OUTPUT)[0]
+    largest = largest_magnitude(tensor for _, tensor in tensors_in(expected.output, OUTPUT))
+    tolerance = comparison.rule.for_path(where).for_tensor(tensor)
+    return VacuousCheckError(
+        f"comparing eager and {context.subject}{context} says nothing: a graph that gives zeros would pass, too. "
+        f"No magnitude in the output exceeds {largest:.3g}, and {where} is compared with "
+        f"{tolerance}. Initialise the model so that its output is not zero, scale its weights or inputs"
+        f"{'' if tolerance.has_thresholds else ', or give a smaller atol'}"
+    )
+
+
+@contextlib.contextmanager
+def vacuous_examples_rejected() -> Iterator[None]:
+    """Ask hypothesis for another example if it runs the user's test and its example could not have failed."""
+    try:
+        yield
+    except VacuousCheckError:
+        hypothesis = sys.modules.get("hypothesis")
+        if hypothesis is not None and hypothesis.currently_in_test_context():
+            hypothesis.reject()
+        raise
