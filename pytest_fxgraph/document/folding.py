@@ -83,11 +83,13 @@ class Items(ABC, Generic[_Context, _Inside]):
         """Write the line of a block, less its ending."""
 
 
-def folded_lines(items: Items[_Context, _Inside], start: int, stop: int, base: str, context: _Context) -> list[str]:
-    """Write the items of one level; `base` is the path of the block that they are in, with a dot behind it."""
+def folded_lines(
+    items: Items[_Context, _Inside], blocks: Iterable[Block[_Inside]], start: int, stop: int, context: _Context
+) -> list[str]:
+    """Write the items of one level, with the blocks of that level."""
     lines: list[str] = []
     position = start
-    for block in blocks_of_level(items, start, stop, base):
+    for block in blocks:
         lines += [items.line(each, context) for each in range(position, block.run.start)]
         if block.defines is not None:
             lines.append(f"block {block.template}:")
@@ -124,8 +126,11 @@ def family_of(path: str) -> str:
 def blocks_of_level(
     items: Items[_Context, _Inside], start: int, stop: int, base: str, depth: int = 0
 ) -> list[Block[_Inside]]:
-    """Choose the blocks of a level, in order. A family without a shared body gives way to families inside it."""
-    if depth >= _MOST_DEPTH:
+    """Choose the blocks of a level, in order. A family without a shared body gives way to families inside it.
+
+    `base` is the path of the block that the level is in, with a dot behind it.
+    """
+    if depth >= _MOST_DEPTH or stop - start <= _FEWEST_LINES_SAVED:
         return []
     runs = _runs(items.places, start, stop, base, depth)
     times = Counter(run.path for run in runs)
