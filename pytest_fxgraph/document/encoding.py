@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_fxgraph.document.code_folding import code_in_blocks
-from pytest_fxgraph.document.folding import INDENT
+from pytest_fxgraph.document.folding import indented
 from pytest_fxgraph.document.model import FORMAT, MOST_RECORDS, GraphDocument
 from pytest_fxgraph.document.text_writer import code_lines, folded_graph, graph_lines, sections
 from pytest_fxgraph.errors import DocumentError
@@ -46,4 +46,4 @@ def _records_in(document: GraphDocument) -> int:
 
 def _block(title: str, lines: list[str]) -> list[str]:
     """Return lines as a literal block of YAML."""
-    return [f"{title}: |", *[f"{INDENT}{line}" if line else "" for line in lines]]
+    return [f"{title}: |", *indented(lines)]

@@ -93,14 +93,14 @@ def folded_lines(
         lines += [items.line(each, context) for each in range(position, block.run.start)]
         if block.defines is not None:
             lines.append(f"block {block.template}:")
-            lines += _indented(block.defines)
+            lines += indented(block.defines)
         head = items.head(block.run, block.body.inside, context)
         if block.template is None:
             lines.append(f"{head}:")
-            lines += _indented(block.body.lines)
+            lines += indented(block.body.lines)
         elif block.changes:
             lines.append(f"{head} like {block.template} but")
-            lines += _indented(block.changes)
+            lines += indented(block.changes)
         else:
             lines.append(f"{head} like {block.template}")
         position = block.run.stop
@@ -108,7 +108,8 @@ def folded_lines(
     return lines
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def indented(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines as they stand below another line."""
     return (f"{INDENT}{line}" if line else "" for line in lines)
 
 
@@ -159,13 +160,14 @@ def _may_fold(members: Sequence[Run]) -> bool:
 
 def _runs(places: Sequence[str | None], start: int, stop: int, base: str, depth: int) -> list[Run]:
     prefixes: dict[str | None, str | None] = {None: None}
+    place_of_prefix = len(numbered_prefixes(base[:-1])) + depth
     found: list[Run] = []
     begin, current = start, None
     for position in range(start, stop):
         place = places[position]
         if place not in prefixes:
-            deeper = [each for each in numbered_prefixes(place or "") if len(each) > len(base)]
-            prefixes[place] = deeper[depth] if depth < len(deeper) else None
+            found_prefixes = numbered_prefixes(place or "")
+            prefixes[place] = found_prefixes[place_of_prefix] if place_of_prefix < len(found_prefixes) else None
         prefix = prefixes[place]
         if prefix != current:
             if current is not None:

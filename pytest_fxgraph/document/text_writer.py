@@ -14,20 +14,20 @@ Golden files, inline goldens, `fxgraph show` and reports hold this text. `docume
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
 from pytest_fxgraph.document.folding import (
-    INDENT,
-    Block,
     Body,
     Items,
     NotFoldableError,
     Run,
     blocks_of_level,
     folded_lines,
+    indented,
 )
 from pytest_fxgraph.document.literals import REFERENCE, references, string_text
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -42,6 +42,7 @@ _RECEIVER = re.compile(r"%\w+\Z")
 _KIND = re.compile(r"[\w.<>#]+\Z")
 _NOT_IN_NAMES = re.compile(r"\W")
 _COUNT = re.compile(r"_\d+\Z")
+_CALLS = ("call_module", "call_function")  # most nodes
 
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
 
@@ -56,7 +57,7 @@ def document_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
 
 def titled(title: str, lines: Sequence[str]) -> list[str]:
     """Return lines below their title."""
-    return [f"{title}:", *[f"{INDENT}{line}" if line else "" for line in lines]]
+    return [f"{title}:", *indented(lines)]
 
 
 def folded_graph(document: GraphDocument) -> GraphText | None:
@@ -85,9 +86,9 @@ def graph_lines(document: GraphDocument, folded: GraphText | None) -> list[str]:
 def sections(document: GraphDocument, *, folds: bool = True) -> Iterator[tuple[str, list[str]]]:
     """Yield the title and the lines of each section below the graph, but not the code."""
     if document.modules:
-        yield "modules", seen_lines(_record_lines(document.modules, module_lines, folds))
+        yield "modules", seen_lines(_record_lines(document.modules, module_text, folds))
     if document.state:
-        yield "state", seen_lines(_record_lines(document.state, state_lines, folds))
+        yield "state", seen_lines(_record_lines(document.state, state_text, folds))
     yield from short_sections(document)
 
 
@@ -152,17 +153,21 @@ def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
         args += [f"{key_text(key)}={spelt(text)}" for key, text in node.kwargs]
     op, target = node.op, node.target
     call = _call(op, target, base)
-    if op == "placeholder" and call is not None and len(args) < 2 and not node.kwargs:
+    if call is not None and op in _CALLS:
+        line = f"%{own} = {call}{', '.join(args)})"
+    elif op == "placeholder" and call is not None and len(args) < 2 and not node.kwargs:
         alias = "" if target == own else f" as %{own}"
         line = f"input {target}{alias}{''.join([f' = {default}' for default in args])}"
     elif op == "output" and own == target == "output":
         line = f"return {', '.join(args)}" if args else "return"
     elif call is None or op == "placeholder" or (op == "get_attr" and args):
         line = f"%{own} = {op} {string_text(target)}({', '.join(args)})"
-    elif op == "call_method" and node.args and args[0][0] == "%" and _RECEIVER.match(args[0]):
+    elif op == "get_attr":
+        line = f"%{own} = {call}"
+    elif node.args and args[0][0] == "%" and _RECEIVER.match(args[0]):
         line = f"%{own} = {args[0]}{call}{', '.join(args[1:])})"
     else:
-        line = f"%{own} = {call}{', '.join(args)})" if op != "get_attr" else f"%{own} = {call}"
+        line = f"%{own} = {call}{', '.join(args)})"
     return line + _facts(node, base, spelt)
 
 
@@ -173,7 +178,7 @@ def _call(op: str, target: str, base: str) -> str | None:
     if op == "call_method":
         return f".{target}(" if _METHOD.match(target) else None
     if op in ("call_module", "get_attr"):
-        is_plain = target.startswith(base) and len(target) > len(base) and _PATH.match(target)
+        is_plain = target.startswith(base) and len(target) > len(base) and _is_plain(target)
         return f"self.{target[len(base) :]}{'(' if op == 'call_module' else ''}" if is_plain else None
     return "" if op == "placeholder" and _INPUT.match(target) else None
 
@@ -181,16 +186,16 @@ def _call(op: str, target: str, base: str) -> str | None:
 def _facts(node: NodeRecord, base: str, spelt: Callable[[str], str]) -> str:
     """Return the text behind a node: its value, where it is, and the rest."""
     value, scope = node.value, node.scope
-    facts = [] if value is None else [fact_text(value)]
+    text = "" if value is None else f"; {fact_text(value)}"
     if scope is not None and (not base or scope != base[:-1]):
-        facts.append(f"in {fact_text(scope[len(base) :])}")
+        text += f"; in {fact_text(scope[len(base) :])}"
     if node.effects:
-        facts.append(f"effects: {', '.join([_effect_text(effect, spelt) for effect in node.effects])}")
+        text += f"; effects: {', '.join([_effect_text(effect, spelt) for effect in node.effects])}"
     if node.meta:
-        facts.append(f"meta: {', '.join([f'{key_text(key)}={spelt(text)}' for key, text in node.meta])}")
+        text += f"; meta: {', '.join([f'{key_text(key)}={spelt(text)}' for key, text in node.meta])}"
     if node.name_from is not None:
-        facts.append(f"named by {fact_text(node.name_from)}")
-    return f"  # {'; '.join(facts)}" if facts else ""
+        text += f"; named by {fact_text(node.name_from)}"
+    return f"  # {text[2:]}" if text else ""
 
 
 def _effect_text(effect: str, spelt: Callable[[str], str]) -> str:
@@ -222,7 +227,10 @@ class Ends(NamedTuple):
 
 
 class GraphText(Items[_Level, Ends]):
-    """Writes the nodes of a graph, with its blocks folded. Raises NotFoldableError if two values would have one name."""
+    """Writes the nodes of a graph, with its blocks folded.
+
+    Raises NotFoldableError if two values would have one name.
+    """
 
     has_names = True
 
@@ -341,23 +349,27 @@ class _Records(Items[str, None], Generic[_Record]):
 
     has_names = False
 
-    def __init__(self, records: Sequence[_Record], lines_of: Callable[[_Record, str], list[str]]) -> None:
+    def __init__(self, records: Sequence[_Record], text_of: Callable[[_Record, str], str]) -> None:
         self._records = records
-        self._lines_of = lines_of
+        self._text_of = text_of
         self._bodies: dict[Run, Body[None]] = {}
         self.places = [record.path.rpartition(".")[0] or None for record in records]
 
     def line(self, position: int, context: str) -> str:
         """Write a record that is in no block of this level; the lines of a graph inside it follow in one text."""
-        return "\n".join(self._lines_of(self._records[position], context))
+        return self._text_of(self._records[position], context)
 
     def body(self, run: Run) -> Body[None]:
         """Write the records of a block."""
         if run not in self._bodies:
             base = f"{run.path}."
-            blocks = blocks_of_level(self, *run[:2], base)
-            self._bodies[run] = Body(tuple(folded_lines(self, blocks, *run[:2], base)), None)
+            self._bodies[run] = Body(tuple(self.lines(*run[:2], base)), None)
         return self._bodies[run]
+
+    def lines(self, start: int, stop: int, base: str) -> list[str]:
+        """Write the records of a level; those of a graph inside a module take more lines than one."""
+        lines = folded_lines(self, blocks_of_level(self, start, stop, base), start, stop, base)
+        return "\n".join(lines).split("\n") if any("\n" in line for line in lines) else lines
 
     def head(self, block: Run, inside: None, context: str) -> str:
         """Write the path of a block."""
@@ -365,17 +377,20 @@ class _Records(Items[str, None], Generic[_Record]):
         return block.path[len(context) :]
 
 
-def _record_lines(records: Sequence[_Record], lines_of: Callable[[_Record, str], list[str]], folds: bool) -> list[str]:
+def _record_lines(records: Sequence[_Record], text_of: Callable[[_Record, str], str], folds: bool) -> list[str]:
     if folds:
-        items = _Records(records, lines_of)
-        lines = folded_lines(items, blocks_of_level(items, 0, len(records), ""), 0, len(records), "")
-        return "\n".join(lines).split("\n") if any("\n" in line for line in lines) else lines
-    return [line for record in records for line in lines_of(record, "")]
+        return _Records(records, text_of).lines(0, len(records), "")
+    return [line for record in records for line in text_of(record, "").split("\n")]
+
+
+@functools.lru_cache(maxsize=16_384)  # the text of a long path takes the pattern four times as long as the cache
+def _is_plain(path: str) -> bool:
+    return _PATH.match(path) is not None
 
 
 def _path_text(path: str, base: str) -> str:
     """Write a path relative to its block; an odd one in quotes."""
-    return path[len(base) :] if _PATH.match(path) else string_text(path)
+    return path[len(base) :] if _is_plain(path) and path.startswith(base) else string_text(path)
 
 
 def _other_path(path: str, base: str) -> str:
@@ -384,19 +399,16 @@ def _other_path(path: str, base: str) -> str:
     return fact_text(path) if not path.startswith("self.") else f"~{string_text(path)}"
 
 
-def module_lines(module: ModuleRecord, base: str) -> list[str]:
-    facts = [_module_text(module.kind, module.config)]
+def module_text(module: ModuleRecord, base: str) -> str:
+    """Write a module on a line, with the lines of a graph inside it below."""
+    text = f"{_path_text(module.path, base)}: {_module_text(module.kind, module.config)}"
     if module.training is not None:
-        facts.append("training" if module.training else "not training")
+        text += "; training" if module.training else "; not training"
     if module.same_as is not None:
-        facts.append(f"is {_other_path(module.same_as, base)}")
+        text += f"; is {_other_path(module.same_as, base)}"
     if module.name_from is not None:
-        facts.append(f"named by {fact_text(module.name_from)}")
-    line = f"{_path_text(module.path, base)}: {'; '.join(facts)}"
-    if module.graph is None:
-        return [line]
-    inner = document_lines(module.graph, folds=False)
-    return [line, *[f"{INDENT}{each}" if each else "" for each in inner]]
+        text += f"; named by {fact_text(module.name_from)}"
+    return text if module.graph is None else "\n".join([text, *indented(document_lines(module.graph, folds=False))])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -405,21 +417,30 @@ def _module_text(kind: str, config: tuple[tuple[str, str], ...]) -> str:
     return f"{kind if _KIND.match(kind) else string_text(kind)}({texts})"
 
 
-def state_lines(state: StateRecord, base: str) -> list[str]:
-    text = f"{_path_text(state.path, base)}: {state.kind} {fact_text(state.value)}"
-    if state.content is not None:
-        text += f"; = {fact_text(state.content)}"
-    if state.requires_grad != (state.kind == "parameter"):
-        text += "; requires grad" if state.requires_grad else "; no grad"
-    if not state.persistent:
+def state_text(state: StateRecord, base: str) -> str:
+    """Write a tensor on a line."""
+    text = f"{_path_text(state.path, base)}: {_state_facts(_STATE_FACTS(state))}"
+    return text if state.same_as is None else f"{text}; is {_other_path(state.same_as, base)}"
+
+
+_STATE_FACTS = operator.attrgetter("kind", "value", "requires_grad", "persistent", "content", "storage", "name_from")
+
+
+@functools.lru_cache(maxsize=4096)  # the tensors of a model are of few sorts
+def _state_facts(facts: tuple[str, str, bool, bool, str | None, str | None, str | None]) -> str:
+    kind, value, requires_grad, persistent, content, storage, name_from = facts
+    text = f"{kind} {fact_text(value)}"
+    if content is not None:
+        text += f"; = {fact_text(content)}"
+    if requires_grad != (kind == "parameter"):
+        text += "; requires grad" if requires_grad else "; no grad"
+    if not persistent:
         text += "; not persistent"
-    if state.storage is not None:
-        text += f"; storage {fact_text(state.storage)}"
-    if state.name_from is not None:
-        text += f"; named by {fact_text(state.name_from)}"
-    if state.same_as is not None:
-        text += f"; is {_other_path(state.same_as, base)}"
-    return [text]
+    if storage is not None:
+        text += f"; storage {fact_text(storage)}"
+    if name_from is not None:
+        text += f"; named by {fact_text(name_from)}"
+    return text
 
 
 def _cost_lines(block: CostBlock) -> Iterator[str]:
