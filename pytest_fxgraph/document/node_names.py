@@ -26,7 +26,7 @@ from pytest_fxgraph.errors import GoldenFormatError
 _HEAD = re.compile(r"format: 3\n(?:names: traced\n)?")
 _END = f"\n{CLOSING_LINE}\n"
 _CODE = "\ncode: |\n"
-_CODE_SECTION = re.compile(rf"{re.escape(_CODE)}(?:(?:  [^\n]*)?\n)*{CLOSING_LINE}\n\Z")
+_NOT_INDENTED = re.compile(rf"\n(?!{INDENT}|\n|\Z)")
 _SECTION = re.compile(r"\n(\w+): \|\n")
 _INPUT_OR_OUTPUT = re.compile(r"(?:input \*{0,2}(\w+)(?: as %(\w+))?(?= |\Z)|return\b)")
 _LABEL = r"[\w.*]+(?: \(\d+\))?"
@@ -58,7 +58,8 @@ def _renamed(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
 def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     """Return True if a golden's text holds this graph in this order, whatever its nodes are named.
 
-    Generated code is not compared. False means that nothing is known: the text has to be read.
+    Generated code is not compared. False means that nothing is known: the text has to be read, which takes six times
+    as long (mobilenetv2: 10 ms and 1.7 ms CPU).
     """
     if any(module.graph is not None for module in document.modules):
         return _is_read_alike(text, document)
@@ -66,9 +67,11 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     if head is None or not text.endswith(_END):
         return False
     start_of_code = text.find(_CODE, head.end())
-    if start_of_code >= 0 and not _CODE_SECTION.match(text, start_of_code):
-        return False
-    end = start_of_code if start_of_code >= 0 else len(text) - len(_END)
+    end = len(text) - len(_END)
+    if start_of_code >= 0:
+        if _NOT_INDENTED.search(text, start_of_code + len(_CODE) - 1, end):
+            return False
+        end = start_of_code
     _, *told = _SECTION.split(text[head.end() - 1 : end])
     found = dict(zip(told[::2], told[1::2], strict=True))
     try:
@@ -161,19 +164,19 @@ class _Walk:
         _check(bool(returned) == bool(base))
         return [made[name[1:]] for name in returned.removeprefix("return").replace(",", "").split()]
 
-    def _lines(self, lines: Sequence[str], base: str, texts: Texts, made: dict[str, str]) -> None:
+    def _lines(self, lines: list[str], base: str, texts: Texts, made: dict[str, str]) -> None:
         nodes = self._nodes[self.position : self.position + len(lines)]
         self.position += len(lines)
         _check(len(nodes) == len(lines))
-        for line, node in zip(lines, nodes, strict=True):
-            own = line[1 : line.find(" ")] if line[:1] == "%" else _name_of_input_or_output(line)
-            if own in made:
-                raise LookupError
-            made[own] = name = f"%{node.name}"
-            texts[name] = f"%{own}"
-            written = node_line(node, own, texts, base)
-            if written != line and seen_lines([written]) != [line]:
-                raise LookupError
+        # No node reads a later one, so the names of all can be known before the first line is written.
+        own = [line[1 : line.find(" ")] if line[:1] == "%" else _name_of_input_or_output(line) for line in lines]
+        names = [f"%{node.name}" for node in nodes]
+        count = len(made) + len(lines)
+        made.update(zip(own, names, strict=True))
+        _check(len(made) == count)
+        texts.update(zip(names, [f"%{name}" for name in own], strict=True))
+        written = [node_line(node, name, texts, base) for node, name in zip(nodes, own, strict=True)]
+        _check(written == lines or seen_lines(written) == lines)
 
     def _block(self, block: _Block, base: str, texts: Texts, made: dict[str, str]) -> None:
         inner = Texts(is_block=True)
