@@ -171,6 +171,7 @@ def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
     return line + _facts(node, base, spelt)
 
 
+@functools.lru_cache(maxsize=16_384)
 def _call(op: str, target: str, base: str) -> str | None:
     """Return the text before the arguments of a call, or the text of an attribute; None for an odd target."""
     if op == "call_function":
@@ -185,10 +186,7 @@ def _call(op: str, target: str, base: str) -> str | None:
 
 def _facts(node: NodeRecord, base: str, spelt: Callable[[str], str]) -> str:
     """Return the text behind a node: its value, where it is, and the rest."""
-    value, scope = node.value, node.scope
-    text = "" if value is None else f"; {fact_text(value)}"
-    if scope is not None and (not base or scope != base[:-1]):
-        text += f"; in {fact_text(scope[len(base) :])}"
+    text = _value_and_scope(node.value, node.scope, base)
     if node.effects:
         text += f"; effects: {', '.join([_effect_text(effect, spelt) for effect in node.effects])}"
     if node.meta:
@@ -196,6 +194,13 @@ def _facts(node: NodeRecord, base: str, spelt: Callable[[str], str]) -> str:
     if node.name_from is not None:
         text += f"; named by {fact_text(node.name_from)}"
     return f"  # {text[2:]}" if text else ""
+
+
+@functools.lru_cache(maxsize=16_384)
+def _value_and_scope(value: str | None, scope: str | None, base: str) -> str:
+    text = "" if value is None else f"; {fact_text(value)}"
+    is_elsewhere = scope is not None and (not base or scope != base[:-1])
+    return f"{text}; in {fact_text((scope or '')[len(base) :])}" if is_elsewhere else text
 
 
 def _effect_text(effect: str, spelt: Callable[[str], str]) -> str:
