@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_fxgraph.document.folding import Block, NotFoldableError, changes_between
+from pytest_fxgraph.document.folding import Block, changes_between
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.document.text_writer import Ends, GraphText, block_prefix, encoded_name
 
@@ -27,25 +27,17 @@ _NOT_IN_NAMES = re.compile(r"[^0-9A-Za-z]+")
 _FORWARD = re.compile(r"def forward\(", re.MULTILINE)
 
 
-def code_in_blocks(document: GraphDocument, *, folds: bool) -> str:
+def code_in_blocks(document: GraphDocument, text: GraphText, *, folds: bool) -> str:
     """Return the code of a document under the names that its text has, with the blocks of the text folded or whole.
 
     Code that is folded already, or that a hook wrote, stays unchanged, because its lines are not those of the nodes.
     """
-    if not document.code or not any(node.scope for node in document.nodes):
-        return document.code
-    text = GraphText(document.nodes)
-    try:
-        text.lines()
-    except NotFoldableError:
-        return document.code
-    blocks = text.blocks()
     lines = document.code.split("\n")
-    places = _lines_of_blocks(document, blocks, lines)
+    places = _lines_of_blocks(document, text.blocks, lines)
     if not places:
         return document.code
     if folds:
-        return "\n".join(_Folding(document, text, lines).folded(blocks, places))
+        return "\n".join(_Folding(document, text, lines).folded(text.blocks, places))
     names = {node.name: text.flat_names[place] for place, node in enumerate(document.nodes)}
     changed = {name: flat for name, flat in names.items() if name != flat}
     return "\n".join([_renamed(line, changed) for line in lines]) if changed else document.code

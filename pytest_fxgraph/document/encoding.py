@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_fxgraph.document.code_folding import code_in_blocks
-from pytest_fxgraph.document.folding import INDENT
+from pytest_fxgraph.document.folding import indented
 from pytest_fxgraph.document.model import FORMAT, MOST_RECORDS, GraphDocument
-from pytest_fxgraph.document.text_writer import code_lines, graph_lines, sections
+from pytest_fxgraph.document.text_writer import code_lines, folded_graph, graph_lines, sections
 from pytest_fxgraph.errors import DocumentError
 
 # The last line of a golden: without it, the file was cut off.
@@ -28,12 +28,14 @@ def encode(document: GraphDocument, *, folds_code: bool = False) -> str:
         )
     folds = not document.keeps_traced_names
     lines = [f"format: {FORMAT}", *([TRACED_NAMES] if document.keeps_traced_names else ())]
-    graph = graph_lines(document, folds=folds)
+    folded = folded_graph(document) if folds else None
+    graph = graph_lines(document, folded)
     lines += _block("graph", graph) if graph else []
     for title, section in sections(document, folds=folds):
         lines += _block(title, section)
     if document.code:
-        lines += _block("code", code_lines(code_in_blocks(document, folds=folds_code) if folds else document.code))
+        code = document.code if folded is None else code_in_blocks(document, folded, folds=folds_code)
+        lines += _block("code", code_lines(code))
     return "\n".join([*lines, CLOSING_LINE, ""])
 
 
@@ -44,4 +46,4 @@ def _records_in(document: GraphDocument) -> int:
 
 def _block(title: str, lines: list[str]) -> list[str]:
     """Return lines as a literal block of YAML."""
-    return [f"{title}: |", *[f"{INDENT}{line}" if line else "" for line in lines]]
+    return [f"{title}: |", *indented(lines)]

@@ -83,22 +83,24 @@ class Items(ABC, Generic[_Context, _Inside]):
         """Write the line of a block, less its ending."""
 
 
-def folded_lines(items: Items[_Context, _Inside], start: int, stop: int, base: str, context: _Context) -> list[str]:
-    """Write the items of one level; `base` is the path of the block that they are in, with a dot behind it."""
+def folded_lines(
+    items: Items[_Context, _Inside], blocks: Iterable[Block[_Inside]], start: int, stop: int, context: _Context
+) -> list[str]:
+    """Write the items of one level, with the blocks of that level."""
     lines: list[str] = []
     position = start
-    for block in blocks_of_level(items, start, stop, base):
+    for block in blocks:
         lines += [items.line(each, context) for each in range(position, block.run.start)]
         if block.defines is not None:
             lines.append(f"block {block.template}:")
-            lines += _indented(block.defines)
+            lines += indented(block.defines)
         head = items.head(block.run, block.body.inside, context)
         if block.template is None:
             lines.append(f"{head}:")
-            lines += _indented(block.body.lines)
+            lines += indented(block.body.lines)
         elif block.changes:
             lines.append(f"{head} like {block.template} but")
-            lines += _indented(block.changes)
+            lines += indented(block.changes)
         else:
             lines.append(f"{head} like {block.template}")
         position = block.run.stop
@@ -106,7 +108,8 @@ def folded_lines(items: Items[_Context, _Inside], start: int, stop: int, base: s
     return lines
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def indented(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines as they stand below another line."""
     return (f"{INDENT}{line}" if line else "" for line in lines)
 
 
@@ -124,8 +127,11 @@ def family_of(path: str) -> str:
 def blocks_of_level(
     items: Items[_Context, _Inside], start: int, stop: int, base: str, depth: int = 0
 ) -> list[Block[_Inside]]:
-    """Choose the blocks of a level, in order. A family without a shared body gives way to families inside it."""
-    if depth >= _MOST_DEPTH:
+    """Choose the blocks of a level, in order. A family without a shared body gives way to families inside it.
+
+    `base` is the path of the block that the level is in, with a dot behind it.
+    """
+    if depth >= _MOST_DEPTH or stop - start <= _FEWEST_LINES_SAVED:
         return []
     runs = _runs(items.places, start, stop, base, depth)
     times = Counter(run.path for run in runs)
@@ -154,13 +160,14 @@ def _may_fold(members: Sequence[Run]) -> bool:
 
 def _runs(places: Sequence[str | None], start: int, stop: int, base: str, depth: int) -> list[Run]:
     prefixes: dict[str | None, str | None] = {None: None}
+    place_of_prefix = len(numbered_prefixes(base[:-1])) + depth
     found: list[Run] = []
     begin, current = start, None
     for position in range(start, stop):
         place = places[position]
         if place not in prefixes:
-            deeper = [each for each in numbered_prefixes(place or "") if len(each) > len(base)]
-            prefixes[place] = deeper[depth] if depth < len(deeper) else None
+            found_prefixes = numbered_prefixes(place or "")
+            prefixes[place] = found_prefixes[place_of_prefix] if place_of_prefix < len(found_prefixes) else None
         prefix = prefixes[place]
         if prefix != current:
             if current is not None:

@@ -17,9 +17,7 @@ SIGN_BIT = 1 << 63
 QUOTED = r'"(?:[^"\\]|\\.)*"'
 REFERENCE = re.compile(rf"{QUOTED}|%(\w+)", re.DOTALL)
 _LONE_REFERENCE = re.compile(r"%(\w+)\Z")
-_PARTS = re.compile(rf"{QUOTED}|[\[\](){{}},]", re.DOTALL)
 _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
-_CLOSING = {"[": "]", "(": ")", "{": "}"}
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -72,41 +70,6 @@ def rename_references(text: str, mapping: Mapping[str, str]) -> str:
     if lone := _LONE_REFERENCE.match(text):
         return "%" + mapping.get(lone[1], lone[1])
     return REFERENCE.sub(lambda found: "%" + mapping.get(found[1], found[1]) if found[1] else found[0], text)
-
-
-def split(text: str) -> tuple[str, tuple[str, ...], str] | None:
-    """Take a container or call apart: what opens it, its items as texts, what closes it; None for anything else.
-
-    `slice(%a, 1, None)` gives `("slice(", ("%a", "1", "None"), ")")`.
-    """
-    opening = re.match(r"[\w.<>#]*[\[({]", text)
-    if opening is None:
-        return None
-    start = opening.end()
-    items: list[str] = []
-    depth = 1
-    for part in _PARTS.finditer(text, start):
-        mark = part[0]
-        if mark in _CLOSING:
-            depth += 1
-        elif mark == "," and depth == 1:
-            items.append(text[start : part.start()].strip())
-            start = part.end()
-        elif mark in "])}":
-            depth -= 1
-            if depth == 0:
-                return _closed(text, opening[0], items, start, part)
-    return None
-
-
-def _closed(
-    text: str, opening: str, items: list[str], start: int, closing: re.Match[str]
-) -> tuple[str, tuple[str, ...], str] | None:
-    if closing.end() != len(text) or _CLOSING[opening[-1]] != closing[0]:
-        return None
-    last = text[start : closing.start()].strip()
-    # A lone item of a tuple is followed by a comma and nothing.
-    return opening, tuple([*items, last] if last else items), closing[0]
 
 
 def _escaped(character: str) -> str:

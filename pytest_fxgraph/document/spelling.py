@@ -20,6 +20,10 @@ _TOKEN = re.compile(
 )
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _SIMPLE = re.compile(r"(?:%\w+|-?\d{1,4300}|[A-Za-z_][\w.]*)\Z", re.ASCII)
+# Texts of tensors, sizes and strings, which need no second reading: that takes ten times as long.
+_PLAIN = re.compile(
+    r"(?:%\w+|-?\d{1,4300}|[A-Za-z_][\w.]*(?:\[(?:\d+(?:, \d+)*)?\])?|\(\d+(?:, \d+)+\)|\"[\w.]*\")\Z", re.ASCII
+)
 _NAME = re.compile(r"\w+\Z")
 _QUOTED = re.compile(QUOTED, re.DOTALL)
 # Text that a literal block can hold, less the characters that editors and hooks change or that nobody can see: tabs,
@@ -34,7 +38,7 @@ _MOST_REMEMBERED = 16_384
 @functools.lru_cache(maxsize=_MOST_REMEMBERED)
 def argument_text(text: str) -> str:
     """Spell an argument, so that it can stand between commas."""
-    if _SIMPLE.match(text):
+    if _PLAIN.match(text):
         return text
     return text if _is_exact(text, ",;#") and not KEYWORD.match(text) else raw_text(text)
 
@@ -42,7 +46,7 @@ def argument_text(text: str) -> str:
 @functools.lru_cache(maxsize=_MOST_REMEMBERED)
 def fact_text(text: str) -> str:
     """Spell a fact, so that it can stand between semicolons: a value, an effect or a path."""
-    if _SIMPLE.match(text) and not _FACT_WORD.match(text):
+    if _PLAIN.match(text) and not _FACT_WORD.match(text):
         return text
     return text if _is_exact(text, ";#") and not _FACT_WORD.match(text) else raw_text(text)
 
@@ -90,7 +94,7 @@ def split_at(text: str, separator: str) -> list[str]:
     parts: list[str] = []
     opened: list[str] = []
     start = 0
-    for token in _TOKEN.finditer(text):
+    for token in _marks(separator).finditer(text):
         mark = token[0]
         if mark in _CLOSING:
             opened.append(_CLOSING[mark])
@@ -107,6 +111,13 @@ def split_at(text: str, separator: str) -> list[str]:
     return [*parts, text[start:]]
 
 
+@functools.lru_cache
+def _marks(separator: str) -> re.Pattern[str]:
+    """Find quoted texts, brackets and a separator; a pattern of all tokens takes four times as long."""
+    return re.compile(rf"(?<!\w)[bB]?(?:{QUOTED}|{_SINGLE})|[\[\](){{}}\"{separator}]")
+
+
+@functools.lru_cache(maxsize=_MOST_REMEMBERED)
 def tidy_text(text: str) -> str:
     """Return a value as documents spell it: one blank behind a comma, double quotes, numbers as Python prints them."""
     out: list[str] = []

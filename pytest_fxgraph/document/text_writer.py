@@ -14,20 +14,20 @@ Golden files, inline goldens, `fxgraph show` and reports hold this text. `docume
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
 from pytest_fxgraph.document.folding import (
-    INDENT,
-    Block,
     Body,
     Items,
     NotFoldableError,
     Run,
     blocks_of_level,
     folded_lines,
+    indented,
 )
 from pytest_fxgraph.document.literals import REFERENCE, references, string_text
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
@@ -42,13 +42,14 @@ _RECEIVER = re.compile(r"%\w+\Z")
 _KIND = re.compile(r"[\w.<>#]+\Z")
 _NOT_IN_NAMES = re.compile(r"\W")
 _COUNT = re.compile(r"_\d+\Z")
+_CALLS = ("call_module", "call_function")  # most nodes
 
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
 
 
 def document_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
     """Return the lines of a document. Without `folds`, each block is written out under the names of the document."""
-    lines = graph_lines(document, folds=folds)
+    lines = graph_lines(document, folded_graph(document) if folds else None)
     for title, section in sections(document, folds=folds):
         lines += titled(title, section)
     return lines + titled("code", code_lines(document.code)) if document.code else lines
@@ -56,33 +57,38 @@ def document_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
 
 def titled(title: str, lines: Sequence[str]) -> list[str]:
     """Return lines below their title."""
-    return [f"{title}:", *[f"{INDENT}{line}" if line else "" for line in lines]]
+    return [f"{title}:", *indented(lines)]
 
 
-def graph_lines(document: GraphDocument, *, folds: bool = True) -> list[str]:
-    """Return the lines of the nodes. A golden of costs or breaks alone has no line."""
+def folded_graph(document: GraphDocument) -> GraphText | None:
+    """Return the nodes with their blocks folded; None if no block can be folded."""
+    if not any(node.scope for node in document.nodes):
+        return None
+    try:
+        return GraphText(document.nodes)
+    except NotFoldableError:
+        return None
+
+
+def graph_lines(document: GraphDocument, folded: GraphText | None) -> list[str]:
+    """Return the lines of the nodes, folded or whole. A golden of costs or breaks alone has no line."""
     if not document.nodes:
         return [] if document.notes or document.cost is not None else [NO_NODES]
-    lines = None
-    if folds and any(node.scope for node in document.nodes):
-        try:
-            lines = GraphText(document.nodes).lines()
-        except NotFoldableError:
-            lines = None
-    if lines is None:
-        texts, lines = Texts(), []
-        for node in document.nodes:
-            texts[f"%{node.name}"] = f"%{node.name}"
-            lines.append(node_line(node, node.name, texts, ""))
+    if folded is not None:
+        return seen_lines(folded.lines)
+    texts, lines = Texts(), []
+    for node in document.nodes:
+        texts[f"%{node.name}"] = f"%{node.name}"
+        lines.append(node_line(node, node.name, texts, ""))
     return seen_lines(lines)
 
 
 def sections(document: GraphDocument, *, folds: bool = True) -> Iterator[tuple[str, list[str]]]:
     """Yield the title and the lines of each section below the graph, but not the code."""
     if document.modules:
-        yield "modules", seen_lines(_record_lines(document.modules, module_lines, folds))
+        yield "modules", seen_lines(_record_lines(document.modules, module_text, folds))
     if document.state:
-        yield "state", seen_lines(_record_lines(document.state, state_lines, folds))
+        yield "state", seen_lines(_record_lines(document.state, state_text, folds))
     yield from short_sections(document)
 
 
@@ -147,23 +153,22 @@ def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
         args += [f"{key_text(key)}={spelt(text)}" for key, text in node.kwargs]
     op, target = node.op, node.target
     call = _call(op, target, base)
-    if op == "placeholder" and call is not None and len(args) < 2 and not node.kwargs:
+    if call is not None and op in _CALLS:
+        line = f"%{own} = {call}{', '.join(args)})"
+    elif op == "placeholder" and call is not None and len(args) < 2 and not node.kwargs:
         alias = "" if target == own else f" as %{own}"
         line = f"input {target}{alias}{''.join([f' = {default}' for default in args])}"
     elif op == "output" and own == target == "output":
         line = f"return {', '.join(args)}" if args else "return"
     elif call is None or op == "placeholder" or (op == "get_attr" and args):
         line = f"%{own} = {op} {string_text(target)}({', '.join(args)})"
-    elif op == "call_method" and node.args and args[0][0] == "%" and _RECEIVER.match(args[0]):
+    elif op == "get_attr":
+        line = f"%{own} = {call}"
+    elif node.args and args[0][0] == "%" and _RECEIVER.match(args[0]):
         line = f"%{own} = {args[0]}{call}{', '.join(args[1:])})"
     else:
-        line = f"%{own} = {call}{', '.join(args)})" if op != "get_attr" else f"%{own} = {call}"
-    effects = node.effects
-    if effects or node.meta:
-        effects = tuple([_effect_text(effect, spelt) for effect in effects])
-        meta = ", ".join([f"{key_text(key)}={spelt(text)}" for key, text in node.meta])
-        return line + _facts(node.value, node.scope, base, effects, meta, node.name_from)
-    return line + _facts(node.value, node.scope, base, (), "", node.name_from)
+        line = f"%{own} = {call}{', '.join(args)})"
+    return line + _facts(node, base, spelt)
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -174,29 +179,34 @@ def _call(op: str, target: str, base: str) -> str | None:
     if op == "call_method":
         return f".{target}(" if _METHOD.match(target) else None
     if op in ("call_module", "get_attr"):
-        is_plain = target.startswith(base) and len(target) > len(base) and _PATH.match(target)
+        is_plain = target.startswith(base) and len(target) > len(base) and _is_plain(target)
         return f"self.{target[len(base) :]}{'(' if op == 'call_module' else ''}" if is_plain else None
     return "" if op == "placeholder" and _INPUT.match(target) else None
 
 
-@functools.lru_cache(maxsize=16_384)
-def _facts(
-    value: str | None, scope: str | None, base: str, effects: tuple[str, ...], meta: str, name_from: str | None
-) -> str:
+def _facts(node: NodeRecord, base: str, spelt: Callable[[str], str]) -> str:
     """Return the text behind a node: its value, where it is, and the rest."""
-    facts = [] if value is None else [fact_text(value)]
-    if scope is not None and (not base or scope != base[:-1]):
-        facts.append(f"in {fact_text(scope[len(base) :])}")
-    if effects:
-        facts.append(f"effects: {', '.join(effects)}")
-    if meta:
-        facts.append(f"meta: {meta}")
-    if name_from is not None:
-        facts.append(f"named by {fact_text(name_from)}")
-    return f"  # {'; '.join(facts)}" if facts else ""
+    text = _value_and_scope(node.value, node.scope, base)
+    if node.effects:
+        text += f"; effects: {', '.join([_effect_text(effect, spelt) for effect in node.effects])}"
+    if node.meta:
+        text += f"; meta: {', '.join([f'{key_text(key)}={spelt(text)}' for key, text in node.meta])}"
+    if node.name_from is not None:
+        text += f"; named by {fact_text(node.name_from)}"
+    return f"  # {text[2:]}" if text else ""
+
+
+@functools.lru_cache(maxsize=16_384)
+def _value_and_scope(value: str | None, scope: str | None, base: str) -> str:
+    text = "" if value is None else f"; {fact_text(value)}"
+    is_elsewhere = scope is not None and (not base or scope != base[:-1])
+    return f"{text}; in {fact_text((scope or '')[len(base) :])}" if is_elsewhere else text
 
 
 def _effect_text(effect: str, spelt: Callable[[str], str]) -> str:
+    kind, _, reference = effect.partition(" ")
+    if kind in ("read", "write") and _RECEIVER.match(reference):  # nearly all effects; the substitution takes longer
+        return f"{kind} {spelt(reference)}"
     if "%" in effect:
         effect = REFERENCE.sub(lambda found: spelt(f"%{found[1]}") if found[1] else found[0], effect)
     return argument_text(effect)
@@ -208,7 +218,9 @@ class _Level(NamedTuple):
     texts: Texts
     base: str
     own: Sequence[str] | Mapping[int, str]  # the name of each node, by position
+    prefix: str  # of names where no block is
     taken: list[str]
+    flat: dict[int, str]  # names of the nodes, blocks included, where no block is
 
 
 class Ends(NamedTuple):
@@ -216,27 +228,29 @@ class Ends(NamedTuple):
 
     inputs: list[str]  # references in the document: "%add"
     outputs: list[tuple[str, str]]  # reference in the document, and name in the block
+    flat: Mapping[int, str]  # names where no block is, by position
 
 
 class GraphText(Items[_Level, Ends]):
-    """Writes the nodes of a graph, with its blocks folded."""
+    """Writes the nodes of a graph, with its blocks folded.
+
+    Raises NotFoldableError if two values would have one name.
+    """
 
     has_names = True
 
     def __init__(self, nodes: Sequence[NodeRecord]) -> None:
         self._nodes = nodes
         self._last_use: dict[str, int] = {}
-        self.flat_names: dict[int, str] = {}  # of the nodes in blocks
+        self._bodies: dict[Run, Body[Ends]] = {}  # blocks in a block without a shared body are tried again
         self.places = [None if node.op in ("placeholder", "output") else node.scope for node in nodes]
         self._note_uses()
-
-    def lines(self) -> list[str]:
-        """Return the lines. Raises NotFoldableError if two values would have one name."""
-        level = _Level(Texts(), "", [node.name for node in self._nodes], [])
-        lines = folded_lines(self, 0, len(self._nodes), "", level)
+        self.blocks = blocks_of_level(self, 0, len(nodes), "")  # the outermost
+        level = _Level(Texts(), "", [node.name for node in nodes], "", [], {})
+        self.lines = folded_lines(self, self.blocks, 0, len(nodes), level)
+        self.flat_names = level.flat  # of all nodes
         _check_unique(level.taken)
-        _check_unique(list(self.flat_names.values()))
-        return lines
+        _check_unique(list(level.flat.values()))
 
     def _note_uses(self) -> None:
         uses = self._last_use
@@ -255,19 +269,24 @@ class GraphText(Items[_Level, Ends]):
         node, own = self._nodes[position], context.own[position]
         context.texts[f"%{node.name}"] = f"%{own}"
         context.taken.append(own)
-        self.flat_names[position] = block_prefix(context.base) + decoded_name(own) if context.base else own
+        context.flat[position] = context.prefix + decoded_name(own) if context.base else own
         return node_line(node, own, context.texts, context.base)
 
     def body(self, run: Run) -> Body[Ends]:
         """Write the nodes of a block under names of its own, and its results behind `return`."""
-        base = f"{run.path}."
-        level = _Level(Texts(is_block=True), base, self._names_inside(run), [])
-        lines = folded_lines(self, run.start, run.stop, base, level)
+        if run not in self._bodies:
+            self._bodies[run] = self._new_body(run)
+        return self._bodies[run]
+
+    def _new_body(self, run: Run) -> Body[Ends]:
+        base, prefix = f"{run.path}.", block_prefix(run.path)
+        level = _Level(Texts(is_block=True), base, self._names_inside(run, prefix), prefix, [], {})
+        lines = folded_lines(self, blocks_of_level(self, *run[:2], base), *run[:2], level)
         _check_unique(level.taken)
         made = [f"%{node.name}" for node in self._nodes[run.start : run.stop]]
         outputs = [(each, level.texts[each]) for each in made if self._last_use.get(each, 0) >= run.stop]
         lines.append(f"return {', '.join([own for _, own in outputs])}".rstrip())
-        return Body(tuple(lines), Ends(level.texts.inputs, outputs))
+        return Body(tuple(lines), Ends(level.texts.inputs, outputs, level.flat))
 
     def head(self, block: Run, inside: Ends, context: _Level) -> str:
         """Write the results, the path and the inputs of a block."""
@@ -275,6 +294,7 @@ class GraphText(Items[_Level, Ends]):
         names = self.result_names(block, inside, context.base)
         context.texts.update({flat: f"%{name}" for (flat, _), name in zip(inside.outputs, names, strict=True)})
         context.taken.extend(names)
+        context.flat.update(inside.flat)
         made = f"{', '.join([f'%{name}' for name in names])} = " if names else ""
         return f"{made}{path}({', '.join([context.texts[each] for each in inside.inputs])})"
 
@@ -284,13 +304,8 @@ class GraphText(Items[_Level, Ends]):
         result = encoded_name(_NOT_IN_NAMES.sub("_", block.path[len(base) :]))
         return [result if len(inside.outputs) == 1 else f"{result}_{own[1:]}" for _, own in inside.outputs]
 
-    def blocks(self) -> list[Block[Ends]]:
-        """Return the outermost blocks."""
-        return blocks_of_level(self, 0, len(self._nodes), "")
-
-    def _names_inside(self, run: Run) -> Mapping[int, str]:
+    def _names_inside(self, run: Run, prefix: str) -> Mapping[int, str]:
         """Name the nodes of a block: as the golden did before, else counted within the block."""
-        prefix = block_prefix(run.path)
         names: dict[int, str] = {}
         for position in range(run.start, run.stop):
             name = self._nodes[position].name
@@ -339,19 +354,27 @@ class _Records(Items[str, None], Generic[_Record]):
 
     has_names = False
 
-    def __init__(self, records: Sequence[_Record], lines_of: Callable[[_Record, str], list[str]]) -> None:
+    def __init__(self, records: Sequence[_Record], text_of: Callable[[_Record, str], str]) -> None:
         self._records = records
-        self._lines_of = lines_of
+        self._text_of = text_of
+        self._bodies: dict[Run, Body[None]] = {}
         self.places = [record.path.rpartition(".")[0] or None for record in records]
 
     def line(self, position: int, context: str) -> str:
         """Write a record that is in no block of this level; the lines of a graph inside it follow in one text."""
-        return "\n".join(self._lines_of(self._records[position], context))
+        return self._text_of(self._records[position], context)
 
     def body(self, run: Run) -> Body[None]:
         """Write the records of a block."""
-        base = f"{run.path}."
-        return Body(tuple(folded_lines(self, run.start, run.stop, base, base)), None)
+        if run not in self._bodies:
+            base = f"{run.path}."
+            self._bodies[run] = Body(tuple(self.lines(*run[:2], base)), None)
+        return self._bodies[run]
+
+    def lines(self, start: int, stop: int, base: str) -> list[str]:
+        """Write the records of a level; those of a graph inside a module take more lines than one."""
+        lines = folded_lines(self, blocks_of_level(self, start, stop, base), start, stop, base)
+        return "\n".join(lines).split("\n") if any("\n" in line for line in lines) else lines
 
     def head(self, block: Run, inside: None, context: str) -> str:
         """Write the path of a block."""
@@ -359,17 +382,20 @@ class _Records(Items[str, None], Generic[_Record]):
         return block.path[len(context) :]
 
 
-def _record_lines(records: Sequence[_Record], lines_of: Callable[[_Record, str], list[str]], folds: bool) -> list[str]:
+def _record_lines(records: Sequence[_Record], text_of: Callable[[_Record, str], str], folds: bool) -> list[str]:
     if folds:
-        lines = folded_lines(_Records(records, lines_of), 0, len(records), "", "")
-        return "\n".join(lines).split("\n") if any("\n" in line for line in lines) else lines
-    return [line for record in records for line in lines_of(record, "")]
+        return _Records(records, text_of).lines(0, len(records), "")
+    return [line for record in records for line in text_of(record, "").split("\n")]
 
 
-@functools.lru_cache(maxsize=16_384)
+@functools.lru_cache(maxsize=16_384)  # the text of a long path takes the pattern four times as long as the cache
+def _is_plain(path: str) -> bool:
+    return _PATH.match(path) is not None
+
+
 def _path_text(path: str, base: str) -> str:
     """Write a path relative to its block; an odd one in quotes."""
-    return path[len(base) :] if _PATH.match(path) else string_text(path)
+    return path[len(base) :] if _is_plain(path) and path.startswith(base) else string_text(path)
 
 
 def _other_path(path: str, base: str) -> str:
@@ -378,19 +404,16 @@ def _other_path(path: str, base: str) -> str:
     return fact_text(path) if not path.startswith("self.") else f"~{string_text(path)}"
 
 
-def module_lines(module: ModuleRecord, base: str) -> list[str]:
-    facts = [_module_text(module.kind, module.config)]
+def module_text(module: ModuleRecord, base: str) -> str:
+    """Write a module on a line, with the lines of a graph inside it below."""
+    text = f"{_path_text(module.path, base)}: {_module_text(module.kind, module.config)}"
     if module.training is not None:
-        facts.append("training" if module.training else "not training")
+        text += "; training" if module.training else "; not training"
     if module.same_as is not None:
-        facts.append(f"is {_other_path(module.same_as, base)}")
+        text += f"; is {_other_path(module.same_as, base)}"
     if module.name_from is not None:
-        facts.append(f"named by {fact_text(module.name_from)}")
-    line = f"{_path_text(module.path, base)}: {'; '.join(facts)}"
-    if module.graph is None:
-        return [line]
-    inner = document_lines(module.graph, folds=False)
-    return [line, *[f"{INDENT}{each}" if each else "" for each in inner]]
+        text += f"; named by {fact_text(module.name_from)}"
+    return text if module.graph is None else "\n".join([text, *indented(document_lines(module.graph, folds=False))])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -399,36 +422,30 @@ def _module_text(kind: str, config: tuple[tuple[str, str], ...]) -> str:
     return f"{kind if _KIND.match(kind) else string_text(kind)}({texts})"
 
 
-def state_lines(state: StateRecord, base: str) -> list[str]:
-    text = _state_text(
-        state.kind, state.value, state.requires_grad, state.persistent, state.content, state.storage, state.name_from
-    )
-    shared = "" if state.same_as is None else f"; is {_other_path(state.same_as, base)}"
-    return [f"{_path_text(state.path, base)}: {text}{shared}"]
+def state_text(state: StateRecord, base: str) -> str:
+    """Write a tensor on a line."""
+    text = f"{_path_text(state.path, base)}: {_state_facts(_STATE_FACTS(state))}"
+    return text if state.same_as is None else f"{text}; is {_other_path(state.same_as, base)}"
+
+
+_STATE_FACTS = operator.attrgetter("kind", "value", "requires_grad", "persistent", "content", "storage", "name_from")
 
 
 @functools.lru_cache(maxsize=4096)  # the tensors of a model are of few sorts
-def _state_text(
-    kind: str,
-    value: str,
-    requires_grad: bool,
-    persistent: bool,
-    content: str | None,
-    storage: str | None,
-    name_from: str | None,
-) -> str:
-    facts = [f"{kind} {fact_text(value)}"]
+def _state_facts(facts: tuple[str, str, bool, bool, str | None, str | None, str | None]) -> str:
+    kind, value, requires_grad, persistent, content, storage, name_from = facts
+    text = f"{kind} {fact_text(value)}"
     if content is not None:
-        facts.append(f"= {fact_text(content)}")
+        text += f"; = {fact_text(content)}"
     if requires_grad != (kind == "parameter"):
-        facts.append("requires grad" if requires_grad else "no grad")
+        text += "; requires grad" if requires_grad else "; no grad"
     if not persistent:
-        facts.append("not persistent")
+        text += "; not persistent"
     if storage is not None:
-        facts.append(f"storage {fact_text(storage)}")
+        text += f"; storage {fact_text(storage)}"
     if name_from is not None:
-        facts.append(f"named by {fact_text(name_from)}")
-    return "; ".join(facts)
+        text += f"; named by {fact_text(name_from)}"
+    return text
 
 
 def _cost_lines(block: CostBlock) -> Iterator[str]:

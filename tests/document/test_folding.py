@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from fixtures.documents import document as document_of
 from fixtures.models.gpt_like import DecoderBlock, GptLike
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import to_graph_module
@@ -17,6 +18,7 @@ from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.folding import changed, changes_between
 from pytest_fxgraph.document.generated_code import Graphs, with_code
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.goldens.kept_names import document_after
 
 
@@ -145,3 +147,17 @@ def test_changes_are_found_and_applied():
         assert changed(lines, changes_between(lines, other)) == other
     assert changed(lines, ("- %z = f()",)) is None
     assert changed(lines, ("* %a = f(%0)",)) is None
+
+
+def test_a_graph_inside_a_module_of_a_block_is_read_back():
+    inner = document_of("%x = input x\nreturn %x", code="def forward(self, x):\n\n    return x\n")
+    modules = tuple(
+        ModuleRecord(f"layers.{place}.{name}", "torch.nn.ReLU", graph=inner if name == "b" else None)
+        for place in range(3)
+        for name in "abc"
+    )
+    whole = GraphDocument(inner.nodes, modules)
+    text = encode(whole)
+
+    assert "  block layers.*:\n    a: torch.nn.ReLU()\n    b: torch.nn.ReLU()\n      input x\n" in text
+    assert decode(text, "golden") == whole

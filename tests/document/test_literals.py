@@ -4,7 +4,6 @@ import ast
 import math
 import struct
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,6 @@ from pytest_fxgraph.document.literals import (
     int_text,
     references,
     rename_references,
-    split,
     string_text,
 )
 
@@ -97,23 +95,3 @@ def test_whatever_strings_hold_the_references_around_them_are_found(before, afte
     assert rename_references(text, {"a": "c", "c": "a"}) == text.replace("[%a", "[%!").replace("%c]", "%a]").replace(
         "%!", "%c"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("[%a, (1, 2)]", ("[", ("%a", "(1, 2)"), "]")),
-        ("(1,)", ("(", ("1",), ")")),
-        ("()", ("(", (), ")")),
-        ('{"a, b": %x, "}": [1]}', ("{", ('"a, b": %x', '"}": [1]'), "}")),
-        ("slice(%a, 1, None)", ("slice(", ("%a", "1", "None"), ")")),
-        ("torch.Size([2, 3])", ("torch.Size(", ("[2, 3]",), ")")),
-    ],
-)
-def test_a_container_is_split_into_its_items(text, parts):
-    assert split(text) == parts
-
-
-@pytest.mark.parametrize("text", ["%a", "1", '"[1]"', "[1", "[1)", "(1), (2)", ""])
-def test_what_is_no_container_is_not_split(text):
-    assert split(text) is None
