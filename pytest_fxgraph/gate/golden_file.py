@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 import torch
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
+from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import Place, compare, is_drawn, is_expected_to_fail, vanished_lines
@@ -27,7 +28,7 @@ from pytest_fxgraph.gate.paths import (
 )
 from pytest_fxgraph.goldens.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
 from pytest_fxgraph.goldens.location import golden_path
-from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.renamed import graph_digest
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome, Told

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
+from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.document.level_facts import recorded_at, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GoldenMissingError, GoldenWriteError, SubjectError
@@ -21,7 +22,6 @@ from pytest_fxgraph.gate.inline_call import call_at, first_line_of, place_of
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import accepting_command
 from pytest_fxgraph.goldens.inline_text import dedented, read_inline, write_inline
-from pytest_fxgraph.goldens.program_set import programs_of
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import printable, printable_line
 from pytest_fxgraph.settings import wants_update

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -277,7 +278,8 @@ class ObtainedGraph:
         return document if encode(document) == encode(self.document) else None
 
     def _document(self, traced: TracedGraph, graphs: Graphs) -> GraphDocument:
-        with shapes_recorded(traced.root, self._inputs, self._kwargs):
+        has_example = self._inputs is not None or bool(self._kwargs)
+        with shapes_recorded(traced.root, self._inputs, self._kwargs) if has_example else contextlib.nullcontext():
             document = build_document_of_graph(
                 traced.graph,
                 traced.root,

@@ -27,11 +27,7 @@ class GoldenLayout:
     def __init__(self, rootpath: Path, setting: str) -> None:
         self.rootpath = rootpath
         self.setting = setting
-
-    @property
-    def is_beside(self) -> bool:
-        """Tell whether each test file has a folder beside it."""
-        return self.setting == BESIDE
+        self.is_beside = setting == BESIDE  # each test file has a folder beside it
 
     @cached_property
     def root(self) -> Path:
