@@ -13,7 +13,7 @@ import torch
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
+from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import GateError, GoldenMissingError
@@ -236,16 +236,13 @@ class TableExpectation(Expectation):
         return values
 
     def _graphs_of(self, subject: Any) -> Any:
-        if isinstance(subject, Capture):
-            return subject
         inputs, kwargs = self._options.get("example_inputs"), self._options.get("example_kwargs")
         frontend = settings.value_of(settings.FRONTEND, self._item, self._options.get("frontend"))
         adapt = Hooks.of_test(self._item).adapt
-        captured = captured_by(frontend, subject, inputs, kwargs, adapt)
-        if captured is not None:
-            return captured
-        with other_frontends_named():
-            return to_graph_module(subject, adapt, example_inputs=inputs, example_kwargs=kwargs)
+        with captured_by(frontend, subject, inputs, kwargs, adapt) as given:
+            if isinstance(given, Capture):
+                return given
+            return to_graph_module(given, adapt, example_inputs=inputs, example_kwargs=kwargs)
 
 
 class FxTable(TableExpectation):
