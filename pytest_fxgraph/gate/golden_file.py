@@ -14,7 +14,7 @@ from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.comparison import Place, compare, is_drawn, is_expected_to_fail, vanished_lines
+from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
     accepting_command,
@@ -115,10 +115,9 @@ class GoldenFiles:
         return base
 
 
-class TestFile(Place):
+class TestFile(TestPlace):
     """A golden file of a test."""
 
-    __test__ = False  # pytest collects no class of this name
     has_variants = True
 
     def __init__(
@@ -129,9 +128,8 @@ class TestFile(Place):
         path: PurePosixPath,
         obtained: ObtainedGraph,
     ) -> None:
-        super().__init__(shown(path, item.config), attempt)
-        self.is_drawn = is_drawn(item.config)
-        self._item, self._store, self._path, self._obtained = item, store, path, obtained
+        super().__init__(shown(path, item.config), item, attempt)
+        self._store, self._path, self._obtained = store, path, obtained
         if obtained.terms.level == "exact":
             self._keep_traced_names()
 
@@ -145,8 +143,7 @@ class TestFile(Place):
 
         It does not where this test is about to write another text to the golden: one of the texts would be lost.
         """
-        is_wanted = wants_update(self._item.config, update)
-        return is_wanted and self._written not in self.attempt.texts and not is_expected_to_fail(self._item)
+        return self._written not in self.attempt.texts and super().may_write(update)
 
     def schedule(self, outcome: Outcome) -> Outcome:
         """Have the text written to this file, or to the variant if the run updates variants."""
@@ -160,10 +157,6 @@ class TestFile(Place):
     def keep_match(self, outcome: Outcome, text: str) -> None:
         """Keep the outcome. A worker adds the digest of the golden, for the controller's copy may be another one."""
         super().keep_match(self.with_digest(outcome, text) if is_worker(self._item.config) else outcome, text)
-
-    def way_to_accept(self) -> tuple[str, str]:
-        """Return the command that writes the goldens of this test."""
-        return accepting_command(self._item), ""
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing golden, and a golden of the test that lies elsewhere."""
