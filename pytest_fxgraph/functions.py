@@ -29,8 +29,7 @@ from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
 from pytest_fxgraph.gate.golden_file import ScriptFile
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, check_options, shows_options
-from pytest_fxgraph.goldens.files import variant_paths
-from pytest_fxgraph.goldens.location import encoded_name
+from pytest_fxgraph.goldens.files import encoded_name, variant_paths
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore, write_whole
 from pytest_fxgraph.operator_patterns import name_of_target

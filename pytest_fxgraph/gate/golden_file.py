@@ -26,8 +26,14 @@ from pytest_fxgraph.gate.paths import (
     slashed_path,
     within_folder,
 )
-from pytest_fxgraph.goldens.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
-from pytest_fxgraph.goldens.location import golden_path
+from pytest_fxgraph.goldens.files import (
+    base_path,
+    golden_digest,
+    golden_path,
+    variant_path,
+    variant_paths,
+    variant_suffix,
+)
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.renamed import graph_digest
 from pytest_fxgraph.goldens.store import GoldenStore

@@ -23,8 +23,7 @@ from pytest_fxgraph.gate.fixture import Expectation
 from pytest_fxgraph.gate.obtained import Hooks, check_options, shows_options
 from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.gate.table_numbers import measured_numbers, row_values
-from pytest_fxgraph.goldens.files import variant_path, variant_paths
-from pytest_fxgraph.goldens.location import golden_path
+from pytest_fxgraph.goldens.files import golden_path, variant_path, variant_paths
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import check_rules, differences
 from pytest_fxgraph.goldens.table_rows import Row, decode_table, digest_of, encode_table, number_text

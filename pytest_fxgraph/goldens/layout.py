@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from pytest_fxgraph.choices import BESIDE
-from pytest_fxgraph.goldens.files import file_tested_by, goldens_below
-from pytest_fxgraph.goldens.location import FOLDER_BESIDE, SUFFIX
+from pytest_fxgraph.goldens.files import FOLDER_BESIDE, SUFFIX, file_tested_by, goldens_below
 
 # Folders that hold no tests of the project, and sometimes very many files.
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})

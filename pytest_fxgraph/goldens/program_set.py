@@ -8,8 +8,7 @@ from pathlib import PurePosixPath
 
 from pytest_fxgraph.document.spelling import plain_text
 from pytest_fxgraph.errors import GateError, GoldenError, GoldenNameError
-from pytest_fxgraph.goldens.files import RECEIVED_SUFFIX
-from pytest_fxgraph.goldens.location import SUFFIX
+from pytest_fxgraph.goldens.files import RECEIVED_SUFFIX, SUFFIX
 from pytest_fxgraph.goldens.store import GoldenStore
 
 PROGRAM_NOTE = "program: "  # begins the note of a golden that belongs to a set

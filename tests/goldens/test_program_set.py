@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from pytest_fxgraph.errors import GoldenMissingError
-from pytest_fxgraph.goldens.location import golden_path
+from pytest_fxgraph.goldens.files import golden_path
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore
 
