@@ -21,8 +21,7 @@ from torch._C import ScriptObject
 from fxcore import torch_fx_registry
 from fxcore._compatibility import compatibility
 from fxcore.errors import ExampleError
-from fxcore.gc_pause import gc_paused
-from fxcore.graph import Graph
+from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import refuse_other_inputs
 from fxcore.guided.leaf_tracer import LeafModules, LeafTracer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import gc
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +23,17 @@ from fxcore.node_data.attribute_paths import has_attribute
 from fxcore.node_data.namespace import Namespace, snake_case
 from fxcore.node_data.printing import graph_text, print_table
 from fxcore.nodes import lint
-from fxcore.nodes.builder import append_copies, copied_meta, make_node
 from fxcore.nodes.dead_code import is_needed_unread, remove_unread
-from fxcore.nodes.node_list import GAP, NodeList, label_between, walk
+from fxcore.nodes.node_list import (
+    GAP,
+    NodeList,
+    append_copies,
+    copied_meta,
+    label_between,
+    link_last,
+    make_node,
+    walk,
+)
 from fxcore.nodes.operator_index import OperatorIndex
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS, REFLECTABLE_OPERATORS
 
@@ -77,7 +87,7 @@ class Graph:
         """Make an empty graph. `owning_module` is its GraphModule, and `tracer_cls` the class of its Tracer."""
         self._unsettled: Callable[[], None] | None = None
         self._root = Node(self, "", "root", "", (), {})
-        self._insert: Callable[[Node], None] = self._root.prepend
+        self._insert: Callable[[Node], None] = functools.partial(link_last, self._root)
         self._len = 0
         self._graph_namespace = Namespace()
         self._owning_module = owning_module
@@ -501,3 +511,19 @@ def break_cycles(graph: Graph) -> None:
     graph._len = 0
     graph._index = None
     graph._graph_namespace._name_of.clear()
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would scan a growing graph again and again, for a block.
+
+    Only the outermost block restarts the collector.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -12,8 +12,7 @@ from torch import nn
 
 from fxcore import traceback
 from fxcore.errors import GraphArgumentError, InterpreterError
-from fxcore.gc_pause import gc_paused
-from fxcore.graph import Graph
+from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_aggregate, map_values

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from torch import nn
 
 from fxcore.errors import GraphArgumentError
-from fxcore.gc_pause import gc_paused
-from fxcore.graph import Graph
+from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.lazy_forward import discard_lazy_code
 from fxcore.matching.attribute_transfer import copy_all_attributes, copy_used_attributes, names_for_constants

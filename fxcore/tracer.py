@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,19 +19,18 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError, TraceError
-from fxcore.gc_pause import gc_paused
-from fxcore.graph import Graph
+from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call
-from fxcore.nodes.builder import append, make_node
+from fxcore.nodes.node_list import append, make_node
 from fxcore.proxy import ParameterProxy, Proxy, TracerBase
 from fxcore.seams import Seam
 from fxcore.serialization.pickling import RETRACE, CodeOnlyModule
-from fxcore.tracing import module_hooks, placeholders, refused_calls
+from fxcore.tracing import module_hooks, placeholders, recorded_functions, refused_calls
 from fxcore.tracing.call_site import user_line
-from fxcore.tracing.collectives import patch_collectives, patch_waiting
+from fxcore.tracing.collectives import FUNCTIONAL, patch_collectives
 from fxcore.tracing.module_attributes import (
     AttributePaths,
     constant_prefix,
@@ -39,7 +39,6 @@ from fxcore.tracing.module_attributes import (
 )
 from fxcore.tracing.patching import Patcher
 from fxcore.tracing.placeholders import RootArguments
-from fxcore.tracing.recorded_functions import patch_recorded, restore_targets
 from fxcore.tracing.recorder import CONSTANT_TYPES, Scope, SymbolicValue
 from fxcore.tracing.wrap import (
     ids_of_functions,
@@ -353,7 +352,8 @@ class Tracer(TracerBase):
             self._returning_code = placeholders.user_code_of(root, function)
             result = (self.create_arg(outputs),)
             self.create_node("output", "output", result, {}, type_expr=returned)
-        restore_targets(self.graph)
+        if not recorded_functions.are_recorded_by_torch():
+            recorded_functions.restore_targets(self.graph)
         self.submodule_paths = self._returning_code = None
         self.allow_fast_recording(False)
         return self.graph
@@ -380,9 +380,11 @@ class Tracer(TracerBase):
     def _patch_functions(self) -> None:
         """Replace functions of torch and of users by functions that record their calls."""
         patch_registered(self._patcher)
-        patch_recorded(self._patcher)
-        patch_collectives(self._patcher)
-        patch_waiting(self._patcher)
+        if not recorded_functions.are_recorded_by_torch():
+            recorded_functions.patch_recorded(self._patcher)
+        distributed = torch.distributed
+        if FUNCTIONAL in sys.modules or (distributed.is_available() and distributed.is_initialized()):
+            patch_collectives(self._patcher)
 
     def _patch_globals(self, names: dict[str, Any]) -> None:
         """Replace functions in the globals of a traced function."""

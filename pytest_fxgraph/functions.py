@@ -14,7 +14,7 @@ import torch
 from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.captures.capture_fixture import FxCapture
 from pytest_fxgraph.captures.shapes import shapes_recorded
-from pytest_fxgraph.captures.subjects import to_graph_module, to_graph_with_operators
+from pytest_fxgraph.captures.subjects import programs_of, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.choices import ConstantForm, Level
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
@@ -30,9 +30,8 @@ from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
 from pytest_fxgraph.gate.golden_file import ScriptFile
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, check_options, shows_options
-from pytest_fxgraph.goldens.files import variant_paths
-from pytest_fxgraph.goldens.location import encoded_name
-from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.files import encoded_name, variant_paths
+from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore, write_whole
 from pytest_fxgraph.operator_patterns import name_of_target
 from pytest_fxgraph.operator_queries import FxOps, OpsQuery

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
+from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_with_operators
 from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.operator_patterns import (
@@ -47,9 +47,9 @@ class FxOps:
         A module becomes a graph by `frontend`: "symbolic", or with example inputs "export", "dynamo", "aot", "make_fx".
         Raises SubjectError (a TypeError) for an object that is no subject, and CaptureError if tracing fails.
         """
-        captured = captured_by(frontend or self._frontend(), subject, example_inputs, example_kwargs, self._adapt)
-        with other_frontends_named():
-            graph = to_graph_with_operators(subject if captured is None else captured.operators_of, self._adapt)
+        way = frontend or self._frontend()
+        with captured_by(way, subject, example_inputs, example_kwargs, self._adapt) as given:
+            graph = to_graph_with_operators(given if given is subject else given.operators_of, self._adapt)
         return OpsQuery(graph, recursive=recursive, own_name=self._own_name)
 
 

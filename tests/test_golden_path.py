@@ -8,8 +8,8 @@ import sys
 
 from benchmarks import golden_path
 
-MOST_FILES = 62
-MOST_CLIMBS = 6
+MOST_FILES = 53
+MOST_CLIMBS = 4
 
 
 def test_the_script_names_the_files_and_the_climbs_of_a_matching_golden():

@@ -40,9 +40,8 @@ class CodeGen:
     # Text of a symbolic size in verbose code. Libraries replace it for a while to use another printer.
     _sym_repr: Callable[[Any], str] = staticmethod(repr)
 
-    def __init__(self) -> None:
-        self._body_transformer: TransformCodeFunc | None = None
-        self._func_name = "forward"
+    _body_transformer: TransformCodeFunc | None = None
+    _func_name = "forward"
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         """Return the start of the function, up to and with the colon: `def forward(self, a, b):`.

@@ -15,8 +15,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry
 from fxcore.errors import ModuleLookupError, TraceError
-from fxcore.gc_pause import gc_paused
-from fxcore.graph import Graph
+from fxcore.graph import Graph, gc_paused
 from fxcore.guards import Guard
 from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import holds_proxies, restored_object, value_of

@@ -12,7 +12,7 @@ from fxcore.graph import Graph
 from fxcore.matching.comparison import nodes_in
 from fxcore.node import Node
 from fxcore.node_data.arguments import PLAIN, freeze, map_values
-from fxcore.nodes.builder import make_node
+from fxcore.nodes.node_list import make_node
 
 _position = attrgetter("_sort_key")
 

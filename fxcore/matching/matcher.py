@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fxcore.errors import GraphArgumentError, NodeTargetError
-from fxcore.gc_pause import gc_paused
-from fxcore.graph import Graph
+from fxcore.graph import Graph, gc_paused
 from fxcore.matching.argument_pairing import Pair, pair_as_written, pair_by_parameter
 from fxcore.matching.candidates import Anchor, Candidates, OperatorLookup
 from fxcore.matching.comparison import PartialMatch, is_convex, nodes_in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,13 @@ class Readings:
     def __init__(self, readings: Iterable[Reading] = ()) -> None:
         self._saved: dict[int, tuple[Reading, Any]] = {}
         self.add(readings)
+
+    @classmethod
+    def of_generators(cls) -> Readings:
+        """Read the state of the generators that every function may draw from."""
+        if "numpy" in sys.modules:
+            importlib.import_module("numpy.random")  # numpy imports and seeds it at the first use
+        return cls(global_generators())
 
     def add(self, readings: Iterable[Reading]) -> None:
         """Read more values."""

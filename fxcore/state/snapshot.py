@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
@@ -11,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
 from fxcore.state.changes import MISSING, Change, TensorFact
 from fxcore.state.containers import Container, Containers, is_graph_module
 from fxcore.state.held_state import HeldState, modules_by_path
@@ -55,10 +53,10 @@ class Snapshot:
     @classmethod
     def of_globals(cls, *, generators: bool = True, settings: bool = True) -> Snapshot:
         """Save the generators that every function may draw from, and torch's settings for the whole process."""
-        if generators and "numpy" in sys.modules:
-            importlib.import_module("numpy.random")  # numpy imports and seeds it at the first use
         snapshot = cls()
-        snapshot._readings.add((*(global_generators() if generators else ()), *(SETTINGS if settings else ())))
+        if generators:
+            snapshot._readings = Readings.of_generators()
+        snapshot._readings.add(SETTINGS if settings else ())
         return snapshot
 
     def include(self, model: object, *, parameters: bool = True) -> None:

@@ -22,21 +22,18 @@ from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.wrap import find_symbolic
 
 _RECORDS = "handle_torch_function"
-_FUNCTIONAL = "torch.distributed._functional_collectives"
-
-
-def patch_waiting(patcher: Patcher) -> None:
-    """Let a node wait for the results of functional collectives, with a torch that waits at the first read.
-
-    Later versions of torch wrap the result by an operator, and the trace records the operator.
-    """
-    functional = sys.modules.get(_FUNCTIONAL)
-    if functional is not None and not hasattr(functional, "_wrap_tensor_autograd"):
-        patcher.replace(vars(functional), "_maybe_wrap_tensor", _recorded_wait)
+FUNCTIONAL = "torch.distributed._functional_collectives"
 
 
 def patch_collectives(patcher: Patcher) -> None:
-    """Let the trace of `patcher` record collectives. Only a trace with an example records calls without a proxy."""
+    """Let the trace of `patcher` record collectives. Only a trace with an example records calls without a proxy.
+
+    With a torch that waits for the results of functional collectives at the first read, let a node wait for them. Later
+    versions of torch wrap the result by an operator, and the trace records the operator.
+    """
+    functional = sys.modules.get(FUNCTIONAL)
+    if functional is not None and not hasattr(functional, "_wrap_tensor_autograd"):
+        patcher.replace(vars(functional), "_maybe_wrap_tensor", _recorded_wait)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         # Patch torch.distributed, not the defining module: there the functions find themselves by name when they
         # record.

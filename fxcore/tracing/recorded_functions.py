@@ -57,19 +57,17 @@ def are_recorded_by_torch() -> bool:
 
 
 def patch_recorded(patcher: Patcher) -> None:
-    """Let the trace of `patcher` record calls of these functions with a proxy where torch refuses them."""
-    if not are_recorded_by_torch():
-        for holder, replacements in _replacements():
-            patcher.replace_all(holder, replacements)
+    """Let the trace of `patcher` record calls of these functions with a proxy; for a torch that refuses them."""
+    for holder, replacements in _replacements():
+        patcher.replace_all(holder, replacements)
 
 
 def restore_targets(graph: Graph) -> None:
     """Put the functions themselves where traced code took a replacement from torch and passed it on."""
-    if not are_recorded_by_torch():
-        for node in graph.nodes:
-            original = getattr(node.target, "replaced_by_trace", None)
-            if original is not None:
-                node.target = original
+    for node in graph.nodes:
+        original = getattr(node.target, "replaced_by_trace", None)
+        if original is not None:
+            node.target = original
 
 
 @functools.cache

@@ -18,13 +18,24 @@ RUNNABLE = ("symbolic", "export", "make_fx", "dynamo")
 _HINT = "or let torch capture it: frontend='export', or frontend='dynamo' for one that breaks in parts, with inputs"
 
 
+@contextlib.contextmanager
 def captured_by(
-    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None = None
-) -> Capture | None:
-    """Capture a module or function in its present mode; return None for a graph, and for "symbolic".
+    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None
+) -> Iterator[Any]:
+    """Give a `with` block the capture of a module or function by a frontend, and any other subject as it is.
 
-    Raises CaptureError if the frontend fails, or needs inputs and got none.
+    With the frontend "symbolic", the block gets the subject, and traces the subject itself. If that fails, the error
+    names the other frontends. Raises CaptureError if the frontend fails, or needs inputs and got none.
     """
+    captured = _captured_by(frontend, subject, inputs, kwargs, adapt)
+    with other_frontends_named():
+        yield subject if captured is None else captured
+
+
+def _captured_by(
+    frontend: str, subject: Any, inputs: object, kwargs: Mapping[str, Any] | None, adapt: Adapter | None
+) -> Capture | None:
+    """Capture a module or function in its present mode; return None for a graph, and for "symbolic"."""
     if frontend == "symbolic" or not is_model(subject, adapt):
         return None
     # Imported here because every golden test gets this far, and few name a frontend.

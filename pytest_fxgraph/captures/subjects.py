@@ -76,6 +76,28 @@ def _graph_or_model(subject: Any, adapt: Adapter | None) -> Any:
     raise SubjectError(_no_subject_message(subject))
 
 
+def programs_of(subject: Any) -> dict[str, Any] | None:
+    """Return the programs of a subject by name, in the order of their names; None for a subject that is one graph.
+
+    A subject with programs is a dict, or has `methods` and `exported_program(name)`, as executorch's EdgeProgramManager
+    has. Raises SubjectError (a TypeError) for a set without a program, or with names that are no texts.
+    """
+    if isinstance(subject, Mapping):
+        programs = dict(subject)
+    elif hasattr(type(subject), "methods") and callable(getattr(subject, "exported_program", None)):
+        methods = subject.methods() if callable(subject.methods) else subject.methods
+        programs = {name: subject.exported_program(name) for name in methods}
+    else:
+        return None
+    if not programs:
+        raise SubjectError(f"a {type(subject).__name__} without a program is no subject: there would be no golden")
+    if not all(isinstance(name, str) for name in programs):
+        raise SubjectError(
+            f"a {type(subject).__name__} is a subject if its keys are names of programs, got {next(iter(programs))!r}"
+        )
+    return {name: programs[name] for name in sorted(programs)}
+
+
 def model_of(subject: Any, adapt: Adapter | None = None) -> Any:
     """Return the eager model: a module or function as it is, another object as an adapter converts it."""
     if adapt is None or isinstance(subject, (nn.Module, FunctionType, MethodType)) or is_exported_program(subject):

@@ -14,8 +14,7 @@ from pytest_fxgraph.command.project import from_rootdir
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.model import MOST_BYTES, GraphDocument
 from pytest_fxgraph.errors import GoldenError, GoldenMissingError
-from pytest_fxgraph.goldens.files import is_received
-from pytest_fxgraph.goldens.location import SUFFIX
+from pytest_fxgraph.goldens.files import SUFFIX, is_received
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
 from pytest_fxgraph.choices import CONSTANT_FORMS
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
 from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes

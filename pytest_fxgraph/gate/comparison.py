@@ -21,8 +21,10 @@ from pytest_fxgraph.errors import (
     GoldenWriteError,
 )
 from pytest_fxgraph.gate.attempt import GoldenAttempt
+from pytest_fxgraph.gate.paths import accepting_command
 from pytest_fxgraph.report.outcome import Outcome, Told
 from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.settings import wants_update
 
 _Golden = TypeVar("_Golden")
 
@@ -114,6 +116,40 @@ class Place(ABC):
     def with_received(self, outcome: Outcome, text: Callable[[], str]) -> Outcome:
         """Note the text to keep beside the golden in the outcome, if the run keeps received files."""
         return outcome
+
+
+class TestPlace(Place):
+    """A place of a test in a run of pytest. The run says what is written and drawn."""
+
+    __test__ = False  # pytest collects no class of this name
+
+    def __init__(self, shown: str, item: pytest.Item, attempt: GoldenAttempt) -> None:
+        super().__init__(shown, attempt)
+        self._item = item
+        # Of the reports, only pages and Markdown show pictures of graphs.
+        self.is_drawn = any(path.endswith((".html", ".md")) for path in item.config.getoption("fx_report"))
+
+    def may_write(self, update: str) -> bool:
+        """Return whether the run updates goldens like this one."""
+        return wants_update(self._item.config, update) and not _is_expected_to_fail(self._item)
+
+    def way_to_accept(self) -> tuple[str, str]:
+        """Return the command that writes the goldens of this test."""
+        return accepting_command(self._item), ""
+
+
+def _is_expected_to_fail(item: pytest.Item) -> bool:
+    """Return whether an xfail marker holds for the test.
+
+    Such a test updates no golden: if its mismatch passed, the test would pass unexpectedly. pytest keeps the evaluated
+    markers to itself, therefore a private function is imported. Without the function, a marker counts whatever its
+    condition.
+    """
+    try:
+        from _pytest.skipping import evaluate_xfail_marks
+    except ImportError:
+        return item.get_closest_marker("xfail") is not None
+    return evaluate_xfail_marks(item) is not None
 
 
 def compare(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Exception | None:
@@ -217,22 +253,3 @@ def vanished_lines(program: str, golden: str, programs: Iterable[str], remedy: s
         f"the subject has {', '.join(programs)}",
         f"if that is right, {remedy}",
     )
-
-
-def is_expected_to_fail(item: pytest.Item) -> bool:
-    """Return whether an xfail marker holds for the test.
-
-    Such a test updates no golden: if its mismatch passed, the test would pass unexpectedly. pytest keeps the evaluated
-    markers to itself, therefore a private function is imported. Without the function, a marker counts whatever its
-    condition.
-    """
-    try:
-        from _pytest.skipping import evaluate_xfail_marks
-    except ImportError:
-        return item.get_closest_marker("xfail") is not None
-    return evaluate_xfail_marks(item) is not None
-
-
-def is_drawn(config: pytest.Config) -> bool:
-    """Return whether a report of this run shows pictures of graphs."""
-    return any(path.endswith((".html", ".md")) for path in config.getoption("fx_report"))

@@ -13,9 +13,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from pytest_fxgraph.gate.paths import golden_layout, started_in
-from pytest_fxgraph.goldens.files import begins_like_a_golden, is_received
+from pytest_fxgraph.goldens.files import SUFFIX, begins_like_a_golden, is_received
 from pytest_fxgraph.goldens.layout import walk_project
-from pytest_fxgraph.goldens.location import SUFFIX
 from pytest_fxgraph.report.printable import printable_line
 
 _MOST_FOLDERS = 20_000

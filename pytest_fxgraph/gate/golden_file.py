@@ -10,10 +10,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 import torch
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
+from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.errors import GoldenError, GoldenNameError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.comparison import Place, compare, is_drawn, is_expected_to_fail, vanished_lines
+from pytest_fxgraph.gate.comparison import Place, TestPlace, compare, vanished_lines
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
 from pytest_fxgraph.gate.paths import (
     accepting_command,
@@ -25,9 +26,15 @@ from pytest_fxgraph.gate.paths import (
     slashed_path,
     within_folder,
 )
-from pytest_fxgraph.goldens.files import base_path, golden_digest, variant_path, variant_paths, variant_suffix
-from pytest_fxgraph.goldens.location import golden_path
-from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.goldens.files import (
+    base_path,
+    golden_digest,
+    golden_path,
+    variant_path,
+    variant_paths,
+    variant_suffix,
+)
+from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.renamed import graph_digest
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.report.outcome import Outcome, Told
@@ -114,10 +121,9 @@ class GoldenFiles:
         return base
 
 
-class TestFile(Place):
+class TestFile(TestPlace):
     """A golden file of a test."""
 
-    __test__ = False  # pytest collects no class of this name
     has_variants = True
 
     def __init__(
@@ -128,9 +134,8 @@ class TestFile(Place):
         path: PurePosixPath,
         obtained: ObtainedGraph,
     ) -> None:
-        super().__init__(shown(path, item.config), attempt)
-        self.is_drawn = is_drawn(item.config)
-        self._item, self._store, self._path, self._obtained = item, store, path, obtained
+        super().__init__(shown(path, item.config), item, attempt)
+        self._store, self._path, self._obtained = store, path, obtained
         if obtained.terms.level == "exact":
             self._keep_traced_names()
 
@@ -144,8 +149,7 @@ class TestFile(Place):
 
         It does not where this test is about to write another text to the golden: one of the texts would be lost.
         """
-        is_wanted = wants_update(self._item.config, update)
-        return is_wanted and self._written not in self.attempt.texts and not is_expected_to_fail(self._item)
+        return self._written not in self.attempt.texts and super().may_write(update)
 
     def schedule(self, outcome: Outcome) -> Outcome:
         """Have the text written to this file, or to the variant if the run updates variants."""
@@ -159,10 +163,6 @@ class TestFile(Place):
     def keep_match(self, outcome: Outcome, text: str) -> None:
         """Keep the outcome. A worker adds the digest of the golden, for the controller's copy may be another one."""
         super().keep_match(self.with_digest(outcome, text) if is_worker(self._item.config) else outcome, text)
-
-    def way_to_accept(self) -> tuple[str, str]:
-        """Return the command that writes the goldens of this test."""
-        return accepting_command(self._item), ""
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing golden, and a golden of the test that lies elsewhere."""

@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
+from pytest_fxgraph.captures.subjects import programs_of
 from pytest_fxgraph.document.level_facts import recorded_at, without_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import GoldenMissingError, GoldenWriteError, SubjectError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
-from pytest_fxgraph.gate.comparison import Place, compare, is_drawn, is_expected_to_fail
+from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.inline_call import call_at, first_line_of, place_of
 from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, options_in_test, runs_examples
-from pytest_fxgraph.gate.paths import accepting_command
 from pytest_fxgraph.goldens.inline_text import dedented, read_inline, write_inline
-from pytest_fxgraph.goldens.program_set import programs_of
 from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.printable import printable, printable_line
 from pytest_fxgraph.settings import wants_update
@@ -29,14 +28,12 @@ from pytest_fxgraph.settings import wants_update
 _MOST_LINES = 100  # of a text that nobody has seen yet
 
 
-class InlineText(Place):
+class InlineText(TestPlace):
     """The text of one call of `fx_golden.inline`."""
 
     def __init__(self, item: pytest.Item, attempt: GoldenAttempt, caller: types.FrameType, text: str | None) -> None:
-        self._item = item
         self._call = call = call_at(caller, text)
-        super().__init__(attempt.show_inline(call.shown_in(item.config.rootpath), call, caller), attempt)
-        self.is_drawn = is_drawn(item.config)
+        super().__init__(attempt.show_inline(call.shown_in(item.config.rootpath), call, caller), item, attempt)
         self._text = dedented(text or "")
 
     def compare(self, subject: object, options: GoldenOptions) -> Exception | None:
@@ -85,16 +82,15 @@ class InlineText(Place):
 
         Raises GoldenWriteError if this test compares the text with two different graphs.
         """
-        config = self._item.config
-        is_wanted = wants_update(config, update)
-        scheduled = self.attempt.inline_texts.get(self._call)
-        if update == "changed" and scheduled is not None and (scheduled != self._text or is_wanted):
+        config, scheduled = self._item.config, self.attempt.inline_texts.get(self._call)
+        is_taken = scheduled is not None and (scheduled != self._text or wants_update(config, update))
+        if update == "changed" and is_taken:
             raise GoldenWriteError(
                 f"cannot write the inline golden {self.shown}: this test compares it with two different graphs; give "
                 "each comparison a call of its own, or use fx_golden, which has a file for each"
             )
         # A text in the source serves every version of torch.
-        return is_wanted and not config.getoption("fx_update_variant") and not is_expected_to_fail(self._item)
+        return not config.getoption("fx_update_variant") and super().may_write(update)
 
     def schedule(self, outcome: Outcome) -> Outcome:
         """Have the text written at the end of the run. Raises GoldenWriteError if it cannot be replaced."""
@@ -108,7 +104,7 @@ class InlineText(Place):
             place_of(self._call, self._item.config)
         except GoldenWriteError as error:
             return "", str(error)
-        return accepting_command(self._item), ""
+        return super().way_to_accept()
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe a call without a text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ import torch
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.budget import Budget
-from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
+from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.costs import with_costs
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_module, to_readable_graph
@@ -135,17 +136,12 @@ class ObtainedGraph:
         self._graphs: Graphs = {}
         self._difference: Difference | None = None  # the last one
         self._code, self._meta = options.get("code"), options.get("meta") or ()
-        inputs, kwargs = options.get("example_inputs"), options.get("example_kwargs")
-        captured = captured_by(options.get("frontend") or "symbolic", subject, inputs, kwargs, hooks.adapt)
-        if captured is not None:  # a captured graph knows its values
-            subject, inputs, kwargs = captured, None, None
-        self._inputs, self._kwargs = inputs, kwargs
-        with other_frontends_named():
-            if inputs is not None or kwargs:
-                module = to_graph_module(subject, hooks.adapt, example_inputs=inputs, example_kwargs=kwargs)
-                self._traced = TracedGraph(module.graph, module)
-            else:
-                self._traced = to_readable_graph(subject, hooks.adapt)
+        self._inputs, self._kwargs = inputs, kwargs = options.get("example_inputs"), options.get("example_kwargs")
+        frontend = options.get("frontend") or "symbolic"
+        with captured_by(frontend, subject, inputs, kwargs, hooks.adapt) as given:
+            if given is not subject:  # a captured graph knows its values
+                self._inputs, self._kwargs = None, None
+            self._traced = self._graph_of(given)
             self.document = self._document(self._traced, self._graphs)
 
     def free(self) -> None:
@@ -263,6 +259,16 @@ class ObtainedGraph:
 
     # Documents.
 
+    def _graph_of(self, subject: object) -> TracedGraph:
+        if not self._has_example:
+            return to_readable_graph(subject, self._hooks.adapt)
+        module = to_graph_module(subject, self._hooks.adapt, example_inputs=self._inputs, example_kwargs=self._kwargs)
+        return TracedGraph(module.graph, module)
+
+    @property
+    def _has_example(self) -> bool:
+        return self._inputs is not None or bool(self._kwargs)
+
     def _compared(self, golden: GraphDocument, document: GraphDocument) -> Difference:
         from pytest_fxgraph.compare.levels import compare_documents
 
@@ -277,7 +283,8 @@ class ObtainedGraph:
         return document if encode(document) == encode(self.document) else None
 
     def _document(self, traced: TracedGraph, graphs: Graphs) -> GraphDocument:
-        with shapes_recorded(traced.root, self._inputs, self._kwargs):
+        is_run = self._has_example
+        with shapes_recorded(traced.root, self._inputs, self._kwargs) if is_run else contextlib.nullcontext():
             document = build_document_of_graph(
                 traced.graph,
                 traced.root,

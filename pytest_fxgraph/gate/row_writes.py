@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.gate.collection import CollectionRecord
 from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, within_folder
 from pytest_fxgraph.goldens.files import base_path, is_received
 from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.goldens.unused import judged_files
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.run_record import RunRecord
 from pytest_fxgraph.settings import UNUSED_GOLDENS, value_of_config
 
 if TYPE_CHECKING:
     from pytest_fxgraph.goldens.table_file import TableFile
     from pytest_fxgraph.goldens.table_rows import Row
 
-_BROKEN_OFF = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 _MOST_SHOWN = 10
 
 
@@ -93,28 +93,19 @@ class RowWrites:
         if file is not None:
             self.told.append(f"wrote {shown(file, self._config)}; accept its rows with `fxgraph accept {table}`")
 
-    def judge(self, record: CollectionRecord | None, exitstatus: int | pytest.ExitCode) -> None:
+    def judge(self, record: RunRecord) -> None:
         """Find the rows of tests that are gone, and remove them if the run prunes.
 
-        A row is judged if all tests of its file ran to their end. If the file is gone, a run of everything judges it.
+        The rows of a table are judged as the goldens of its test file are.
         """
         config = self._config
         is_wanted = value_of_config(UNUSED_GOLDENS, config) != "ignore" or config.getoption("fx_prune_golden")
-        if record is None or not is_wanted or exitstatus in _BROKEN_OFF or config.getoption("collectonly", False):
+        if not is_wanted or not record.finished:
             return
-        layout = golden_layout(config)
-        is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-        ran = {
-            file
-            for file, found in record.found.items()
-            if found <= record.ended.get(file, set()) and not record.failed.get(file)
-        }
-        for path in sorted(layout.goldens(None if is_whole else record.found)):
-            if path.name.split("@")[0].split(".")[0] != "table" or is_received(path):
-                continue
-            file = layout.file_tested_by(path)
-            is_gone = is_whole and file is not None and not (config.rootpath / file).exists()
-            if file in ran or (is_gone and layout.root.resolve().is_relative_to(config.rootpath.resolve())):
+        layout, judged = golden_layout(config), judged_files([record])
+        for path in sorted(layout.goldens(record.found if record.had_path_arguments else None)):
+            is_table = path.name.split("@")[0].split(".")[0] == "table" and not is_received(path)
+            if is_table and layout.file_tested_by(path) in judged:
                 self._judge_table(path)
 
     def _judge_table(self, path: PurePosixPath) -> None:

@@ -46,13 +46,14 @@ class RunEnd:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Judge, prune and report. A run fails if one of these steps fails."""
-        self._goldens.finish(self._collected, exitstatus)
-        self._sections = self._sections_of_hooks()
+        goldens, lacking, record = self._goldens, self._goldens.lacking(), None
         if self._collected is not None:
-            lacking = self._goldens.lacking()
-            record = run_record(self._config, self._collected, self._goldens.asked(), exitstatus, lacking)
+            record = run_record(self._config, self._collected, goldens.asked(), exitstatus, lacking)
+        goldens.finish(record)
+        self._sections = self._sections_of_hooks()
+        if record is not None:
             self._unused = unused_goldens([record]) if record.finished else []
-            if record.finished and self._goldens.new():
+            if record.finished and goldens.new():
                 self._follow_renamed(record, lacking)
             if self._config.getoption("fx_prune_golden"):
                 self._prune()
@@ -61,7 +62,7 @@ class RunEnd:
         if self._unused and self._unused_setting() == "fail":
             count = f"{len(self._unused)} golden{'s' if len(self._unused) > 1 else ''}"
             self._errors.append(f"the run fails, as no test asked for {count} ({settings.UNUSED_GOLDENS.option}=fail)")
-        if session.exitstatus == pytest.ExitCode.OK and (self._errors or self._goldens.errors):
+        if session.exitstatus == pytest.ExitCode.OK and (self._errors or goldens.errors):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

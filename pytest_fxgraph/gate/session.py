@@ -18,10 +18,10 @@ from pytest_fxgraph.report.outcome import Outcome
 from pytest_fxgraph.report.summary import counted_goldens
 
 if TYPE_CHECKING:
-    from pytest_fxgraph.gate.collection import CollectionRecord
     from pytest_fxgraph.gate.inline_writes import InlineWrites
     from pytest_fxgraph.gate.row_writes import RowWrites
     from pytest_fxgraph.report.numeric_failure import NumericFailure
+    from pytest_fxgraph.report.run_record import RunRecord
     from pytest_fxgraph.report.stage_strip import StageStrip
 
 
@@ -157,12 +157,16 @@ class GoldenSession:
         """Return whether an inline golden was missing or did not match."""
         return any(each.inline is not None and each.status in ("missing", "mismatch") for each in self.outcomes)
 
-    def finish(self, collected: CollectionRecord | None, exitstatus: int | pytest.ExitCode) -> None:
-        """Write inline goldens and rows, at the end of the run; a part that cannot be written is an error."""
+    def finish(self, record: RunRecord | None) -> None:
+        """Write inline goldens and rows, at the end of the run; a part that cannot be written is an error.
+
+        With a record of the run, judge the rows that no test asks for.
+        """
         parts = [each for each in (self._inline, self._rows) if each is not None]
         for part in parts:
             part.write()
-        self.rows.judge(collected, exitstatus)
+        if record is not None:
+            self.rows.judge(record)
         for part in [each for each in (self._inline, self._rows) if each is not None]:
             self.errors += part.errors
         self.told_rows = self.rows.told

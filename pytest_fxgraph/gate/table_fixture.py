@@ -13,18 +13,17 @@ import torch
 
 from pytest_fxgraph import settings
 from pytest_fxgraph.captures.capture import Capture
-from pytest_fxgraph.captures.choice import captured_by, other_frontends_named
+from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
 from pytest_fxgraph.choices import Frontend
 from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
-from pytest_fxgraph.gate.comparison import Place, compare, is_expected_to_fail
+from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
 from pytest_fxgraph.gate.obtained import Hooks, check_options, shows_options
-from pytest_fxgraph.gate.paths import accepting_command, golden_layout, golden_root, shown, slashed_path
+from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.gate.table_numbers import measured_numbers, row_values
-from pytest_fxgraph.goldens.files import variant_path, variant_paths
-from pytest_fxgraph.goldens.location import golden_path
+from pytest_fxgraph.goldens.files import golden_path, variant_path, variant_paths
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import check_rules, differences
 from pytest_fxgraph.goldens.table_rows import Row, decode_table, digest_of, encode_table, number_text
@@ -112,7 +111,7 @@ class ObtainedRow:
         return [*differences(golden.values, self._row.values, self._tolerance, self._better)]
 
 
-class TableRow(Place):
+class TableRow(TestPlace):
     """A row in the table of a test file."""
 
     def __init__(
@@ -121,7 +120,7 @@ class TableRow(Place):
         self._item, self._base, self._name, self._obtained = item, base, name, obtained
         self._store = GoldenStore(golden_root(item.config))
         self._table, self._row = self._serving()
-        super().__init__(self._shown(self._table), attempt)
+        super().__init__(self._shown(self._table), item, attempt)
 
     def row_data(self, path: PurePosixPath | None = None) -> dict[str, str]:
         """Return the place of the row as plain data, for the session."""
@@ -133,10 +132,6 @@ class TableRow(Place):
             raise GoldenMissingError(f"{self.shown} is missing")
         return encode_table([self._row])
 
-    def may_write(self, update: str) -> bool:
-        """Return whether the run updates rows like this one."""
-        return settings.wants_update(self._item.config, update) and not is_expected_to_fail(self._item)
-
     def schedule(self, outcome: Outcome) -> Outcome:
         """Have the row written to the file that was compared, or to the variant if the run updates variants."""
         if not self._item.config.getoption("fx_update_variant"):
@@ -144,10 +139,6 @@ class TableRow(Place):
         variant = variant_path(self._base, str(torch.__version__))
         compared_with = digest_of(self._rows(variant).get(self._name))
         return replace(outcome, golden=self._shown(variant), row=self.row_data(variant), expected_digest=compared_with)
-
-    def way_to_accept(self) -> tuple[str, str]:
-        """Return the command that writes the rows of this test."""
-        return accepting_command(self._item), ""
 
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe the missing row."""
@@ -236,16 +227,13 @@ class TableExpectation(Expectation):
         return values
 
     def _graphs_of(self, subject: Any) -> Any:
-        if isinstance(subject, Capture):
-            return subject
         inputs, kwargs = self._options.get("example_inputs"), self._options.get("example_kwargs")
         frontend = settings.value_of(settings.FRONTEND, self._item, self._options.get("frontend"))
         adapt = Hooks.of_test(self._item).adapt
-        captured = captured_by(frontend, subject, inputs, kwargs, adapt)
-        if captured is not None:
-            return captured
-        with other_frontends_named():
-            return to_graph_module(subject, adapt, example_inputs=inputs, example_kwargs=kwargs)
+        with captured_by(frontend, subject, inputs, kwargs, adapt) as given:
+            if isinstance(given, Capture):
+                return given
+            return to_graph_module(given, adapt, example_inputs=inputs, example_kwargs=kwargs)
 
 
 class FxTable(TableExpectation):

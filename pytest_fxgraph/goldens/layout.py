@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from pytest_fxgraph.choices import BESIDE
-from pytest_fxgraph.goldens.files import file_tested_by, goldens_below
-from pytest_fxgraph.goldens.location import FOLDER_BESIDE, SUFFIX
+from pytest_fxgraph.goldens.files import FOLDER_BESIDE, SUFFIX, file_tested_by, goldens_below
 
 # Folders that hold no tests of the project, and sometimes very many files.
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
@@ -27,11 +26,7 @@ class GoldenLayout:
     def __init__(self, rootpath: Path, setting: str) -> None:
         self.rootpath = rootpath
         self.setting = setting
-
-    @property
-    def is_beside(self) -> bool:
-        """Tell whether each test file has a folder beside it."""
-        return self.setting == BESIDE
+        self.is_beside = setting == BESIDE  # each test file has a folder beside it
 
     @cached_property
     def root(self) -> Path:

@@ -1,43 +1,19 @@
-"""Subjects that hold several programs, such as executorch's EdgeProgramManager: a golden for each."""
+"""The goldens of a subject that holds several programs: a golden for each program."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
-from typing import Any
 
 from pytest_fxgraph.document.spelling import plain_text
-from pytest_fxgraph.errors import GateError, GoldenError, GoldenNameError, SubjectError
-from pytest_fxgraph.goldens.files import RECEIVED_SUFFIX
-from pytest_fxgraph.goldens.location import SUFFIX
+from pytest_fxgraph.errors import GateError, GoldenError, GoldenNameError
+from pytest_fxgraph.goldens.files import RECEIVED_SUFFIX, SUFFIX
 from pytest_fxgraph.goldens.store import GoldenStore
 
 PROGRAM_NOTE = "program: "  # begins the note of a golden that belongs to a set
 
 _NOTE_LINE = re.compile(rf"^  (?:{PROGRAM_NOTE}(.+)|~(\"{PROGRAM_NOTE}.+\"))$", re.MULTILINE)
-
-
-def programs_of(subject: Any) -> dict[str, Any] | None:
-    """Return the programs of a subject by name, in the order of their names; None for a subject that is one graph.
-
-    Such a subject is a dict, or has `methods` and `exported_program(name)`. Raises SubjectError (a TypeError) for a set
-    without a program, or with names that are no texts.
-    """
-    if isinstance(subject, Mapping):
-        programs = dict(subject)
-    elif hasattr(type(subject), "methods") and callable(getattr(subject, "exported_program", None)):
-        methods = subject.methods() if callable(subject.methods) else subject.methods
-        programs = {name: subject.exported_program(name) for name in methods}
-    else:
-        return None
-    if not programs:
-        raise SubjectError(f"a {type(subject).__name__} without a program is no subject: there would be no golden")
-    if not all(isinstance(name, str) for name in programs):
-        raise SubjectError(
-            f"a {type(subject).__name__} is a subject if its keys are names of programs, got {next(iter(programs))!r}"
-        )
-    return {name: programs[name] for name in sorted(programs)}
 
 
 def vanished_programs(

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from pytest_fxgraph.errors import GateError
-from pytest_fxgraph.goldens.files import base_path, golden_digest, is_received
+from pytest_fxgraph.goldens.files import LONGEST_STEM, SUFFIX, base_path, golden_digest, golden_path, is_received
 from pytest_fxgraph.goldens.layout import GoldenLayout
-from pytest_fxgraph.goldens.location import LONGEST_STEM, SUFFIX, golden_path
 from pytest_fxgraph.report.outcome import Outcome
 
 

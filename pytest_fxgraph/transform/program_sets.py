@@ -6,9 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_fxgraph.captures.subjects import is_exported_program
+from pytest_fxgraph.captures.subjects import is_exported_program, programs_of
 from pytest_fxgraph.errors import SubjectError
-from pytest_fxgraph.goldens.program_set import programs_of
 
 
 def is_program_set(subject: Any) -> bool:

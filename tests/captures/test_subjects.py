@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 import fxcore
+from fixtures.lowered import EdgeProgramManager
 from fxcore import interop
-from pytest_fxgraph.captures.subjects import UnknownModule, to_graph_module, to_graph_with_operators
+from pytest_fxgraph.captures.subjects import UnknownModule, programs_of, to_graph_module, to_graph_with_operators
 from pytest_fxgraph.errors import SubjectError
 
 
@@ -114,3 +115,22 @@ def test_an_exported_program_is_asked_for_operators_as_it_is():
 
     assert [node.name for node in graph.nodes] == [node.name for node in program.graph.nodes]
     assert not any(node.op == "get_attr" for node in graph.nodes)
+
+
+def test_managers_and_dicts_hold_programs_in_the_order_of_their_names():
+    programs = {"prefill": 1, "decode": 2}
+
+    assert list(programs_of(EdgeProgramManager(programs)).items()) == [("decode", 2), ("prefill", 1)]
+    assert programs_of(programs) == programs
+
+
+@pytest.mark.parametrize("subject", [nn.ReLU(), nn.ModuleDict({"a": nn.ReLU()}), len, 3, [1]])
+def test_what_is_one_graph_is_no_set(subject):
+    assert programs_of(subject) is None
+
+
+def test_a_set_without_programs_or_names_is_refused():
+    with pytest.raises(SubjectError, match="a dict without a program is no subject"):
+        programs_of({})
+    with pytest.raises(SubjectError, match="its keys are names of programs, got 3"):
+        programs_of({3: nn.ReLU()})

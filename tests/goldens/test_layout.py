@@ -5,8 +5,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from pytest_fxgraph.choices import BESIDE
+from pytest_fxgraph.goldens.files import golden_path
 from pytest_fxgraph.goldens.layout import GoldenLayout
-from pytest_fxgraph.goldens.location import golden_path
 
 FILES = (
     "golden/test_a/x.yaml",

@@ -3,32 +3,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 import pytest
-from torch import nn
 
-from fixtures.lowered import EdgeProgramManager
-from pytest_fxgraph.errors import GoldenMissingError, SubjectError
-from pytest_fxgraph.goldens.location import golden_path
-from pytest_fxgraph.goldens.program_set import joined_error, programs_of, vanished_programs
+from pytest_fxgraph.errors import GoldenMissingError
+from pytest_fxgraph.goldens.files import golden_path
+from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore
-
-
-def test_managers_and_dicts_hold_programs_in_the_order_of_their_names():
-    programs = {"prefill": 1, "decode": 2}
-
-    assert list(programs_of(EdgeProgramManager(programs)).items()) == [("decode", 2), ("prefill", 1)]
-    assert programs_of(programs) == programs
-
-
-@pytest.mark.parametrize("subject", [nn.ReLU(), nn.ModuleDict({"a": nn.ReLU()}), len, 3, [1]])
-def test_what_is_one_graph_is_no_set(subject):
-    assert programs_of(subject) is None
-
-
-def test_a_set_without_programs_or_names_is_refused():
-    with pytest.raises(SubjectError, match="a dict without a program is no subject"):
-        programs_of({})
-    with pytest.raises(SubjectError, match="its keys are names of programs, got 3"):
-        programs_of({3: nn.ReLU()})
 
 
 @pytest.mark.parametrize("params", [None, "a[b]"])

@@ -95,7 +95,7 @@ def test_a_golden_may_belong_to_a_test_if_it_is_named_like_it(golden, expected):
 
 @pytest.mark.parametrize("params", ["a b", "a::b[c]", "x" * 200])
 def test_parameters_are_part_of_the_name(params):
-    from pytest_fxgraph.goldens.location import golden_path
+    from pytest_fxgraph.goldens.files import golden_path
 
     own = golden_path("test_a.py", [], "test_c", params, "name")
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxcore.gc_pause import gc_paused
+from fxcore.graph import gc_paused
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.transforms.analysis.costs import aligned, module_path

@@ -6,6 +6,8 @@ import torch
 
 import fxcore
 from fixtures.oracle import assert_same
+from fxcore import Graph
+from fxcore.nodes.node_list import append, append_copies, make_node
 
 
 def chain(x):
@@ -68,3 +70,39 @@ def test_a_list_knows_its_members_and_has_no_indices():
         return first in graph.nodes, other in graph.nodes, bool(graph.nodes), len(graph.nodes), min(graph.nodes)
 
     assert_same(asked)
+
+
+def test_a_made_node_is_among_the_users_of_its_inputs_and_in_no_list():
+    graph = Graph()
+    x = graph.placeholder("x")
+
+    node = make_node(graph, "call_function", torch.relu, (x,), {}, {x: None})
+
+    assert list(x.users) == [node]
+    assert node.next is node.prev is node
+    assert (node.type, node.meta, list(graph.nodes)) == (None, {}, [x])
+
+
+def test_an_appended_node_comes_last_under_a_free_name():
+    graph = Graph()
+    x = graph.placeholder("x")
+    node = make_node(graph, "call_function", torch.relu, (x,), {}, {x: None})
+
+    assert append(graph, node, "x") == node.name == "x_1"
+    assert list(graph.nodes) == [x, node]
+    assert x < node
+
+
+def test_copies_end_before_the_output_and_skip_what_is_mapped():
+    graph, copied = Graph(), Graph()
+    x = graph.placeholder("x")
+    y = graph.call_function(torch.relu, (x,), type_expr=int)
+    y.meta["tag"] = 1
+    output = graph.output(y)
+    mapping = {x: copied.placeholder("z")}
+
+    assert append_copies(graph.nodes, copied, mapping) is output
+
+    assert [node.name for node in copied.nodes] == ["z", "relu"]
+    assert (mapping[y].args, mapping[y].type, mapping[y].meta) == ((mapping[x],), int, {"tag": 1})
+    assert mapping[y].meta is not y.meta
