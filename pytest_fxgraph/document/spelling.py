@@ -40,7 +40,9 @@ def argument_text(text: str) -> str:
     """Spell an argument, so that it can stand between commas."""
     if _PLAIN.match(text):
         return text
-    return text if _is_exact(text, ",;#") and not KEYWORD.match(text) else raw_text(text)
+    # Behind the `=` of a keyword, a second one would be taken for a comparison.
+    is_argument = not text.startswith("=") and not KEYWORD.match(text)
+    return text if is_argument and _is_exact(text, ",;#") else raw_text(text)
 
 
 @functools.lru_cache(maxsize=_MOST_REMEMBERED)

@@ -18,7 +18,7 @@ from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.folding import changed, changes_between
 from pytest_fxgraph.document.generated_code import Graphs, with_code
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.goldens.kept_names import document_after
 
 
@@ -161,3 +161,10 @@ def test_a_graph_inside_a_module_of_a_block_is_read_back():
 
     assert "  block layers.*:\n    a: torch.nn.ReLU()\n    b: torch.nn.ReLU()\n      input x\n" in text
     assert decode(text, "golden") == whole
+
+
+def test_an_argument_that_begins_with_an_equals_sign_is_read_back():
+    node = NodeRecord("a", "call_function", "torch.relu", (), (("key", "="),))
+    document = GraphDocument((node,))
+
+    assert decode(encode(document), "golden") == document
