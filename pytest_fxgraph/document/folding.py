@@ -8,7 +8,7 @@ of that block alone, and two branches that change two blocks merge.
       %up = self.up(%0)
       return %up
     %blocks_0 = blocks.0(%x) like blocks.*
-    %blocks_1 = blocks.1(%blocks_0) like blocks.* but
+    %blocks_1 = blocks.1(%blocks_0) like blocks.*
       - %up = self.up(%0)
       + %up = torch.relu(%0)
 """
@@ -98,11 +98,10 @@ def folded_lines(
         if block.template is None:
             lines.append(f"{head}:")
             lines += indented(block.body.lines)
-        elif block.changes:
-            lines.append(f"{head} like {block.template} but")
-            lines += indented(block.changes)
         else:
+            # Changes stand below the line and leave it as it is, so that edits of two neighbouring blocks merge in git.
             lines.append(f"{head} like {block.template}")
+            lines += indented(block.changes)
         position = block.run.stop
     lines += [items.line(each, context) for each in range(position, stop)]
     return lines

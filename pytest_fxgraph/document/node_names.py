@@ -31,7 +31,7 @@ _SECTION = re.compile(r"\n(\w+): \|\n")
 _INPUT_OR_OUTPUT = re.compile(r"(?:input \*{0,2}(\w+)(?: as %(\w+))?(?= |\Z)|return\b)")
 _LABEL = r"[\w.*]+(?: \(\d+\))?"
 _BLOCK = re.compile(
-    rf"(?:block ({_LABEL}):|((?:(?:%\w+(?:, %\w+)* = )?([\w.]+)\([%\w, ]*\)|[\w.]+))(?::| like ({_LABEL})( but)?))\Z"
+    rf"(?:block ({_LABEL}):|((?:(?:%\w+(?:, %\w+)* = )?([\w.]+)\([%\w, ]*\)|[\w.]+))(?::| like ({_LABEL})))\Z"
 )
 
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
@@ -119,11 +119,11 @@ def _compiled(lines: Sequence[str]) -> _Body:
         while position < len(lines) and lines[position].startswith(INDENT):
             position += 1
         below = tuple([each[len(INDENT) :] for each in lines[begin:position]])
-        shared, head, path, label, but = block.groups()
+        shared, head, path, label = block.groups()
         path = path or head
         if shared:
             bodies[shared], known[shared] = below, _compiled(below)
-        elif but:
+        elif label and below:
             compiled.append(_Block(head, path, _compiled(changed(bodies[label], below) or ())))
         else:
             compiled.append(_Block(head, path, known[label] if label else _compiled(below)))

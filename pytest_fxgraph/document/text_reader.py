@@ -31,7 +31,7 @@ from pytest_fxgraph.document.yaml_reader import YamlDataError
 _MOST_DEPTH = 64  # of blocks in blocks, and of graphs in graphs
 
 _LABEL = r"[\w.*]+(?: \(\d+\))?"
-_ENDING = rf"(?::| like (?P<label>{_LABEL})(?P<but> but)?)\Z"
+_ENDING = rf"(?::| like (?P<label>{_LABEL}))\Z"
 _NODES_HEAD = re.compile(rf"(?:(?P<made>%\w+(?:, *%\w+)*) *= *)?(?P<path>[\w.]+)\((?P<inputs>[%\w, ]*)\){_ENDING}")
 _RECORDS_HEAD = re.compile(rf"(?P<path>[\w.]+){_ENDING}")
 _BLOCK = re.compile(rf"block ({_LABEL}):\Z")
@@ -255,12 +255,10 @@ class _Templates:
         if label not in self._lines:
             raise YamlDataError(f"no `block {label}:` stands before it", item.number)
         template = self._lines[label]
-        if not found["but"]:
-            if item.below:
-                raise YamlDataError("it is indented below a block that differs in nothing", item.below[0][0])
+        if not item.below:
             return template
         texts = changed(tuple([line for _, line in template]), tuple([line for _, line in item.below]))
-        if texts is None or not item.below:
+        if texts is None:
             raise YamlDataError(f"its lines marked by `-`, or not marked, are not those of {label}", item.number)
         return [(item.number, text) for text in texts]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import subprocess
 
 import pytest
@@ -102,18 +103,21 @@ def test_another_batch_changes_at_most_60_lines(golden):
 
 @pytest.mark.parametrize("block", [ReluBlock, WideBlock, ScaledBlock])
 @pytest.mark.parametrize("place", [0, 5, 11])
-def test_a_change_in_one_block_touches_the_lines_of_that_block_alone(golden, block, place):
+def test_a_change_in_one_block_adds_lines_below_that_block_and_touches_no_other(golden, block, place):
     after = golden_of(gpt(block, (place,)), golden)
 
-    lines = difflib.unified_diff(golden.split("\n"), after.split("\n"), lineterm="", n=0)
-    removed = [line for line in lines if line.startswith("-") and not line.startswith("---")]
-    assert removed
-    assert all(f"blocks.{place}" in line or f"blocks_{place} =" in line for line in removed)
+    lines = list(difflib.unified_diff(golden.split("\n"), after.split("\n"), lineterm="", n=1))[2:]
+    added = [line for line in lines if line.startswith("+")]
+    heads = [line for line, following in itertools.pairwise(lines) if line[0] == " " and following[0] == "+"]
+    assert added
+    assert not [line for line in lines if line.startswith("-")]
+    assert all(f"blocks.{place}" in head or f"blocks_{place} =" in head for head in heads)
     assert encode(decode(after, "golden")) == after
 
 
+@pytest.mark.parametrize("place", [4, 7])
 @pytest.mark.parametrize(("one", "other"), [(ReluBlock, ReluBlock), (ReluBlock, WideBlock), (WideBlock, ScaledBlock)])
-def test_two_branches_that_change_two_blocks_merge_in_git(golden, one, other, tmp_path):
+def test_two_branches_that_change_two_blocks_merge_in_git(golden, one, other, place, tmp_path):
     def git(*arguments: str) -> None:
         name = ("-c", "user.name=a", "-c", "user.email=a@b")
         subprocess.run(["git", *name, *arguments], cwd=tmp_path, check=True, capture_output=True)
@@ -130,11 +134,11 @@ def test_two_branches_that_change_two_blocks_merge_in_git(golden, one, other, tm
     git("checkout", "-b", "branch")
     commit(golden_of(gpt(one, (3,)), golden))
     git("checkout", "trunk")
-    commit(golden_of(gpt(other, (7,)), golden))
+    commit(golden_of(gpt(other, (place,)), golden))
     git("merge", "branch")
 
     both = gpt(one, (3,))
-    both.blocks[7] = other(32, 4, 8)
+    both.blocks[place] = other(32, 4, 8)
     assert file.read_text("utf-8") == golden_of(both, golden)
 
 

@@ -188,10 +188,10 @@ UNREADABLE = [
     ("a.0():\n  input y\n  return", "an input or output of the graph stands in a block"),
     ("a.0(%x):\n  %0 = f()\n  return", "the name %0 is that of an input of the block"),
     (
-        "block a.*:\n  return\na.0() like a.* but\n  - return %x",
+        "block a.*:\n  return\na.0() like a.*\n  - return %x",
         "its lines marked by `-`, or not marked, are not those of a.*",
     ),
-    ("block a.*:\n  return\na.0() like a.*\n  return", "it is indented below a block that differs in nothing"),
+    ("block a.*:\n  return\na.0() like a.*\n  return", "or not marked, are not those of a.*"),
 ]
 
 

@@ -71,7 +71,7 @@ def test_the_text_of_a_graph_has_its_blocks_once_and_no_code():
         "  %a = torch.add(%0, %1)",
         "  %b = f(%a)",
         "  return %b",
-        "%layers_0 = layers.0(%x) like layers.* but",
+        "%layers_0 = layers.0(%x) like layers.*",
         "  - %a = torch.add(%0, %1)",
         "  + %a = torch.add(%0, %0)",
         *(f"%layers_{n} = layers.{n}(%layers_{n - 1}, %x) like layers.*" for n in range(1, 6)),
