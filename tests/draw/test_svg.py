@@ -25,7 +25,7 @@ def test_a_picture_is_xml_with_every_label_and_shape():
 
 
 def test_nothing_in_a_name_is_markup():
-    text = drawn(f'%x = input x\n%a = torch.foo(%x, "{HOSTILE[:22]}")\nreturn %a', title=HOSTILE)
+    text = drawn(f'%x = input x\n%a = torch.foo(%x, "{HOSTILE[:21]}")\nreturn %a', title=HOSTILE)
 
     root = ElementTree.fromstring(text)
     assert {element.tag.removeprefix(SPACE) for element in root.iter()} == {

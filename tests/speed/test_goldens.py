@@ -124,7 +124,8 @@ def test_a_layer_is_written_down_in_few_calls():
 
 
 def test_a_node_is_encoded_in_few_calls():
-    assert added_calls(lambda length: build_document(chain(length)), encode) < 4
+    # One of them belongs to folding, which asks for the module path of each node.
+    assert added_calls(lambda length: build_document(chain(length)), encode) < 6
 
 
 def test_a_node_is_decoded_in_a_bounded_number_of_calls():
