@@ -181,6 +181,19 @@ def test_rows_are_reviewed_one_cause_at_a_time(project, monkeypatch, capsys):
     assert project.scores(TABLE.replace(".yaml", ".received.yaml")) == {"a": 1, "b": 9, "c": 3, "d": 4}
 
 
+def test_received_rows_are_shown_and_compared(project, monkeypatch, capsys):
+    monkeypatch.chdir(project.path)
+    project.measure(a=9, b=2, c=3)
+    project.run("--fx-received")
+    received = TABLE.replace(".yaml", ".received.yaml")
+    capsys.readouterr()
+
+    assert main(["show", received]) == 0
+    assert "test_model[a]" in capsys.readouterr().out
+    assert main(["diff", TABLE, received]) == 1
+    assert "~ test_model[a]: score 1 -> 9" in capsys.readouterr().out
+
+
 def test_a_table_that_changed_since_is_not_replaced(project, monkeypatch, capsys):
     monkeypatch.chdir(project.path)
     project.measure(a=9, b=2, c=3)

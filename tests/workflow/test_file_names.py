@@ -62,7 +62,9 @@ def test_the_command_prints_no_name_as_it_is(hostile, monkeypatch, capsys):
 
 def test_code_that_is_a_command_is_shown_escaped(hostile, monkeypatch, capsys):
     monkeypatch.chdir(hostile.path)
-    golden = hostile.write("evil.yaml", "format: 3\ngraph: |\n  return 1\ncode: |\n  x = 1\n    ::error::a\n  y ##[error]b\nend: true\n")
+    golden = hostile.write(
+        "evil.yaml", "format: 3\ngraph: |\n  return 1\ncode: |\n  x = 1\n    ::error::a\n  y ##[error]b\nend: true\n"
+    )
     capsys.readouterr()
 
     main(["show", "--code", str(golden)])
