@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pytest_fxgraph.functions import diff_graphs as diff_graphs
     from pytest_fxgraph.functions import ops as ops
     from pytest_fxgraph.functions import rewrite as rewrite
+    from pytest_fxgraph.functions import structural_hash as structural_hash
+    from pytest_fxgraph.functions import structurally_equal as structurally_equal
     from pytest_fxgraph.gate.fixture import FxGolden as FxGolden
     from pytest_fxgraph.gate.table_fixture import FxTable as FxTable
     from pytest_fxgraph.operator_queries import FxOps as FxOps
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 _HOME = {
     **dict.fromkeys(("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden"), "functions"),
     **dict.fromkeys(("assert_ops", "capture", "check_transform", "diff_graphs", "ops", "rewrite"), "functions"),
+    **dict.fromkeys(("structural_hash", "structurally_equal"), "functions"),
     "Capture": "captures.capture",
     "Difference": "compare.difference",
     "FxCapture": "captures.capture_fixture",

@@ -14,12 +14,13 @@ PROMISED = (
     *("Capture", "Difference", "FxCapture", "FxEquivalence", "FxGolden", "FxOps", "FxRewrite", "FxStages", "FxTable"),
     *("FxTrace", "FxTransform", "TransformResult"),
     *("assert_equivalent", "assert_graph_equal", "assert_graph_matches_golden", "assert_ops", "diff_graphs"),
-    *("capture", "check_transform", "ops", "rewrite"),
+    *("capture", "check_transform", "ops", "rewrite", "structural_hash", "structurally_equal"),
 )
 
 RIGHT = """
 from pytest_fxgraph import Difference, FxEquivalence, FxGolden, FxOps, FxRewrite, FxTrace, FxTransform
 from pytest_fxgraph import check_transform, diff_graphs, ops, rewrite, assert_graph_equal
+from pytest_fxgraph import structural_hash, structurally_equal
 import torch
 
 def test_net(fx_golden: FxGolden, fx_trace: FxTrace, fx_ops: FxOps, fx_equivalence: FxEquivalence,
@@ -32,6 +33,7 @@ def test_net(fx_golden: FxGolden, fx_trace: FxTrace, fx_ops: FxOps, fx_equivalen
     names: tuple[str, ...] = check_transform(print, graph, torch.ones(1), grads=True).passes
     text: str = rewrite(graph, lambda x: torch.relu(x), lambda x: x).explain()
     assert_graph_equal(graph, graph, level="ops")
+    same: bool = structurally_equal(graph, graph) and structural_hash(graph) == structural_hash(graph)
 """
 WRONG = {
     "from pytest_fxgraph import FxGoldne": "has no attribute",

@@ -56,6 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.refresh:
         compared = tracked(received, "compared", sys.stderr)
         return _accept([each for each in compared if _matches_at_structure(each)])
+    received = [part for each in received for part in each.parts()]
     clusters = clusters_of(received)
     if options.cluster is None:
         print_lines(_listing(clusters, layout))

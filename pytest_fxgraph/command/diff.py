@@ -15,7 +15,7 @@ from pytest_fxgraph.command.output import DIFFERENT, SAME, add_color, add_json, 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.errors import GoldenError, ReportError
+from pytest_fxgraph.errors import GoldenError, LevelError, ReportError
 from pytest_fxgraph.goldens.table_columns import row_differences
 from pytest_fxgraph.report.change_data import change_data
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
@@ -104,11 +104,19 @@ def _run(options: argparse.Namespace) -> int:
 def _compared(expected: str, obtained: str, level: str) -> Iterator[_Pair]:
     """Yield each pair of goldens with its difference.
 
-    Raises LevelError for an unknown level. Raises GoldenError if a golden cannot be read or a file meets a folder.
+    At level `cost`, goldens of folders without costs are left out. Raises LevelError for an unknown level, and if
+    nothing has costs. Raises GoldenError if a golden cannot be read or a file meets a folder.
     """
     comparison_at(level)
     places = _places(expected, obtained)
-    for name, before, after in tracked([*_pairs(*places)], "compared", sys.stderr):
+    pairs = [*_pairs(*places)]
+    found = [pair for pair in pairs if _has_facts_of(level, *pair[1:], is_in_folder=places[0].is_folder)]
+    if pairs and not found:
+        raise LevelError(
+            f"cannot compare {expected} with {obtained} at level {level!r}: no costs are recorded there; "
+            'a test with fx_golden(level="cost", example_inputs=...) records them'
+        )
+    for name, before, after in tracked(found, "compared", sys.stderr):
         if before is None or after is None:
             yield _Pair(name, before, after, places[before is None].name if places[0].is_folder else name)
             continue
@@ -119,6 +127,14 @@ def _compared(expected: str, obtained: str, level: str) -> Iterator[_Pair]:
         documents = before.document(), after.document()
         difference = compare_documents(*documents, level=level)
         yield _Pair(name, before, after, documents=documents, difference=difference)
+
+
+def _has_facts_of(level: str, *pair: GoldenFile | None, is_in_folder: bool) -> bool:
+    """Tell whether a golden of the pair has the facts of the level. A single file without a partner always counts."""
+    goldens = [each for each in pair if each is not None]
+    if level != "cost" or (len(goldens) == 1 and not is_in_folder):
+        return True
+    return any(each.rows() is not None or each.document().cost is not None for each in goldens)
 
 
 def _places(expected: str, obtained: str) -> tuple[GoldenPlace, GoldenPlace]:

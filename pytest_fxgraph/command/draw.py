@@ -36,7 +36,15 @@ def _run(options: argparse.Namespace) -> int:
     if place.is_folder or not place.files:
         raise GoldenError(f"cannot draw {place.name}: it is no golden file; give one, as `fxgraph show` names them")
     golden = next(iter(place.files.values()))
-    text = drawn_text(golden.document(), options.output, title=golden.name, is_full=options.full)
+    if golden.rows() is not None:
+        raise GoldenError(f"cannot draw {golden.name}: a table has no picture; print it with `fxgraph show`")
+    document = golden.document()
+    if not document.nodes:
+        raise GoldenError(
+            f"cannot draw {golden.name}: it holds no graph, as goldens of level cost or breaks do; print it with "
+            "`fxgraph show`"
+        )
+    text = drawn_text(document, options.output, title=golden.name, is_full=options.full)
     write_whole(Path(options.output), text, "picture")
     if options.json:
         print_json({"wrote": options.output})

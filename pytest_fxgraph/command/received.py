@@ -10,9 +10,8 @@ import glob
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pytest_fxgraph.command.golden_source import read_bytes
 from pytest_fxgraph.compare.difference import Difference
@@ -31,6 +30,7 @@ from pytest_fxgraph.goldens.files import (
 from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.table_columns import row_differences
+from pytest_fxgraph.goldens.table_file import TableFile
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, clustered
 from pytest_fxgraph.report.outcome import Terms
@@ -43,9 +43,10 @@ SHOWN = 5  # names, or rows, of one cause
 
 @dataclass(frozen=True)
 class ReceivedGolden:
-    """A received file. It can replace its golden."""
+    """A received file, or one received row of a table. It can replace its golden."""
 
     path: Path
+    row: str | None = None  # the name of the row; None for a graph, and for a table as a whole
 
     @property
     def golden(self) -> Path:
@@ -54,8 +55,19 @@ class ReceivedGolden:
 
     @property
     def name(self) -> str:
-        """The golden's path as the command prints it."""
-        return self.golden.as_posix()
+        """The golden as reports and the command print it: its path, of a row with the name of the row."""
+        return self.golden.as_posix() + ("" if self.row is None else f"[{self.row}]")
+
+    def parts(self) -> list[ReceivedGolden]:
+        """Return what is accepted by itself: each row of a table that differs, else the file as a whole.
+
+        A table that cannot be read is replaced as a whole. Raises GoldenError if the received file cannot be read.
+        """
+        received, table = self._tables()
+        if not received or table is None:
+            return [self]
+        names = [name for name, row in received.items() if row != table.get(name)]
+        return [ReceivedGolden(self.path, name) for name in names] or [self]
 
     def difference(self, terms: Terms | None = None) -> Difference | None:
         """Compare with the golden; return None for a table, or if no golden can be read.
@@ -85,27 +97,41 @@ class ReceivedGolden:
 
         Raises GoldenError if the received file itself cannot be read.
         """
-        received = rows_if_table(self._read().text.encode(), str(self.path))
+        received, table = self._tables()
         if received is None:
             return None
-        table: Mapping[str, Row] = {}
-        with suppress(GoldenError):  # no table, or none that can be read
-            table = rows_if_table(read_bytes(self.golden), str(self.golden)) or {}
+        table = table or {}
+        if self.row is not None:
+            table, received = (
+                {name: row for name, row in rows.items() if name == self.row} for rows in (table, received)
+            )
         return [*row_differences(table, received)]
+
+    def _tables(self) -> tuple[Mapping[str, Row] | None, Mapping[str, Row] | None]:
+        """Return the received rows, None for a graph, and the rows of the table, None if they cannot be read."""
+        received = rows_if_table(self._read().text.encode(), str(self.path))
+        if received is None or not self.golden.exists():
+            return received, {}
+        try:
+            return received, rows_if_table(read_bytes(self.golden), str(self.golden))
+        except GoldenError:
+            return received, None
 
     def cause(self) -> Cause:
         """Return the cause that the test stored. Without one, compare."""
         stored = self._read().cause
+        if self.row is not None:
+            stored = stored.get("rows", {}).get(self.row, {})
         if stored.get("cluster"):
             return Cause(self.name, str(stored["headline"]), cluster=str(stored["cluster"]))
-        rows = self.table_lines()
-        if rows is not None:
-            causes = [_row_cause(name, cause) for name, cause in sorted(stored.get("rows", {}).items())] or rows
-            reason = "; ".join(causes[:SHOWN]) + (f" and {len(causes) - SHOWN} more" if len(causes) > SHOWN else "")
-            return Cause(self.name, reason or "no difference in a row", (self.name, *rows))
+        if self.row is not None and not self._is_new_row():
+            words = [line.removeprefix(f"~ {self.row}: ") for line in self.table_lines() or []]
+            return Cause(self.name, "; ".join(words), tuple(words))
         difference = self.difference()
         if difference is None:
-            reason = "the golden cannot be read" if self.golden.exists() else "there is no golden yet"
+            is_new = self.row is not None or not self.golden.exists()
+            reason = "there is no golden yet" if is_new else "the golden cannot be read"
+            reason = "no difference in a row" if self.table_lines() == [] else reason
         elif difference.is_empty:
             reason = nothing_differs(difference)
         elif stored.get("headline"):
@@ -116,21 +142,36 @@ class ReceivedGolden:
 
     def accept(self) -> None:
         """Put the text in the place of the golden. Raises GoldenError if the golden is another one by now."""
+        if self.row is not None:
+            self._check_replaced(self._table_file().accept(self.row))
+            return
         received = self._read()
         if rows_if_table(received.text.encode(), str(self.path)) is None:
             decode(received.text, str(self.path))  # a text that cannot be read becomes no golden
         store = GoldenStore(self.golden.parent)
         # The golden may hold the text already: a command was killed before it removed the received file.
-        if not store.replace(self.golden.name, received.text, received.compared_with):
+        self._check_replaced(store.replace(self.golden.name, received.text, received.compared_with))
+        self.path.unlink()
+
+    def _check_replaced(self, is_replaced: bool) -> None:
+        if not is_replaced:
             raise GoldenError(
                 f"cannot accept {self.path}: {self.golden} is no longer the golden that it was compared with; "
                 "run the test again with pytest --fx-received"
             )
-        self.path.unlink()
 
     def reject(self) -> None:
-        """Remove the received file; the golden stays as it is. Raises GoldenWriteError if that fails."""
-        GoldenStore(self.path.parent).remove(self.path.name)
+        """Remove what was received; the golden stays as it is. Raises GoldenError if that fails."""
+        if self.row is not None:
+            self._table_file().receive({self.row: None})
+        else:
+            GoldenStore(self.path.parent).remove(self.path.name)
+
+    def _is_new_row(self) -> bool:
+        return self.row not in (self._tables()[1] or {})
+
+    def _table_file(self) -> TableFile:
+        return TableFile(GoldenStore(self.golden.parent), PurePosixPath(self.golden.name), str(self.golden))
 
     def _read(self) -> Received:
         return read_received(GoldenStore(self.path.parent).read(self.path.name), str(self.path))
@@ -172,17 +213,13 @@ def _matching(pattern: str, known: list[ReceivedGolden]) -> Iterator[ReceivedGol
     yield from (each for each in known if fnmatch.fnmatchcase(each.golden.as_posix(), pattern.replace(os.sep, "/")))
 
 
-def _row_cause(name: str, cause: Mapping[str, str]) -> str:
-    return f"~ {name}: {cause['headline']}" if cause["cluster"] else f"+ {name}"
-
-
 def nothing_differs(difference: Difference) -> str:
     """Describe a received file with the golden's graph at the level of its test."""
     return f"no difference at level {difference.level}: names, order or code"
 
 
 def clusters_of(received: list[ReceivedGolden]) -> list[Cluster]:
-    """Group received files by cause, the cause of most goldens first."""
+    """Group received graphs and rows by cause, the cause of most goldens first."""
     return clustered(each.cause() for each in tracked(received, "compared", sys.stderr))
 
 

@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
     if not received:
         print_lines([f"nothing was received below {layout.root}; run the tests with pytest --fx-received"])
         return SAME
-    review = _Review(received, options.color)
+    review = _Review([part for each in received for part in each.parts()], options.color)
     try:
         review.run()
     except (KeyboardInterrupt, EOFError):

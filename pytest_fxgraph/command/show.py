@@ -15,7 +15,8 @@ from pytest_fxgraph.report.graph_text import graph_text_lines
 # Part of a golden that may be absent, to the reason and the next step.
 _ABSENT = {
     "code": "cannot show the code of {}: no code is recorded there; the ini key fx_code, or the argument code= of "
-    "fx_golden, decides when a golden holds code: set it to always and update",
+    "fx_golden, decides when a golden holds code; a golden that matches stays as it is, so remove it and record it "
+    "with `pytest --fx-update-golden -o fx_code=always`",
     "cost": "cannot tell what {} costs: no costs are recorded there; "
     'a test with fx_golden(level="cost", example_inputs=...) records them',
 }

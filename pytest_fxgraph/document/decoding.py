@@ -36,7 +36,7 @@ def decode(text: str | bytes, origin: str) -> GraphDocument:
 
 
 class _NewerFormatError(YamlDataError):
-    remedy = "upgrade pytest-fxgraph, or rewrite the file with pytest --fx-update-golden"
+    remedy = "upgrade pytest-fxgraph, or remove the file and record it with pytest --fx-update-golden"
 
 
 def _clean(text: str | bytes) -> str:

@@ -192,9 +192,9 @@ class RunEnd:
             lines.append(f"{len(outcomes)} goldens differ in the same way (cluster {key}): {first.headline}")
         if len(shared) > _MOST_CLUSTERS:
             lines.append(f"and {len(shared) - _MOST_CLUSTERS} more clusters")
-        in_files = [key for key, outcomes in shared if any(each.is_file for each in outcomes.values())]
+        in_files = [key for key, outcomes in shared if any(each.inline is None for each in outcomes.values())]
         if in_files:
-            first_step = "" if self._goldens.written_received else "pytest --fx-received, then "
+            first_step = "" if self._config.getoption("fx_received") else "pytest --fx-received, then "
             lines.append(f"accept the goldens of a cluster with: {first_step}fxgraph accept --cluster {in_files[0]}")
         return lines
 

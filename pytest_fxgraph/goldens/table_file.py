@@ -86,6 +86,28 @@ class TableFile:
             self.store.write(received, write_received(Received(encode_table(found.values()), digest, cause)))
         return received
 
+    def accept(self, name: str) -> bool:
+        """Put one received row into the table, and forget the row in the received file.
+
+        Returns False, and writes nothing, if the table is another one than the table of the comparison. Raises
+        GoldenError or OSError if a file cannot be read or written.
+        """
+        received = received_path(self.place)
+        with self._locked():
+            told = read_received(self.store.read(received), str(received))
+            wanted, found = decode_table(told.text, str(received)), self.rows()
+            if told.compared_with != self.store.digest(self.place):
+                return False
+            found[name] = wanted[name]
+            self.store.write(self.place, encode_table(found.values()))
+            if found == wanted:
+                self.store.remove(received)
+            else:
+                causes = {row: each for row, each in told.cause.get("rows", {}).items() if row != name}
+                left = Received(told.text, self.store.digest(self.place), {**told.cause, "rows": causes})
+                self.store.write(received, write_received(left))
+        return True
+
     def _received_earlier(
         self, received: PurePosixPath, digest: str | None
     ) -> tuple[dict[str, Row], Mapping[str, Mapping[str, Any]]]:

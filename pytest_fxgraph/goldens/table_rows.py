@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,8 +28,8 @@ class Row:
 
 
 def is_table(text: str) -> bool:
-    """Tell a table from goldens and from YAML of other people."""
-    return text.lstrip("\ufeff").startswith("table: ")
+    """Tell a table from goldens and from YAML of other people. Comments before the table do not count."""
+    return re.match(r"\ufeff?(?:#[^\n]*\n)*table: ", text) is not None
 
 
 def encode_table(rows: Iterable[Row]) -> str:

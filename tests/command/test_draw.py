@@ -9,6 +9,8 @@ import pytest
 from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.goldens.table_rows import Row, encode_table
 
 GOLDEN = document("%x = input x : float32[2]\n%a = torch.relu(%x) : float32[2]\nreturn %a", code="def forward(): ...")
 
@@ -83,6 +85,23 @@ def test_trouble_is_told_and_nothing_is_written(capsys, arguments, words):
         f"fxgraph: {words}".replace("/", os.sep) if os.sep in err and os.sep != "/" else f"fxgraph: {words}"
     )
     assert sorted(os.listdir()) == ["folder.svg", "net.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (encode_table([Row("a", "a", {"nodes": 1})]), "cannot draw net.yaml: a table has no picture; print it with"),
+        (encode(GraphDocument((), notes=("break: a call",))), "cannot draw net.yaml: it holds no graph, as goldens of"),
+    ],
+)
+def test_a_golden_without_a_graph_has_no_picture(capsys, text, words):
+    Path("net.yaml").write_text(text, encoding="utf-8")
+
+    status, out, err = run(capsys, "net.yaml", "-o", "a.svg")
+
+    assert (status, out) == (2, "")
+    assert err.startswith(f"fxgraph: {words}")
+    assert os.listdir() == ["net.yaml"]
 
 
 def test_a_damaged_golden_is_told_before_anything_is_written(capsys):

@@ -57,6 +57,28 @@ def test_of_two_goldens_it_prints_what_differs(capsys, goldens):
     assert run(capsys, goldens / "cheap.yaml", goldens / "cheap.yaml") == (0, "", "")
 
 
+def test_of_two_folders_it_compares_the_goldens_that_hold_costs(capsys, goldens):
+    obtained = goldens / "obtained"
+    obtained.mkdir()
+    for name, source in (("plain", "plain"), ("cheap", "dear")):
+        (obtained / f"{name}.yaml").write_bytes((goldens / f"{source}.yaml").read_bytes())
+
+    status, out, err = run(capsys, goldens, obtained)
+
+    assert (status, err) == (1, "")
+    assert "  flops: 3,000 -> 3,300 (+10.00%, the budget is 0)" in out.splitlines()
+    assert "plain.yaml" not in out
+
+
+def test_two_goldens_without_costs_are_named(capsys, goldens):
+    plain = goldens / "plain.yaml"
+
+    status, out, err = run(capsys, plain, plain)
+
+    assert (status, out) == (2, "")
+    assert err.startswith(f"fxgraph: cannot compare {plain} with {plain} at level 'cost': no costs are recorded there")
+
+
 def test_a_golden_without_costs_is_an_error_that_says_what_records_them(capsys, goldens):
     status, out, err = run(capsys, goldens / "plain.yaml")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import re
+
 import pytest
 import torch
 
@@ -138,11 +141,57 @@ def test_received_rows_are_kept_beside_the_table_until_they_are_accepted(project
 
     assert project.scores(received) == {"a": 1, "b": 9, "c": 8}
     assert main(["accept"]) == 1
-    assert "~ test_model[b]: score 2 -> 9; ~ test_model[c]: score 3 -> 8" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "score 2 -> 9" in out
+    assert "score 3 -> 8" in out
     assert main(["accept", TABLE]) == 0
     assert project.scores() == {"a": 1, "b": 9, "c": 8}
     project.run("--fx-received").assert_outcomes(passed=3)
     assert not project.path.joinpath(received).exists()
+
+
+def test_the_key_that_a_run_prints_accepts_the_rows_of_the_cause_and_no_others(project, monkeypatch, capsys):
+    received = TABLE.replace(".yaml", ".received.yaml")
+    monkeypatch.chdir(project.path)
+    project.measure(a=1, b=1, c=3)
+    project.run("--fx-update-golden")
+    project.measure(a=5, b=5, c=8)
+    out = project.run("--fx-received").stdout.str()
+    key = re.search(r"fxgraph accept --cluster (\w+)", out)[1]
+    assert f"2 goldens differ in the same way (cluster {key}): score 1 -> 5" in out
+
+    assert main(["accept", "--cluster", key]) == 0
+    assert f"accepted {TABLE}[test_model[a]]\naccepted {TABLE}[test_model[b]]\n" in capsys.readouterr().out
+    assert project.scores() == {"a": 5, "b": 5, "c": 3}
+    assert main(["accept", "--cluster", "1"]) == 0  # the last row, and nothing is left
+    assert project.scores() == {"a": 5, "b": 5, "c": 8}
+    assert not project.path.joinpath(received).exists()
+
+
+def test_rows_are_reviewed_one_cause_at_a_time(project, monkeypatch, capsys):
+    monkeypatch.chdir(project.path)
+    project.measure(a=9, b=9, c=3, d=4)
+    project.run("--fx-received")
+    monkeypatch.setattr("sys.stdin", io.StringIO("r\na\ns\n"))
+
+    assert main(["review"]) == 1
+
+    assert f"rejected {TABLE}[test_model[a]]" in capsys.readouterr().out
+    assert project.scores() == {"a": 1, "b": 9, "c": 3}
+    assert project.scores(TABLE.replace(".yaml", ".received.yaml")) == {"a": 1, "b": 9, "c": 3, "d": 4}
+
+
+def test_received_rows_are_shown_and_compared(project, monkeypatch, capsys):
+    monkeypatch.chdir(project.path)
+    project.measure(a=9, b=2, c=3)
+    project.run("--fx-received")
+    received = TABLE.replace(".yaml", ".received.yaml")
+    capsys.readouterr()
+
+    assert main(["show", received]) == 0
+    assert "test_model[a]" in capsys.readouterr().out
+    assert main(["diff", TABLE, received]) == 1
+    assert "~ test_model[a]: score 1 -> 9" in capsys.readouterr().out
 
 
 def test_a_table_that_changed_since_is_not_replaced(project, monkeypatch, capsys):

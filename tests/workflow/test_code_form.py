@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+
+from pytest_fxgraph.command.main import main
 
 GOLDEN = "test_net/test_net.yaml"
 TEST = """
@@ -31,6 +35,22 @@ def test_a_golden_at_another_level_holds_no_code(project, options, marker, ini):
 
     assert "\ncode:" not in golden(project)
     assert golden(project).endswith("\nend: true\n")
+    project.run().assert_outcomes(passed=1)
+
+
+def test_the_command_for_a_golden_without_code_records_the_code(project, monkeypatch, capsys):
+    project.pytester.makeini("[pytest]\npythonpath = .\nfx_code = exact\n")
+    project.update().assert_outcomes(passed=1)
+    monkeypatch.chdir(project.path)
+    capsys.readouterr()
+    assert main(["show", "--code", f"golden/{GOLDEN}"]) == 2
+    command = re.search("remove it and record it with `pytest (.*)`", capsys.readouterr().err)[1]
+
+    project.path.joinpath("golden", GOLDEN).unlink()
+    project.run(*command.split()).assert_outcomes(passed=1)
+
+    assert main(["show", "--code", f"golden/{GOLDEN}"]) == 0
+    assert "def forward(self, x):" in capsys.readouterr().out
     project.run().assert_outcomes(passed=1)
 
 
