@@ -249,6 +249,8 @@ def _keep_mode(path: Path, temporary: Path) -> None:
 def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except GoldenWriteError:  # an OSError that has its message already
+        raise
     except OSError as error:
         raise GoldenWriteError(
             f"cannot write the golden file {path}: {_reason(error)}; nothing was changed, what was there before is "

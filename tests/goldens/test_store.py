@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from pytest_fxgraph.errors import GoldenFormatError, GoldenMissingError, GoldenNameError, GoldenWriteError
+from pytest_fxgraph.goldens.files import golden_digest
 from pytest_fxgraph.goldens.store import TEMPORARY_SUFFIX, GoldenStore
 
 
@@ -309,3 +310,17 @@ def test_what_cannot_be_copied_changes_nothing(store):
         store.copy("a.yaml", "../a.yaml")
 
     assert store.read("a.yaml") == "text\n"
+
+
+def test_the_reason_of_a_failed_replacement_is_told_once(tmp_path, monkeypatch):
+    def refuse(path, content):
+        raise PermissionError(13, "the file is read-only")
+
+    (tmp_path / "a.yaml").write_text("old", encoding="utf-8")
+    monkeypatch.setattr("pytest_fxgraph.goldens.store.replace_whole", refuse)
+
+    with pytest.raises(GoldenWriteError) as told:
+        GoldenStore(tmp_path).replace("a.yaml", "new", golden_digest(b"old"))
+
+    assert str(told.value).count("cannot write the golden file") == 1
+    assert "a.yaml: the file is read-only; nothing was changed" in str(told.value)
