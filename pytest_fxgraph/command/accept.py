@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, print_lines
+from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_json, print_json, print_lines
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
@@ -45,28 +45,32 @@ def add_accept(commands: Any) -> None:
         "patterns", metavar="GLOB", nargs="*", default=[], help="accept these goldens, or all of a folder"
     )
     add_golden_dir(parser)
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     layout = golden_layout_here(options.golden_dir)
     if options.patterns:
-        return _accept(received_that_match(options.patterns, layout))
+        return _accept(received_that_match(options.patterns, layout), is_json=options.json)
     received = received_in(layout)
     if options.refresh:
         compared = tracked(received, "compared", sys.stderr)
-        return _accept([each for each in compared if _matches_at_structure(each)])
+        return _accept([each for each in compared if _matches_at_structure(each)], is_json=options.json)
     received = [part for each in received for part in each.parts()]
     clusters = clusters_of(received)
     if options.cluster is None:
-        print_lines(_listing(clusters, layout))
+        if options.json:
+            print_json(clusters)
+        else:
+            print_lines(_listing(clusters, layout))
         return DIFFERENT if clusters else SAME
     chosen = chosen_cluster(clusters, options.cluster)
     if chosen is None:
         raise GateError(
             f"cannot accept cluster {options.cluster!r}: there is none; `fxgraph accept` lists those there are"
         )
-    return _accept([each for each in received if each.name in chosen.goldens])
+    return _accept([each for each in received if each.name in chosen.goldens], is_json=options.json)
 
 
 def _matches_at_structure(received: ReceivedGolden) -> bool:
@@ -74,18 +78,20 @@ def _matches_at_structure(received: ReceivedGolden) -> bool:
     return difference is not None and difference.is_empty
 
 
-def _accept(received: list[ReceivedGolden]) -> int:
+def _accept(received: list[ReceivedGolden], *, is_json: bool) -> int:
     """Accept goldens, print the reason for each that cannot be accepted, and return the exit status."""
-    accepted = 0
+    accepted: list[str] = []
     # At a terminal, a number says more than hundreds of lines. A log has all lines.
     is_counted = len(received) > _MOST_NAMED and sys.stdout.isatty()
     for each in tracked(received, "accepted", sys.stderr):
         line = decide(each, accepts=True)
-        accepted += bool(line)
-        print_lines([line] if line and not is_counted else [])
-    if is_counted:
-        print_lines([f"accepted {accepted} of {len(received)} goldens"])
-    return SAME if accepted == len(received) else FAILED
+        accepted += [each.name] if line else []
+        print_lines([line] if line and not is_counted and not is_json else [])
+    if is_json:
+        print_json({"accepted": accepted})
+    elif is_counted:
+        print_lines([f"accepted {len(accepted)} of {len(received)} goldens"])
+    return SAME if len(accepted) == len(received) else FAILED
 
 
 def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:

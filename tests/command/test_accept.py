@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,19 @@ def test_a_cluster_is_accepted_by_its_key_and_the_others_wait(capsys):
     assert first.read_text() == second.read_text() == encode(document(NEW))
     assert third.read_text() == encode(document("return 1"))
     assert received_files() == ["test_c.received.yaml"]
+
+
+def test_json_lists_the_clusters_and_then_what_was_accepted(capsys):
+    golden = receive("test_a", NEW).as_posix()
+    status, out, _ = run(capsys, "--json")
+    (cluster,) = json.loads("\n".join(out))
+    assert (status, cluster["goldens"]) == (1, [golden])
+    assert cluster["headline"].startswith("a: torch.relu -> torch.gelu")
+
+    status, out, _ = run(capsys, "--json", "--cluster", cluster["key"])
+
+    assert (status, json.loads("\n".join(out))) == (0, {"accepted": [golden]})
+    assert json.loads("\n".join(run(capsys, "--json")[1])) == []
 
 
 def test_a_cluster_is_accepted_by_its_number(capsys):
