@@ -113,7 +113,7 @@ def _compared(expected: str, obtained: str, level: str) -> Iterator[_Pair]:
     found = [pair for pair in pairs if _has_facts_of(level, *pair[1:], is_in_folder=places[0].is_folder)]
     if pairs and not found:
         raise LevelError(
-            f"cannot compare {expected} with {obtained} at level {level!r}: no costs are recorded there; "
+            f"cannot compare at level {level!r}: no costs are recorded in {expected} or {obtained}; "
             'a test with fx_golden(level="cost", example_inputs=...) records them'
         )
     for name, before, after in tracked(found, "compared", sys.stderr):
