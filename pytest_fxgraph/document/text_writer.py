@@ -107,7 +107,7 @@ def seen_lines(lines: list[str]) -> list[str]:
     joined = "".join(lines)
     if joined.isascii() and joined.isprintable():
         return lines
-    return [line if is_seen_line(line.lstrip()) else _quoted_line(line) for line in lines]
+    return [line if not line or is_seen_line(line.lstrip()) else _quoted_line(line) for line in lines]
 
 
 def _quoted_line(line: str) -> str:

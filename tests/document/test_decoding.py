@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_fxgraph.document.decoding import decode
-from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.encoding import encode
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord
 from pytest_fxgraph.errors import GoldenFormatError, GoldenVersionError
 
 HEAD = "format: 3\ngraph: |\n  input x\n"
@@ -136,3 +137,10 @@ def test_blocks_in_blocks_cannot_stand_for_more_nodes_than_memory_holds():
 
     with pytest.raises(GoldenFormatError, match="it has more than 150,000 nodes, modules and tensors"):
         decode("\n".join(lines), "g.yaml")
+
+
+def test_a_blank_line_in_the_code_of_an_inner_graph_comes_back_beside_letters_of_any_script():
+    inner = GraphDocument((), (), (), "def forward(self, å):\n\n    return å\n")
+    document = GraphDocument((), (ModuleRecord("a", "torch.nn.ReLU", graph=inner),), (), "")
+
+    assert decode(encode(document), "g.yaml") == document
