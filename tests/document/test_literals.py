@@ -89,9 +89,8 @@ def test_renaming_touches_references_alone():
 @given(st.text(), st.text())
 @settings(max_examples=50)
 def test_whatever_strings_hold_the_references_around_them_are_found(before, after):
-    text = f"[%a, {string_text(before)}, %b, {bytes_text(after.encode())}, %c]"
+    between = f"{string_text(before)}, %b, {bytes_text(after.encode())}"
+    text = f"[%a, {between}, %c]"
 
     assert references(text) == ["a", "b", "c"]
-    assert rename_references(text, {"a": "c", "c": "a"}) == text.replace("[%a", "[%!").replace("%c]", "%a]").replace(
-        "%!", "%c"
-    )
+    assert rename_references(text, {"a": "c", "c": "a"}) == f"[%c, {between}, %a]"

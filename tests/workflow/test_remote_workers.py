@@ -67,6 +67,7 @@ def test_goldens_beside_their_tests_are_found_by_the_worker_and_written_by_the_c
     assert remote.goldens() == ["test_gone.yaml"]  # the copy that it was sent
 
 
+@pytest.mark.slow
 def test_the_walk(project, remote):
     result = remote("--fx-update-golden")
     result.assert_outcomes(passed=2)

@@ -78,7 +78,10 @@ def two_runs(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(("first", "second"), [("test_one", "test_two"), ("test_row_one", "test_row_two")])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("test_one", "test_two"), pytest.param("test_row_one", "test_row_two", marks=pytest.mark.slow)],
+)
 def test_each_run_writes_its_own_part_of_one_file(two_runs, tmp_path, first, second):
     runs = two_runs((first, "relu"), (second, "sigmoid"))
 
@@ -96,8 +99,16 @@ def test_each_run_writes_its_own_part_of_one_file(two_runs, tmp_path, first, sec
     ("test", "words"),
     [
         ("test_file", "cannot write golden/test_it/test_file.yaml: another run has changed it since"),
-        ("test_one", ": another run has changed its text since this run was compared with it"),
-        ("test_row_one", "cannot write 1 row of golden/test_it/table.yaml: test_row_one: another run has changed them"),
+        pytest.param(
+            "test_one",
+            ": another run has changed its text since this run was compared with it",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "test_row_one",
+            "cannot write 1 row of golden/test_it/table.yaml: test_row_one: another run has changed them",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_part_that_another_run_has_changed_is_refused(two_runs, test, words):
@@ -108,5 +119,6 @@ def test_a_part_that_another_run_has_changed_is_refused(two_runs, test, words):
     assert "1 golden not written" in printed
 
 
+@pytest.mark.slow
 def test_two_runs_that_write_the_same_both_pass(two_runs):
     assert [status for status, _ in two_runs(("test_file", "relu"), ("test_file", "relu"))] == [0, 0]

@@ -47,6 +47,7 @@ def test_one_process_and_two_workers_write_the_same_bytes(project):
     assert project.goldens("other") == alone
 
 
+@pytest.mark.slow
 def test_a_worker_that_crashes_writes_nothing_and_the_others_do(project):
     project.test(
         """

@@ -48,20 +48,24 @@ def smallest(space: SearchSpace, is_wanted: Callable[[Recipe], bool], seed: int,
     The draws depend on the seed alone, and nothing is stored. `is_wanted` must answer alike for equal recipes, and may
     raise SearchStopped.
     """
-    drawn = recipes(space)
-    # Twice as many rounds as the tries need, because some recipes are drawn twice.
-    for round_ in range(2 * (tries // (_TRIES_OF_ROUND - 1) + 1)):
-        found = _minimal(drawn, is_wanted, seed + round_ * 2**32, _TRIES_OF_ROUND)
-        if found is not None:
-            smaller = (_minimal(each, is_wanted, seed, _TRIES_OF_SMALLER) for each in smaller_recipes(space, found))
-            return next(filter(None, smaller), found)
-    return None
+    drawn, found = recipes(space), None
+    with contextlib.suppress(SearchStopped):
+        # Twice as many rounds as the tries need, because some recipes are drawn twice.
+        for round_ in range(2 * (tries // (_TRIES_OF_ROUND - 1) + 1)):
+            found = _minimal(drawn, is_wanted, seed + round_ * 2**32, _TRIES_OF_ROUND)
+            if found is not None:
+                smaller = (_minimal(each, is_wanted, seed, _TRIES_OF_SMALLER) for each in smaller_recipes(space, found))
+                return next(filter(None, smaller), found)
+    return found
 
 
 def _minimal(
     strategy: st.SearchStrategy[Recipe], is_wanted: Callable[[Recipe], bool], seed: int, tries: int
 ) -> Recipe | None:
-    """Run hypothesis once; return the recipe that it shrinks its first find to."""
+    """Run hypothesis once; return the recipe that it shrinks its first find to.
+
+    Raises SearchStopped if the search is over before the first find.
+    """
     last: list[Recipe] = []
 
     def run(recipe: Recipe) -> None:
@@ -83,8 +87,12 @@ def _minimal(
     # may be a test of hypothesis. The decorated function itself runs here, with torch's modes of this thread.
     with ThreadPoolExecutor(1) as other_thread:
         drawn = other_thread.submit(lambda: hypothesis.seed(seed)(settings(hypothesis.given(strategy)(run)))).result()
-    with contextlib.suppress(_Found, SearchStopped, hypothesis.errors.Flaky):
-        drawn()
+    try:
+        with contextlib.suppress(_Found, hypothesis.errors.Flaky):
+            drawn()
+    except SearchStopped:
+        if not last:
+            raise
     return last[0] if last else None
 
 

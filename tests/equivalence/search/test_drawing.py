@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fixtures.searched_graphs import space_around
-from pytest_fxgraph.equivalence.search.drawing import smallest
+from pytest_fxgraph.equivalence.search.drawing import SearchStopped, smallest
 
 
 def drawn(space, seed: int) -> list:
@@ -53,6 +53,32 @@ def test_the_simplest_recipe_that_is_wanted_comes_back():
     assert found is not None
     assert (found.sizes, found.layouts, found.context, found.second_call) == ((1, 3), ("example",), "", False)
     assert found.fills == ((0,) * 7,)
+
+
+def test_a_search_that_is_stopped_draws_no_more():
+    space, asked = space_around(torch.rand(4, 3)), []
+
+    def stop_at_the_fifth(recipe) -> bool:
+        asked.append(recipe)
+        if len(asked) >= 5:
+            raise SearchStopped
+        return False
+
+    assert smallest(space, stop_at_the_fifth, 0, 1000) is None
+    assert len(asked) == 5
+
+
+def test_a_search_that_is_stopped_while_it_shrinks_gives_its_find():
+    space, asked = space_around(torch.rand(4, 3)), []
+
+    def wanted_once(recipe) -> bool:
+        asked.append(recipe)
+        if len(asked) > 1:
+            raise SearchStopped
+        return True
+
+    assert smallest(space, wanted_once, 0, 1000) == asked[0]
+    assert len(asked) == 3  # the repetition of the find, and one smaller recipe
 
 
 def test_a_number_in_a_pattern_shrinks_on_its_own():

@@ -25,6 +25,7 @@ LONG_ENOUGH = 900
 CASES = {case.name: case for case in SEARCHED}
 # One of each sort, for every day.
 SAMPLE = ("fuse_conv_bn", "decompose_gelu", "cancel_transposes")
+SAMPLE_OF_KINDS = ("batch_baked_in", "odd_length", "negative", "copy_forgotten", "nan", "autocast", "two_at_once")
 SAMPLE_OF_ZOO = ("attention", "embedding_bag", "topk_and_max", "writes_input")
 
 
@@ -38,7 +39,13 @@ def message_of(case, seed: int = 0, tries: int = 200, **options) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("case", SEARCHED, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[] if case.name in SAMPLE_OF_KINDS else [pytest.mark.slow])
+        for case in SEARCHED
+    ],
+)
 def test_a_graph_that_is_wrong_for_some_inputs_passes_without_a_search_and_fails_with_one(case):
     model, graph = case.pair()
     FxEquivalence()(model, case.inputs(), graph=graph)
@@ -142,7 +149,7 @@ def test_the_section_holds_the_input_too():
     assert "found by search, try 3 of 50, seed 0; smallest input: 0 = float32[1, 1, 2, 3] " in caught.value.section
 
 
-@pytest.mark.parametrize("name", ["one_in_a_thousand", "two_at_once"])
+@pytest.mark.parametrize("name", [pytest.param("one_in_a_thousand", marks=pytest.mark.slow), "two_at_once"])
 def test_a_seed_finds_the_same_each_time(name):
     assert message_of(CASES[name], seed=5) == message_of(CASES[name], seed=5)
 
@@ -293,6 +300,7 @@ def test_the_model_and_the_generators_are_left_as_they_were():
     assert not torch.is_autocast_enabled("cpu")
 
 
+@pytest.mark.slow
 def test_a_search_works_in_a_test_that_hypothesis_runs():
     from hypothesis import given, settings
     from hypothesis import strategies as st
