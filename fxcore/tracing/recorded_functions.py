@@ -65,7 +65,7 @@ def patch_recorded(patcher: Patcher) -> None:
 def restore_targets(graph: Graph) -> None:
     """Put the functions themselves where traced code took a replacement from torch and passed it on."""
     for node in graph.nodes:
-        original = getattr(node.target, "replaced_by_trace", None)
+        original = getattr(node._target, "replaced_by_trace", None)
         if original is not None:
             node.target = original
 
