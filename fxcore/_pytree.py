@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -72,5 +73,7 @@ def _has_recorded_length(tree: Any, spec: TreeSpec) -> bool:
 
 
 register_pytree_flatten_spec(dict, _values_by_key, _has_recorded_length)
-for _sequence in (list, tuple, *torch.return_types.all_return_types):
+# The spec of any named tuple has the function `namedtuple` as its type.
+_sequences: list[Any] = [list, tuple, namedtuple, *torch.return_types.all_return_types]
+for _sequence in _sequences:
     register_pytree_flatten_spec(_sequence, _values_by_index, _has_recorded_length)

@@ -141,8 +141,9 @@ class Graph:
         """Return the output node, the last one. Raises AssertionError if the last node is another."""
         last = self._root._prev
         if last._op != "output":
+            found = "no node" if last is self._root else f"op={last._op}"
             raise GraphArgumentError(
-                f"Expected output node, got op={last._op}: the graph does not end in one; add it with graph.output()"
+                f"Expected output node, got {found}: the graph does not end in one; add it with graph.output()"
             )
         return last
 

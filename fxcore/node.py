@@ -296,7 +296,7 @@ class Node(Value):
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
-        """Insert a positional argument before position `idx`.
+        """Insert a positional argument before position `idx`. New inputs come last in `all_input_nodes`.
 
         Raises GraphArgumentError (an AssertionError) if `idx` is not in 0 to `len(args)`.
         """
@@ -305,7 +305,12 @@ class Node(Value):
                 f"insert_args index must be between 0 and len(self.args), got {idx}: {self._name} has "
                 f"{len(self._args)} arguments"
             )
-        self.args = (*self._args[:idx], arg, *self._args[idx:])
+        self.graph.before_change()
+        inputs: dict[Any, None] = {}
+        self._args = (*self._args[:idx], *freeze((arg,), inputs), *self._args[idx:])
+        self._input_nodes = {**self._input_nodes, **inputs}
+        for value in inputs:
+            value.users[self] = None
 
     def update_kwarg(self, key: str, arg: Argument) -> None:
         """Set the keyword argument `key`."""

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import collections
+from typing import Any, NamedTuple
 
 import pytest
 from torch.utils._pytree import tree_flatten
 
+import fxcore
 from fxcore import _pytree
 from fxcore._pytree import register_pytree_flatten_spec, tree_flatten_spec
 from fxcore.errors import FxError
@@ -14,6 +16,19 @@ def test_leaves_come_in_the_order_of_the_recorded_tree():
     _, spec = tree_flatten({"b": 1, "a": [2, (3,)]})
 
     assert tree_flatten_spec({"a": [20, (30,)], "b": 10, "more": 0}, spec) == [10, 20, 30]
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+def test_a_graph_with_a_named_tuple_as_its_input_is_traced_again():
+    traced = fxcore.symbolic_trace(lambda pair: pair.a - pair.b, concrete_args={"pair": Pair(fxcore.PH, fxcore.PH)})
+
+    again = fxcore.symbolic_trace(traced)
+
+    assert again(Pair(5, 3)) == 2
 
 
 def test_a_container_that_nobody_registered_must_be_alike():

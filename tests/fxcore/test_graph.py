@@ -190,6 +190,11 @@ def test_a_graph_that_does_not_end_in_an_output_says_so():
         graph.output_node()
 
 
+def test_an_empty_graph_has_no_output_node():
+    with pytest.raises(AssertionError, match="Expected output node, got no node: the graph does not end in one"):
+        Graph().output_node()
+
+
 def test_lines_of_code_can_be_changed_for_the_length_of_a_block():
     def codes(fx):
         module, seen = fx.symbolic_trace(function), []

@@ -81,6 +81,20 @@ def test_an_inserted_argument_has_its_reader_among_its_users():
         at["relu"].insert_arg(3, 1)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_inserted_input_is_the_last_input_as_in_torch(place):
+    def walk(fx):
+        graph = fx.Graph()
+        x, y, z = map(graph.placeholder, "xyz")
+        add, mul = graph.call_function(torch.add, (x, y)), graph.call_function(torch.mul, (x, z))
+        add.insert_arg(place, z)
+        add.insert_arg(place, [x, z])
+        graph.output((add, mul))
+        return str(add.args), add.all_input_nodes, users(graph), graph
+
+    assert_same(walk)
+
+
 def test_arguments_are_frozen_whatever_they_are_assigned_as():
     _, at = traced(fxcore, lambda x: torch.relu(x))
 
