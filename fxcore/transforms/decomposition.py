@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -131,11 +132,11 @@ class DecomposeOperators(RewritingPass):
         Raises PassError for a node without metadata, if a rule chooses by a symbolic size, and if rules still apply
         after `most_rounds`.
         """
-        modified = False
+        modified, values = False, _FakeValues(made)
         for _ in range(self.most_rounds):
             nodes = [node for node in made.graph.nodes if isinstance(node.target, OpOverload)]
             nodes = [node for node in nodes if node.target in self.rules]
-            replaced = [_replace(node, self.rules[node.target], made) for node in nodes]
+            replaced = [_replace(node, self.rules[node.target], made, values) for node in nodes]
             if not any(replaced):
                 break
             modified = True
@@ -149,23 +150,67 @@ class DecomposeOperators(RewritingPass):
         return modified
 
 
-def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule) -> bool:
+class _FakeValues:
+    """The metadata `val` of a graph's nodes as tensors of one fake mode.
+
+    make_fx with its default mode gives each value a fake mode of its own, and get_attr nodes no value.
+    """
+
+    def __init__(self, gm: GraphModule) -> None:
+        self._gm = gm
+        self._values: dict[Node, Any] = {}
+        modes = [
+            mode
+            for node in gm.graph.nodes
+            for leaf in pytree.tree_leaves(node.meta.get("val"))
+            if (mode := _mode_of(leaf)) is not None
+        ]
+        with_symbols = next((mode for mode in modes if mode.shape_env is not None), None)
+        self.mode = with_symbols or (modes[0] if modes else FakeTensorMode())
+
+    def of(self, node: Node) -> Any:
+        """Return the value of a node. Raises PassError for a node without metadata."""
+        if node not in self._values:
+            if "val" in node.meta:
+                value = node.meta["val"]
+            elif node.op == "get_attr":
+                value = get_attribute(self._gm, str(node.target))
+            else:
+                raise PassError(
+                    f"cannot decompose what reads {node.name!r}: it has no metadata 'val', and torch's rules ask for "
+                    "shapes; run FakeTensorProp on the graph first"
+                )
+            self._values[node] = pytree.tree_map(self._of_one_mode, value)
+        return self._values[node]
+
+    def _of_one_mode(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or _mode_of(leaf) is self.mode:
+            return leaf
+        if _mode_of(leaf) is None:
+            return self.mode.from_tensor(leaf)
+        with self.mode:
+            return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+
+
+def _mode_of(leaf: Any) -> Any:
+    return getattr(leaf, "fake_mode", None)
+
+
+def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule, values: _FakeValues) -> bool:
     """Put a rule's calls in the place of a node; return False if the rule calls the same, or gives NotImplemented."""
-    args, kwargs = map_values(node.args, _value_of), map_values(node.kwargs, _value_of)
-    inputs = {id(value): each for each in node.all_input_nodes for value in [_value_of(each)]}
-    modes = [getattr(each, "fake_mode", None) for each in pytree.tree_leaves((args, kwargs, node.meta.get("val")))]
-    mode = next((each for each in modes if each is not None), None)
+    args, kwargs = map_values(node.args, values.of), map_values(node.kwargs, values.of)
+    inputs = {id(values.of(each)): each for each in node.all_input_nodes}
+    mode = values.mode
     recording = _Recording(node, inputs, gm)
     guards = len(_guards_of(mode))
-    with torch.no_grad(), mode if mode is not None else torch.no_grad(), recording:
+    with torch.no_grad(), mode, recording:
         result = rule(*args, **kwargs)
     recording.check_guards(guards, mode)
     if result is NotImplemented or [each.target for each in recording.made] == [node.target]:
         recording.undo()
         return False
-    values = result if isinstance(result, (tuple, list)) else (result,)
     if isinstance(result, (tuple, list)):
-        replaced = [recording.node_of(value) if isinstance(value, torch.Tensor) else value for value in values]
+        replaced = [recording.node_of(value) if isinstance(value, torch.Tensor) else value for value in result]
         for user in list(node.users):
             item = replaced[user.args[1]]  # only getitem reads several values
             user.replace_all_uses_with(item)
@@ -174,15 +219,6 @@ def _replace(node: Node, rule: Callable[..., Any], gm: GraphModule) -> bool:
         node.replace_all_uses_with(recording.node_of(result), propagate_meta=False)
     gm.graph.erase_node(node)
     return True
-
-
-def _value_of(node: Node) -> Any:
-    if "val" not in node.meta:
-        raise PassError(
-            f"cannot decompose what reads {node.name!r}: it has no metadata 'val', and torch's rules ask for shapes; "
-            "run FakeTensorProp on the graph first"
-        )
-    return node.meta["val"]
 
 
 def _guards_of(mode: Any) -> list[Any]:

@@ -51,6 +51,7 @@ class FuseBatchNorm(PassBase):
         Raises EvalModeError (an AssertionError and RuntimeError) if a norm that could be fused is in training mode.
         """
         made = working_copy(graph_module)
+        made.graph.eliminate_dead_code()  # make_fx reads statistics that nobody uses
         readers, written = _readers_of_state(made), _written_state(made)
         nodes = list(made.graph.nodes)
         groups: dict[object, list[tuple[NormCall, LayerCall]]] = {}

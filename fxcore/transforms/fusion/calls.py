@@ -56,15 +56,23 @@ def _layer_functions() -> Mapping[Any, tuple[str, ...]]:
     return found
 
 
+_NORM_IN_EVAL = tuple([name for name in _NORM if name != "training"])
+# Calls of these functions return the statistics, too.
+_NORMS_WITH_STATISTICS: Mapping[Any, tuple[str, ...]] = {
+    aten.native_batch_norm.default: _NORM,
+    aten._native_batch_norm_legit.default: _NORM,
+    aten._native_batch_norm_legit_no_training.default: _NORM_IN_EVAL,
+    aten._batch_norm_no_update.default: _NORM_IN_EVAL,
+    aten.cudnn_batch_norm.default: _NORM,
+    aten.miopen_batch_norm.default: _NORM,
+}
 _NORM_FUNCTIONS: Mapping[Any, tuple[str, ...]] = {
     F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
     torch.batch_norm: _NORM,
     aten.batch_norm.default: _NORM,
-    aten._native_batch_norm_legit_no_training.default: tuple([name for name in _NORM if name != "training"]),
+    **_NORMS_WITH_STATISTICS,
 }
 _SCALE = ("weight", "bias")
-# Calls of these functions return the statistics, too.
-_NORMS_WITH_STATISTICS = (aten._native_batch_norm_legit_no_training.default,)
 
 
 def argument(node: Node, names: tuple[str, ...], name: str, default: Any = None) -> Any:

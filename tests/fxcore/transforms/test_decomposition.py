@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
 from fxcore import interop
@@ -63,6 +64,23 @@ def test_a_graph_that_no_rule_is_for_comes_back_itself():
 
     assert Decompose(RULES)(gm).graph_module is gm
     assert not Decompose(RULES)(gm).modified
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)), (nn.Linear(8, 8), nn.Softmax(-1))],
+    ids=["norm", "softmax"],
+)
+def test_a_graph_of_make_fx_with_its_default_mode_is_decomposed(layers):
+    # Each value of this graph has a fake mode of its own.
+    model, x = nn.Sequential(*layers).eval(), torch.randn(3, 8)
+
+    result = DecomposeOperators(torch_rules())(interop.from_torch(make_fx(model)(x)))
+
+    assert result.modified
+    torch.testing.assert_close(result.graph_module(x), model(x))
+    targets = {node.target for node in result.graph_module.graph.nodes}
+    assert not targets & {aten.gelu.default, aten.native_layer_norm.default, aten._softmax.default}
 
 
 def test_a_module_with_hooks_stays():

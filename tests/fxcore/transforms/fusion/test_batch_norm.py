@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import fxcore
 from fxcore import interop
@@ -65,12 +66,14 @@ def pair(kind, size, groups=1, bias=True, affine=True):
 
 
 KINDS = [*((kind, size) for kind in ("Conv", "ConvTranspose") for size in (1, 2, 3)), ("Linear", 1)]
-FORMS = ("module", "functional", "exported", "decomposed")
+FORMS = ("module", "functional", "exported", "decomposed", "make_fx")
 
 
 def graph_of(model, x, form):
     if form in ("module", "functional"):
         return fxcore.symbolic_trace(model if form == "module" else Functional(model).eval())
+    if form == "make_fx":
+        return interop.from_torch(make_fx(model)(x))
     program = torch.export.export(model, (x,))
     return interop.from_torch(program if form == "exported" else program.run_decompositions())
 
