@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ from fxcore.node import Node
 from fxcore.operators.syntax import OPERATORS
 
 _MOST_TOLD = 5
+
+# Metadata of a node that only conditions need: the name of the last node of the guarded graph before it.
+AFTER = "guard_after"
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,24 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
             values[node] = copied.node_copy(node, values.__getitem__)
     copied.output(tuple([values[node] for node in nodes]))
     return copied
+
+
+def note_positions(conditions: Graph, order: Sequence[str], kept: Collection[str]) -> None:
+    """Record, for each node that only the conditions need, the last node of the guarded graph before it.
+
+    `order` are the names of all nodes of the trace in order, `kept` the names of the nodes that the guarded graph kept.
+    A write after this position must not change the answer.
+    """
+    last_kept = ""
+    position = {}
+    for name in order:
+        if name in kept:
+            last_kept = name
+        else:
+            position[name] = last_kept
+    for node in conditions.nodes:
+        if node.name in position:
+            node.meta[AFTER] = position[node.name]
 
 
 def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:

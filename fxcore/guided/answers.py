@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fxcore.errors import TraceError
 from fxcore.graph import Graph
-from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of
+from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, note_positions
 from fxcore.guided.data_reads import is_free_of_effects
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
@@ -125,7 +125,9 @@ class Answers:
         conditions = copied_slice(graph, nodes)
         guards = [replace(each.guard, expression=text) for text, each in seen.items()]
         graph.guards = Guards(guards, conditions, self.notes)
+        order = [node.name for node in graph.nodes]
         self._remove_unread(graph, set(nodes))
+        note_positions(conditions, order, {node.name for node in graph.nodes})
 
     def _remove_unread(self, graph: Graph, nodes: set[Node]) -> None:
         for node in reversed(graph.nodes):

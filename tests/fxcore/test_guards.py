@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 
 import pytest
+import torch
 
-from fxcore import Graph
+from fxcore import Graph, symbolic_trace
 from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, negated
 
 
@@ -59,3 +60,15 @@ def test_guards_that_do_not_hold_are_told_with_what_was_found():
     guards = Guards([Guard("a == 1", "a", 1), Guard("b == 2", "b", 2)])
 
     assert [(guard.expression, found) for guard, found in guards.broken_by((1, 3))] == [("b == 2", 3)]
+
+
+def test_a_node_that_only_conditions_need_knows_the_node_before_it():
+    def function(x):
+        y = x.relu()
+        return y * 2 if y.shape[0] > 2 else y
+
+    graph = symbolic_trace(function, example_inputs=torch.rand(3)).graph
+
+    assert [node.name for node in graph.nodes] == ["x", "relu", "mul", "output"]
+    after = {node.name: node.meta.get("guard_after") for node in graph.guards.graph.nodes}
+    assert after == {"x": None, "relu": None, "getattr_1": "relu", "getitem": "relu", "gt": "relu", "output": None}
