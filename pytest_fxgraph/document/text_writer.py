@@ -208,12 +208,19 @@ def _with_rare_facts(facts: str, node: NodeRecord, spelt: Callable[[str], str]) 
 
 
 def _effect_text(effect: str, spelt: Callable[[str], str]) -> str:
-    kind, _, reference = effect.partition(" ")
-    if kind in ("read", "write") and _RECEIVER.match(reference):  # nearly all effects; the substitution takes longer
+    kind, reference = _kind_and_reference(effect)
+    if reference:
         return f"{kind} {spelt(reference)}"
     if "%" in effect:
         effect = REFERENCE.sub(lambda found: spelt(f"%{found[1]}") if found[1] else found[0], effect)
     return argument_text(effect)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _kind_and_reference(effect: str) -> tuple[str, str]:
+    """Split nearly every effect at its blank, for the substitution of references takes longer; others have ""."""
+    kind, _, reference = effect.partition(" ")
+    return kind, reference if kind in ("read", "write") and _RECEIVER.match(reference) else ""
 
 
 class _Level(NamedTuple):
@@ -395,14 +402,10 @@ def _record_lines(
     return "\n".join(texts_of(records, "")).split("\n")
 
 
-@functools.lru_cache(maxsize=16_384)  # the text of a long path takes the pattern four times as long as the cache
-def _is_plain(path: str) -> bool:
-    return _PATH.match(path) is not None
-
-
+@functools.lru_cache(maxsize=16_384)  # a long path takes the pattern four times as long as the cache
 def _path_text(path: str, base: str) -> str:
     """Write a path relative to its block; an odd one in quotes."""
-    return path[len(base) :] if path.startswith(base) and _is_plain(path) else string_text(path)
+    return path[len(base) :] if path.startswith(base) and _PATH.match(path) else string_text(path)
 
 
 def _same_as_text(path: str, base: str) -> str:
