@@ -211,19 +211,29 @@ def module_effects(module: torch.nn.Module) -> Effects:
     """Return the effects of a called module, including the modules inside it."""
     traits = layer_traits(type(module))
     if not module._modules and (traits.is_inert or (traits.is_inert_in_eval and not module.training)):
-        draws, updates, is_inplace = False, False, module.__dict__.get("inplace") is True
-    elif module._modules:
+        return _inert_layer_effects(type(module), module.__dict__.get("inplace") is True)
+    if module._modules:
         parts = list(module.modules())
         draws, updates = any(map(draws_randomly, parts)), any(map(updates_state, parts))
         # A user's module may pass its input to any of its parts. A module of torch.nn writes its input only itself.
         is_inplace = any(map(works_in_place, [module] if traits.is_of_torch else parts))
     else:
         draws, updates, is_inplace = draws_randomly(module), updates_state(module), works_in_place(module)
+    return _effects_of_class(type(module), draws, updates, is_inplace)
+
+
+@functools.cache  # of the layers of torch.nn
+def _inert_layer_effects(cls: type, is_inplace: bool) -> Effects:
+    return _effects_of_class(cls, False, False, is_inplace)
+
+
+def _effects_of_class(cls: type, draws: bool, updates: bool, is_inplace: bool) -> Effects:
+    facts = layer_traits(cls).facts
     return Effects(
         kinds=("random",) * draws + ("state",) * updates,
         writes=((0, "input"),) if is_inplace else (),
-        aliases="none" if "non_aliasing" in traits.facts and not is_inplace else "all",
-        facts=traits.facts,
+        aliases="none" if "non_aliasing" in facts and not is_inplace else "all",
+        facts=facts,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -388,11 +389,16 @@ def _by_block(records: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
 
     Tensors that a graph reads itself come before those that it reads through modules, and would split each block.
     """
-    blocks: dict[str, list[StateRecord]] = {}
+    blocks: defaultdict[str, list[StateRecord]] = defaultdict(list)
     for record in records:
-        prefixes = numbered_prefixes(record.path.rpartition(".")[0])
-        blocks.setdefault(prefixes[0] if prefixes else "", []).append(record)
+        blocks[_block_of(record.path)].append(record)
     return tuple([record for block in blocks.values() for record in block])
+
+
+@functools.lru_cache(maxsize=16_384)
+def _block_of(path: str) -> str:
+    """Return the outermost numbered path of the module that owns a tensor; "" without a number."""
+    return next(iter(numbered_prefixes(path.rpartition(".")[0])), "")
 
 
 def _earlier(other: Any, own: int, positions: Mapping[Any, int], references: Mapping[Any, str]) -> str:

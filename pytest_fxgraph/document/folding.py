@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import accumulate, groupby
 from typing import Generic, NamedTuple, TypeVar
 
 INDENT = "  "
@@ -65,14 +67,32 @@ class Block(NamedTuple, Generic[_Inside]):
 
 
 class Items(ABC, Generic[_Context, _Inside]):
-    """Nodes, modules or tensors that a text holds a line each."""
+    """Nodes, modules or tensors that a text holds a line each. `places` has the module path of each."""
 
-    places: Sequence[str | None]  # module path of each
     has_names: bool  # counted per block, so that each path is one block, and one that is unlike the others stays one
 
+    def __init__(self, places: Iterable[str | None]) -> None:
+        # Neighbours with one path are taken together: they are asked for once per level, and a level has few of them.
+        stretches = [(place, len(list(items))) for place, items in groupby(places)]
+        self._starts = [0, *accumulate([count for _, count in stretches])]
+        self._prefixes = [numbered_prefixes(place or "") for place, _ in stretches]
+
+    def runs(self, start: int, stop: int, number: int) -> list[Run]:
+        """Return the runs of each path that ends in the number with this place in a module path, 0 for the first."""
+        found: list[Run] = []
+        begin, current = start, ""
+        for stretch in range(bisect_left(self._starts, start), bisect_left(self._starts, stop)):
+            prefixes = self._prefixes[stretch]
+            prefix = prefixes[number] if number < len(prefixes) else ""
+            if prefix != current:
+                if current:
+                    found.append(Run(begin, self._starts[stretch], current))
+                begin, current = self._starts[stretch], prefix
+        return [*found, Run(begin, stop, current)] if current else found
+
     @abstractmethod
-    def line(self, position: int, context: _Context) -> str:
-        """Write an item that is in no block of this level."""
+    def lines(self, start: int, stop: int, context: _Context) -> Iterable[str]:
+        """Write items that stand together and are in no block of this level."""
 
     @abstractmethod
     def body(self, run: Run) -> Body[_Inside]:
@@ -90,7 +110,7 @@ def folded_lines(
     lines: list[str] = []
     position = start
     for block in blocks:
-        lines += [items.line(each, context) for each in range(position, block.run.start)]
+        lines += items.lines(position, block.run.start, context)
         if block.defines is not None:
             lines.append(f"block {block.template}:")
             lines += indented(block.defines)
@@ -103,7 +123,7 @@ def folded_lines(
             lines.append(f"{head} like {block.template}")
             lines += indented(block.changes)
         position = block.run.stop
-    lines += [items.line(each, context) for each in range(position, stop)]
+    lines += items.lines(position, stop, context)
     return lines
 
 
@@ -132,7 +152,7 @@ def blocks_of_level(
     """
     if depth >= _MOST_DEPTH or stop - start <= _FEWEST_LINES_SAVED:
         return []
-    runs = _runs(items.places, start, stop, base, depth)
+    runs = items.runs(start, stop, len(numbered_prefixes(base[:-1])) + depth)
     times = Counter(run.path for run in runs)
     families: dict[str, list[Run]] = {}
     rest: list[Run] = []
@@ -155,26 +175,6 @@ def blocks_of_level(
 
 def _may_fold(members: Sequence[Run]) -> bool:
     return len(members) > 1 and sum(run.stop - run.start for run in members[1:]) >= _FEWEST_LINES_SAVED
-
-
-def _runs(places: Sequence[str | None], start: int, stop: int, base: str, depth: int) -> list[Run]:
-    prefixes: dict[str | None, str | None] = {None: None}
-    place_of_prefix = len(numbered_prefixes(base[:-1])) + depth
-    found: list[Run] = []
-    begin, current = start, None
-    for position in range(start, stop):
-        place = places[position]
-        if place not in prefixes:
-            found_prefixes = numbered_prefixes(place or "")
-            prefixes[place] = found_prefixes[place_of_prefix] if place_of_prefix < len(found_prefixes) else None
-        prefix = prefixes[place]
-        if prefix != current:
-            if current is not None:
-                found.append(Run(begin, position, current))
-            begin, current = position, prefix
-    if current is not None:
-        found.append(Run(begin, stop, current))
-    return found
 
 
 def _with_templates(

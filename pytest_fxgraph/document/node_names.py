@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import CLOSING_LINE
@@ -15,11 +15,11 @@ from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecor
 from pytest_fxgraph.document.text_writer import (
     NO_NODES,
     Texts,
-    module_text,
+    module_texts,
     node_line,
     seen_lines,
     short_sections,
-    state_text,
+    state_texts,
 )
 from pytest_fxgraph.errors import GoldenFormatError
 
@@ -35,6 +35,7 @@ _BLOCK = re.compile(
 )
 
 _Record = TypeVar("_Record", bound="ModuleRecord | StateRecord")
+_Part = TypeVar("_Part")
 
 
 def rename_nodes(document: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
@@ -76,13 +77,12 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     found = dict(zip(told[::2], told[1::2], strict=True))
     try:
         walk = _Walk(document.nodes)
-        texts = Texts(refuses_unknown=True)
-        lines = _lines_of(found.pop("graph", ""))
-        walk.level([] if lines == [NO_NODES] else _compiled(lines), "", texts)
+        graph = _lines_of(found.pop("graph", ""))
+        walk.level([] if graph == [NO_NODES] else _taken_apart(graph, _Lines.of), "", Texts(refuses_unknown=True))
         _check(walk.position == len(document.nodes))
-        modules, state = (_compiled(_lines_of(found.pop(title, ""))) for title in ("modules", "state"))
-        _check(_records(modules, "", document.modules, 0, module_text) == len(document.modules))
-        _check(_records(state, "", document.state, 0, state_text) == len(document.state))
+        modules, state = (_taken_apart(_lines_of(found.pop(title, "")), list) for title in ("modules", "state"))
+        _check(_records(modules, "", document.modules, 0, module_texts) == len(document.modules))
+        _check(_records(state, "", document.state, 0, state_texts) == len(document.state))
     except LookupError:
         return False
     return dict(short_sections(document)) == {title: _lines_of(section) for title, section in found.items()}
@@ -92,42 +92,26 @@ def _lines_of(section: str) -> list[str]:
     return f"\n{section}".split(f"\n{INDENT}")[1:]
 
 
-class _Block(NamedTuple):
+class _Block(NamedTuple, Generic[_Part]):
     """The line of a block, less its ending, with its body."""
 
     head: str
     path: str
-    body: _Body
+    body: Sequence[_Part | _Block[_Part]]
 
 
-_Body = Sequence[list[str] | _Block]  # blocks, and the lines between them
+class _Lines(NamedTuple):
+    """Lines of nodes that stand together, and the name and the reference that each line makes."""
 
+    texts: list[str]
+    names: list[str]
+    references: list[str]
 
-def _compiled(lines: Sequence[str]) -> _Body:
-    """Take the blocks of one level apart; other lines stay as they are. Raises LookupError for an unknown body."""
-    bodies: dict[str, tuple[str, ...]] = {}
-    known: dict[str, _Body] = {}
-    compiled: list[list[str] | _Block] = []
-    position = 0
-    # Most lines are no block; the pattern needs ten times as long as this question.
-    for place in [place for place, line in enumerate(lines) if line[-1:] == ":" or " like " in line]:
-        block = _BLOCK.match(lines[place]) if place >= position else None  # a line before it belongs to a block
-        if block is None:
-            continue
-        compiled.append(list(lines[position:place]))
-        begin = position = place + 1
-        while position < len(lines) and lines[position].startswith(INDENT):
-            position += 1
-        below = tuple([each[len(INDENT) :] for each in lines[begin:position]])
-        shared, head, path, label = block.groups()
-        path = path or head
-        if shared:
-            bodies[shared], known[shared] = below, _compiled(below)
-        elif label and below:
-            compiled.append(_Block(head, path, _compiled(changed(bodies[label], below) or ())))
-        else:
-            compiled.append(_Block(head, path, known[label] if label else _compiled(below)))
-    return [*compiled, list(lines[position:])]
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> _Lines:
+        """Find the names in lines. Raises LookupError for a line that is no node."""
+        names = [text[1 : text.find(" ")] if text[:1] == "%" else _name_of_input_or_output(text) for text in texts]
+        return cls(list(texts), names, [f"%{name}" for name in names])
 
 
 def _name_of_input_or_output(line: str) -> str:
@@ -136,6 +120,35 @@ def _name_of_input_or_output(line: str) -> str:
     if found is None:
         raise LookupError
     return found[2] or found[1] or "output"
+
+
+def _taken_apart(lines: Sequence[str], part_of: Callable[[Sequence[str]], _Part]) -> list[_Part | _Block[_Part]]:
+    """Return the blocks of one level, and the lines between them as parts. Raises LookupError for an unknown body."""
+    bodies: dict[str, tuple[str, ...]] = {}
+    known: dict[str, list[_Part | _Block[_Part]]] = {}
+    parts: list[_Part | _Block[_Part]] = []
+    position = 0
+    # Most lines are no block; the pattern needs ten times as long as this question.
+    for place in [place for place, line in enumerate(lines) if line[-1:] == ":" or " like " in line]:
+        block = _BLOCK.match(lines[place]) if place >= position else None  # a line before it belongs to a block
+        if block is None:
+            continue
+        if place > position:
+            parts.append(part_of(lines[position:place]))
+        begin = position = place + 1
+        while position < len(lines) and lines[position].startswith(INDENT):
+            position += 1
+        below = tuple([each[len(INDENT) :] for each in lines[begin:position]])
+        shared, head, path, label = block.groups()
+        if shared:
+            bodies[shared], known[shared] = below, _taken_apart(below, part_of)
+            continue
+        if label and not below:
+            body = known[label]
+        else:
+            body = _taken_apart(changed(bodies[label], below) or () if label else below, part_of)
+        parts.append(_Block(head, path or head, body))
+    return [*parts, part_of(lines[position:])] if position < len(lines) else parts
 
 
 def _check(is_alike: bool) -> None:
@@ -150,35 +163,38 @@ class _Walk:
         self._nodes = nodes
         self.position = 0
 
-    def level(self, body: _Body, base: str, texts: Texts) -> list[str]:
+    def level(self, body: Sequence[_Lines | _Block[_Lines]], base: str, texts: Texts) -> list[str]:
         """Compare a level; return the names of a block's results in the document. Raises LookupError."""
         made: dict[str, str] = {}
         returned = ""
         for part in body:
+            returned = ""
             if isinstance(part, _Block):
                 self._block(part, base, texts, made)
-                continue
-            if base and part and part[-1].startswith("return"):
-                *part, returned = part
-            self._lines(part, base, texts, made)
+            elif base and part.texts[-1].startswith("return"):
+                returned = part.texts[-1]
+                self._lines(part, part.texts[:-1], base, texts, made)
+            else:
+                self._lines(part, part.texts, base, texts, made)
         _check(bool(returned) == bool(base))
         return [made[name[1:]] for name in returned.removeprefix("return").replace(",", "").split()]
 
-    def _lines(self, lines: list[str], base: str, texts: Texts, made: dict[str, str]) -> None:
-        nodes = self._nodes[self.position : self.position + len(lines)]
-        self.position += len(lines)
-        _check(len(nodes) == len(lines))
+    def _lines(self, part: _Lines, lines: list[str], base: str, texts: Texts, made: dict[str, str]) -> None:
+        """Compare nodes with the lines of a part; the `return` of a block is none of them."""
+        count = len(lines)
+        nodes = self._nodes[self.position : self.position + count]
+        self.position += count
+        _check(len(nodes) == count)
         # No node reads a later one, so the names of all can be known before the first line is written.
-        own = [line[1 : line.find(" ")] if line[:1] == "%" else _name_of_input_or_output(line) for line in lines]
         names = [f"%{node.name}" for node in nodes]
-        count = len(made) + len(lines)
-        made.update(zip(own, names, strict=True))
+        count += len(made)
+        made.update(zip(part.names, names, strict=False))
         _check(len(made) == count)
-        texts.update(zip(names, [f"%{name}" for name in own], strict=True))
-        written = [node_line(node, name, texts, base) for node, name in zip(nodes, own, strict=True)]
+        texts.update(zip(names, part.references, strict=False))
+        written = [node_line(node, own, texts, base) for node, own in zip(nodes, part.names, strict=False)]
         _check(written == lines or seen_lines(written) == lines)
 
-    def _block(self, block: _Block, base: str, texts: Texts, made: dict[str, str]) -> None:
+    def _block(self, block: _Block[_Lines], base: str, texts: Texts, made: dict[str, str]) -> None:
         inner = Texts(is_block=True)
         results = self.level(block.body, f"{base}{block.path}.", inner)
         inputs = ", ".join([texts[each] for each in inner.inputs])
@@ -191,18 +207,18 @@ class _Walk:
 
 
 def _records(
-    body: _Body,
+    body: Sequence[list[str] | _Block[list[str]]],
     base: str,
     records: Sequence[_Record],
     position: int,
-    text_of: Callable[[_Record, str], str],
+    texts_of: Callable[[Sequence[_Record], str], list[str]],
 ) -> int:
     """Compare modules or tensors with a text, from a position on; return the position behind them."""
     for part in body:
         if isinstance(part, _Block):
-            position = _records(part.body, f"{base}{part.path}.", records, position, text_of)
+            position = _records(part.body, f"{base}{part.path}.", records, position, texts_of)
             continue
-        written = [text_of(record, base) for record in records[position : position + len(part)]]
+        written = texts_of(records[position : position + len(part)], base)
         _check(written == part or seen_lines(written) == part)
         position += len(part)
     return position

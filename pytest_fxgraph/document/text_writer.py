@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.costs import COUNTS, CostBlock, CostRecord
@@ -75,7 +75,7 @@ def graph_lines(document: GraphDocument, folded: GraphText | None) -> list[str]:
     if not document.nodes:
         return [] if document.notes or document.cost is not None else [NO_NODES]
     if folded is not None:
-        return seen_lines(folded.lines)
+        return seen_lines(folded.text)
     texts, lines = Texts(), []
     for node in document.nodes:
         texts[f"%{node.name}"] = f"%{node.name}"
@@ -86,9 +86,9 @@ def graph_lines(document: GraphDocument, folded: GraphText | None) -> list[str]:
 def sections(document: GraphDocument, *, folds: bool = True) -> Iterator[tuple[str, list[str]]]:
     """Yield the title and the lines of each section below the graph, but not the code."""
     if document.modules:
-        yield "modules", seen_lines(_record_lines(document.modules, module_text, folds))
+        yield "modules", seen_lines(_record_lines(document.modules, module_texts, folds))
     if document.state:
-        yield "state", seen_lines(_record_lines(document.state, state_text, folds))
+        yield "state", seen_lines(_record_lines(document.state, state_texts, folds))
     yield from short_sections(document)
 
 
@@ -147,31 +147,42 @@ class Texts(dict[str, str]):
 
 def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
     """Write a node of the block `base`, a module path that ends in a dot, under its own name in the block."""
-    spelt = texts.__getitem__
-    args = list(map(spelt, node.args))
+    spelt, op, target = texts.__getitem__, node.op, node.target
+    call, facts = _call_and_facts(op, target, node.value, node.scope, base)
+    # Arguments come before effects, because the order decides about the numbers of a block's inputs.
+    joined = ", ".join(map(spelt, node.args))
     if node.kwargs:
-        args += [f"{key_text(key)}={spelt(text)}" for key, text in node.kwargs]
-    op, target = node.op, node.target
-    call = _call(op, target, base)
+        by_keyword = ", ".join([f"{key_text(key)}={spelt(text)}" for key, text in node.kwargs])
+        joined = f"{joined}, {by_keyword}" if joined else by_keyword
+    if node.effects or node.meta or node.name_from is not None:
+        facts = _with_rare_facts(facts, node, spelt)
     if call is not None and op in _CALLS:
-        line = f"%{own} = {call}{', '.join(args)})"
-    elif op == "placeholder" and call is not None and len(args) < 2 and not node.kwargs:
+        return f"%{own} = {call}{joined}){facts}"
+    if op == "placeholder" and call is not None and len(node.args) < 2 and not node.kwargs:
         alias = "" if target == own else f" as %{own}"
-        line = f"input {target}{alias}{''.join([f' = {default}' for default in args])}"
+        line = f"input {target}{alias}{f' = {joined}' if joined else ''}"
     elif op == "output" and own == target == "output":
-        line = f"return {', '.join(args)}" if args else "return"
-    elif call is None or op == "placeholder" or (op == "get_attr" and args):
-        line = f"%{own} = {op} {string_text(target)}({', '.join(args)})"
+        line = f"return {joined}" if joined else "return"
+    elif call is None or op == "placeholder" or (op == "get_attr" and joined):
+        line = f"%{own} = {op} {string_text(target)}({joined})"
     elif op == "get_attr":
         line = f"%{own} = {call}"
-    elif node.args and args[0][0] == "%" and _RECEIVER.match(args[0]):
-        line = f"%{own} = {args[0]}{call}{', '.join(args[1:])})"
+    elif node.args and _RECEIVER.match(receiver := spelt(node.args[0])):
+        line = f"%{own} = {receiver}{call}{joined[len(receiver) + len(', ') :]})"
     else:
-        line = f"%{own} = {call}{', '.join(args)})"
-    return line + _facts(node, base, spelt)
+        line = f"%{own} = {call}{joined})"
+    return line + facts
 
 
 @functools.lru_cache(maxsize=16_384)
+def _call_and_facts(op: str, target: str, value: str | None, scope: str | None, base: str) -> tuple[str | None, str]:
+    """Return the text before the arguments of a call (None for an odd target), and the facts that most nodes have."""
+    facts = "" if value is None else f"; {fact_text(value)}"
+    if scope is not None and (not base or scope != base[:-1]):
+        facts += f"; in {fact_text(scope[len(base) :])}"
+    return _call(op, target, base), facts and f"  # {facts[2:]}"
+
+
 def _call(op: str, target: str, base: str) -> str | None:
     """Return the text before the arguments of a call, or the text of an attribute; None for an odd target."""
     if op == "call_function":
@@ -179,37 +190,37 @@ def _call(op: str, target: str, base: str) -> str | None:
     if op == "call_method":
         return f".{target}(" if _METHOD.match(target) else None
     if op in ("call_module", "get_attr"):
-        is_plain = target.startswith(base) and len(target) > len(base) and _is_plain(target)
+        is_plain = target.startswith(base) and len(target) > len(base) and _PATH.match(target)
         return f"self.{target[len(base) :]}{'(' if op == 'call_module' else ''}" if is_plain else None
     return "" if op == "placeholder" and _INPUT.match(target) else None
 
 
-def _facts(node: NodeRecord, base: str, spelt: Callable[[str], str]) -> str:
-    """Return the text behind a node: its value, where it is, and the rest."""
-    text = _value_and_scope(node.value, node.scope, base)
+def _with_rare_facts(facts: str, node: NodeRecord, spelt: Callable[[str], str]) -> str:
+    """Add the facts that few nodes have to the text behind a node."""
+    text = facts
     if node.effects:
         text += f"; effects: {', '.join([_effect_text(effect, spelt) for effect in node.effects])}"
     if node.meta:
         text += f"; meta: {', '.join([f'{key_text(key)}={spelt(text)}' for key, text in node.meta])}"
     if node.name_from is not None:
         text += f"; named by {fact_text(node.name_from)}"
-    return f"  # {text[2:]}" if text else ""
-
-
-@functools.lru_cache(maxsize=16_384)
-def _value_and_scope(value: str | None, scope: str | None, base: str) -> str:
-    text = "" if value is None else f"; {fact_text(value)}"
-    is_elsewhere = scope is not None and (not base or scope != base[:-1])
-    return f"{text}; in {fact_text((scope or '')[len(base) :])}" if is_elsewhere else text
+    return text if facts else f"  # {text[2:]}"
 
 
 def _effect_text(effect: str, spelt: Callable[[str], str]) -> str:
-    kind, _, reference = effect.partition(" ")
-    if kind in ("read", "write") and _RECEIVER.match(reference):  # nearly all effects; the substitution takes longer
+    kind, reference = _kind_and_reference(effect)
+    if reference:
         return f"{kind} {spelt(reference)}"
     if "%" in effect:
         effect = REFERENCE.sub(lambda found: spelt(f"%{found[1]}") if found[1] else found[0], effect)
     return argument_text(effect)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _kind_and_reference(effect: str) -> tuple[str, str]:
+    """Split nearly every effect at its blank, for the substitution of references takes longer; others have ""."""
+    kind, _, reference = effect.partition(" ")
+    return kind, reference if kind in ("read", "write") and _RECEIVER.match(reference) else ""
 
 
 class _Level(NamedTuple):
@@ -240,14 +251,14 @@ class GraphText(Items[_Level, Ends]):
     has_names = True
 
     def __init__(self, nodes: Sequence[NodeRecord]) -> None:
+        super().__init__([None if node.op in ("placeholder", "output") else node.scope for node in nodes])
         self._nodes = nodes
         self._last_use: dict[str, int] = {}
         self._bodies: dict[Run, Body[Ends]] = {}  # blocks in a block without a shared body are tried again
-        self.places = [None if node.op in ("placeholder", "output") else node.scope for node in nodes]
         self._note_uses()
         self.blocks = blocks_of_level(self, 0, len(nodes), "")  # the outermost
         level = _Level(Texts(), "", [node.name for node in nodes], "", [], {})
-        self.lines = folded_lines(self, self.blocks, 0, len(nodes), level)
+        self.text = folded_lines(self, self.blocks, 0, len(nodes), level)
         self.flat_names = level.flat  # of all nodes
         _check_unique(level.taken)
         _check_unique(list(level.flat.values()))
@@ -264,13 +275,15 @@ class GraphText(Items[_Level, Ends]):
             for _, text in (*node.kwargs, *node.meta):
                 uses.update([(f"%{name}", position) for name in references(text)])
 
-    def line(self, position: int, context: _Level) -> str:
-        """Write a node that is in no block of this level."""
-        node, own = self._nodes[position], context.own[position]
-        context.texts[f"%{node.name}"] = f"%{own}"
-        context.taken.append(own)
-        context.flat[position] = context.prefix + decoded_name(own) if context.base else own
-        return node_line(node, own, context.texts, context.base)
+    def lines(self, start: int, stop: int, context: _Level) -> Iterator[str]:
+        """Write nodes that are in no block of this level."""
+        texts, base = context.texts, context.base
+        for position in range(start, stop):
+            node, own = self._nodes[position], context.own[position]
+            texts[f"%{node.name}"] = f"%{own}"
+            context.taken.append(own)
+            context.flat[position] = context.prefix + decoded_name(own) if base else own
+            yield node_line(node, own, texts, base)
 
     def body(self, run: Run) -> Body[Ends]:
         """Write the nodes of a block under names of its own, and its results behind `return`."""
@@ -354,25 +367,24 @@ class _Records(Items[str, None], Generic[_Record]):
 
     has_names = False
 
-    def __init__(self, records: Sequence[_Record], text_of: Callable[[_Record, str], str]) -> None:
+    def __init__(self, records: Sequence[_Record], texts_of: Callable[[Sequence[_Record], str], list[str]]) -> None:
+        super().__init__([record.path.rpartition(".")[0] for record in records])
         self._records = records
-        self._text_of = text_of
+        self._texts_of = texts_of
         self._bodies: dict[Run, Body[None]] = {}
-        self.places = [record.path.rpartition(".")[0] or None for record in records]
 
-    def line(self, position: int, context: str) -> str:
-        """Write a record that is in no block of this level; the lines of a graph inside it follow in one text."""
-        return self._text_of(self._records[position], context)
+    def lines(self, start: int, stop: int, context: str) -> list[str]:
+        """Write records that are in no block of this level."""
+        return self._texts_of(self._records[start:stop], context)
 
     def body(self, run: Run) -> Body[None]:
         """Write the records of a block."""
         if run not in self._bodies:
-            base = f"{run.path}."
-            self._bodies[run] = Body(tuple(self.lines(*run[:2], base)), None)
+            self._bodies[run] = Body(tuple(self.folded(*run[:2], f"{run.path}.")), None)
         return self._bodies[run]
 
-    def lines(self, start: int, stop: int, base: str) -> list[str]:
-        """Write the records of a level; those of a graph inside a module take more lines than one."""
+    def folded(self, start: int, stop: int, base: str) -> list[str]:
+        """Write the records of a level with its blocks; each line of a graph inside a module counts."""
         lines = folded_lines(self, blocks_of_level(self, start, stop, base), start, stop, base)
         return "\n".join(lines).split("\n") if any("\n" in line for line in lines) else lines
 
@@ -382,50 +394,55 @@ class _Records(Items[str, None], Generic[_Record]):
         return block.path[len(context) :]
 
 
-def _record_lines(records: Sequence[_Record], text_of: Callable[[_Record, str], str], folds: bool) -> list[str]:
+def _record_lines(
+    records: Sequence[_Record], texts_of: Callable[[Sequence[_Record], str], list[str]], folds: bool
+) -> list[str]:
     if folds:
-        return _Records(records, text_of).lines(0, len(records), "")
-    return [line for record in records for line in text_of(record, "").split("\n")]
+        return _Records(records, texts_of).folded(0, len(records), "")
+    return "\n".join(texts_of(records, "")).split("\n")
 
 
-@functools.lru_cache(maxsize=16_384)  # the text of a long path takes the pattern four times as long as the cache
-def _is_plain(path: str) -> bool:
-    return _PATH.match(path) is not None
-
-
+@functools.lru_cache(maxsize=16_384)  # a long path takes the pattern four times as long as the cache
 def _path_text(path: str, base: str) -> str:
     """Write a path relative to its block; an odd one in quotes."""
-    return path[len(base) :] if _is_plain(path) and path.startswith(base) else string_text(path)
+    return path[len(base) :] if path.startswith(base) and _PATH.match(path) else string_text(path)
 
 
-def _other_path(path: str, base: str) -> str:
+def _same_as_text(path: str, base: str) -> str:
     if base and path.startswith(base):
-        return f"self.{fact_text(path[len(base) :])}"
-    return fact_text(path) if not path.startswith("self.") else f"~{string_text(path)}"
+        return f"; is self.{fact_text(path[len(base) :])}"
+    return f"; is {fact_text(path) if not path.startswith('self.') else raw_text(path)}"
 
 
-def module_text(module: ModuleRecord, base: str) -> str:
-    """Write a module on a line, with the lines of a graph inside it below."""
-    text = f"{_path_text(module.path, base)}: {_module_text(module.kind, module.config)}"
-    if module.training is not None:
-        text += "; training" if module.training else "; not training"
-    if module.same_as is not None:
-        text += f"; is {_other_path(module.same_as, base)}"
-    if module.name_from is not None:
-        text += f"; named by {fact_text(module.name_from)}"
-    return text if module.graph is None else "\n".join([text, *indented(document_lines(module.graph, folds=False))])
+def module_texts(modules: Iterable[ModuleRecord], base: str) -> list[str]:
+    """Write modules on a line each; the lines of a graph inside a module follow in its text."""
+    texts = []
+    for module in modules:
+        text = f"{_path_text(module.path, base)}: {_module_facts(module.kind, module.config, module.training)}"
+        if module.same_as is not None:
+            text += _same_as_text(module.same_as, base)
+        if module.name_from is not None:
+            text += f"; named by {fact_text(module.name_from)}"
+        if module.graph is not None:
+            text = "\n".join([text, *indented(document_lines(module.graph, folds=False))])
+        texts.append(text)
+    return texts
 
 
 @functools.lru_cache(maxsize=4096)
-def _module_text(kind: str, config: tuple[tuple[str, str], ...]) -> str:
+def _module_facts(kind: str, config: tuple[tuple[str, str], ...], training: bool | None) -> str:
     texts = ", ".join([f"{key_text(name)}={argument_text(text)}" for name, text in config])
-    return f"{kind if _KIND.match(kind) else string_text(kind)}({texts})"
+    mode = "" if training is None else "; training" if training else "; not training"
+    return f"{kind if _KIND.match(kind) else string_text(kind)}({texts}){mode}"
 
 
-def state_text(state: StateRecord, base: str) -> str:
-    """Write a tensor on a line."""
-    text = f"{_path_text(state.path, base)}: {_state_facts(_STATE_FACTS(state))}"
-    return text if state.same_as is None else f"{text}; is {_other_path(state.same_as, base)}"
+def state_texts(state: Iterable[StateRecord], base: str) -> list[str]:
+    """Write tensors on a line each."""
+    return [
+        f"{_path_text(each.path, base)}: {_state_facts(_STATE_FACTS(each))}"
+        f"{'' if each.same_as is None else _same_as_text(each.same_as, base)}"
+        for each in state
+    ]
 
 
 _STATE_FACTS = operator.attrgetter("kind", "value", "requires_grad", "persistent", "content", "storage", "name_from")

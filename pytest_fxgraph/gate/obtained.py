@@ -145,10 +145,10 @@ class ObtainedGraph:
             self.document = self._document(self._traced, self._graphs)
 
     def free(self) -> None:
-        """Free the memory of a graph that was traced for this comparison; no method may be called afterwards."""
+        """Free the memory of the graph and of its document; no method may be called afterwards."""
         self._graphs.clear()
         self._traced.free()
-        del self._traced, self._inputs, self._kwargs
+        vars(self).clear()
 
     # Compared with a golden.
 
