@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fixtures.documents import document
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.report.graph_text import graph_text_lines, node_path, repeated_nodes
@@ -48,7 +46,7 @@ def test_constants_that_tracing_numbered_do_not_keep_layers_apart():
         lines.append(f"%c_{layer} = get _tensor_constant{3 * layer}")
         lines.append(f"%add_{layer} = f(%n_{layer}, %c_{layer}) @ layers.{layer}")
     same = tuple(StateRecord(f"_tensor_constant{3 * n}", "constant", "float32[]", content="1.5") for n in range(6))
-    other = (*same[:-1], replace(same[-1], content="2.5"))
+    other = (*same[:-1], same[-1]._replace(content="2.5"))
     text = "\n".join([*lines, "return %add_5"])
 
     assert places(repeated_nodes(document(text, state=same))) == [(1, 3, 6)]

@@ -33,7 +33,7 @@ def full(expected, obtained, level="structure"):
 def test_short_lines_say_what_where_and_how_to_accept():
     expected = document("%x = input x\n%a = torch.relu(%x) @ head\nreturn %a")
     obtained = document("%x = input x\n%a = torch.gelu(%x) @ head\nreturn %a")
-    nodes = (obtained.nodes[0], replace(obtained.nodes[1], source="model.py:12: x = gelu(x)"), obtained.nodes[2])
+    nodes = (obtained.nodes[0], obtained.nodes[1]._replace(source="model.py:12: x = gelu(x)"), obtained.nodes[2])
 
     assert short(expected, replace(obtained, nodes=nodes)) == [
         f"{GOLDEN} does not match: a: torch.relu -> torch.gelu",
@@ -300,7 +300,7 @@ def test_changes_at_one_line_of_one_module_are_told_with_their_count():
         calls = [f"%n_{i + 1} = {operator}(%n_{i})" for i in range(40)]
         made = document("\n".join(["%n_0 = input x", *calls, "return %n_40"]))
         nodes = [
-            replace(node, source="model.py:5: y = f(x)") if node.op == "call_function" else node for node in made.nodes
+            node._replace(source="model.py:5: y = f(x)") if node.op == "call_function" else node for node in made.nodes
         ]
         return replace(made, nodes=tuple(nodes))
 
