@@ -1,9 +1,10 @@
-"""The words that a user chooses from: as types for type checkers, and as tuples for checks at run time."""
+"""The words that a user chooses from, as types and as tuples; and functions that take a record of options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, get_args
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 # Errors are imported at their `raise`, because every run of pytest loads this file.
 
@@ -58,3 +59,32 @@ def checks_named(names: str | Iterable[str]) -> frozenset[Check]:
     if not wanted:
         raise ChoiceError(f"checks=() compares nothing; name at least one of {', '.join(map(repr, CHECKS))}")
     return frozenset(check for check in CHECKS if check in wanted)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def shows_options(record: type, **defaults: object) -> Callable[[_Function], _Function]:
+    """Show the options of a record in the signature of a function; an option without a default here shows None.
+
+    `help()`, IPython and the documentation then list each option with its type and its default.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        given = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=hint)
+            for name, hint in get_type_hints(record).items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*given, *options])  # type: ignore[attr-defined]  # read by inspect
+        return function
+
+    return decorate
+
+
+def check_options(options: Mapping[str, object], record: type, function: str) -> None:
+    """Raise TypeError, as Python does, for an option that the function does not have."""
+    unknown = next((name for name in options if name not in record.__annotations__), None)
+    if unknown is not None:
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown!r}")

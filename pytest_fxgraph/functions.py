@@ -15,7 +15,7 @@ from pytest_fxgraph.budget import allowances_of
 from pytest_fxgraph.captures.capture_fixture import FxCapture
 from pytest_fxgraph.captures.shapes import shapes_recorded
 from pytest_fxgraph.captures.subjects import programs_of, to_graph_module, to_graph_with_operators
-from pytest_fxgraph.choices import ConstantForm, Level
+from pytest_fxgraph.choices import ConstantForm, Level, check_options, shows_options
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents, comparison_at
 from pytest_fxgraph.compare.structural_hash import structural_hash as hash_of_structure
@@ -24,12 +24,12 @@ from pytest_fxgraph.document.generated_code import Graphs, with_code
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.formats import drawn_text, ending_of
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.options import EquivalenceOptions, with_options
+from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, EquivalenceOptions
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import compare, vanished_lines
 from pytest_fxgraph.gate.golden_file import ScriptFile
-from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph, check_options, shows_options
+from pytest_fxgraph.gate.obtained import GoldenOptions, Hooks, ObtainedGraph
 from pytest_fxgraph.goldens.files import encoded_name, variant_paths
 from pytest_fxgraph.goldens.program_set import joined_error, vanished_programs
 from pytest_fxgraph.goldens.store import GoldenStore, write_whole
@@ -224,7 +224,7 @@ def _is_update_asked() -> bool:
     return value == "1"
 
 
-@with_options(EquivalenceOptions, modes=None)
+@shows_options(EquivalenceOptions, **{**CALL_DEFAULTS, "modes": None})
 def assert_equivalent(
     model: Any,
     graph: Any,

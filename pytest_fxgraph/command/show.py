@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pytest_fxgraph.command.golden_source import GoldenFile, GoldenPlace, golden_place
 from pytest_fxgraph.command.output import SAME, add_color, add_json, print_json, print_lines
+from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.goldens.table_rows import table_lines
-from pytest_fxgraph.report.graph_text import graph_text_lines
 
 # Part of a golden that may be absent, to the reason and the next step.
 _ABSENT = {
@@ -89,7 +90,7 @@ def _lines_of(file: GoldenFile, part: str, folds: bool) -> Iterator[str]:
 
         yield from cost_lines(document.cost)
     else:
-        yield from graph_text_lines(document, folds=folds)
+        yield from document_lines(replace(document, code=""), folds=folds)
 
 
 def _data_of(file: GoldenFile, part: str) -> dict[str, object]:

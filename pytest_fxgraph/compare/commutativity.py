@@ -49,7 +49,7 @@ def _in_order(document: GraphDocument, table: NodeHashes) -> GraphDocument:
     for position in swapping:
         first, second = _operands(index, position, table, below, above)
         if first > second:
-            nodes[position] = replace(nodes[position], args=nodes[position].args[::-1])
+            nodes[position] = nodes[position]._replace(args=nodes[position].args[::-1])
     return with_inner_graphs(replace(document, nodes=tuple(nodes)), lambda graph: _in_order(graph, table))
 
 

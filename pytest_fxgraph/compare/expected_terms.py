@@ -99,8 +99,7 @@ class _Terms(NamedTuple):
             return f"a constant {record.value} {self._text(content_of(record, contents))}"
 
         nodes = [
-            replace(
-                with_texts(node, lambda text: self._text(rename_symbols(text, no_names))),
+            with_texts(node, lambda text: self._text(rename_symbols(text, no_names)))._replace(
                 target=target(node),
                 value=None if node.value is None else without_sizes(node.value, symbols),
             )
@@ -140,7 +139,7 @@ class _Terms(NamedTuple):
                 known = dict(node.kwargs)
                 kwargs = tuple((key, close_argument(known.get(key, text), text)) for key, text in kwargs)
             if (value, args, kwargs) != (other.value, other.args, other.kwargs):
-                nodes[partner] = replace(other, value=value, args=args, kwargs=kwargs)
+                nodes[partner] = other._replace(value=value, args=args, kwargs=kwargs)
         return replace(obtained, nodes=tuple(nodes))
 
     def _close_arguments(self, expected: Sequence[str], obtained: tuple[str, ...]) -> tuple[str, ...]:
@@ -154,7 +153,7 @@ class _Terms(NamedTuple):
 
     def _with_symbols(self, node: NodeRecord) -> NodeRecord:
         value = None if node.value is None else rename_symbols(node.value, self.symbols)
-        return replace(with_texts(node, lambda text: rename_symbols(text, self.symbols)), value=value)
+        return with_texts(node, lambda text: rename_symbols(text, self.symbols))._replace(value=value)
 
     def _modules(self, modules: Sequence[ModuleRecord], expected: GraphDocument) -> tuple[ModuleRecord, ...]:
         records = {record.path: record for record in expected.modules}
@@ -170,7 +169,7 @@ class _Terms(NamedTuple):
         if self.is_close:
             known = dict(expected.config)
             config = tuple((key, close_argument(known.get(key, text), text)) for key, text in config)
-        return replace(module, graph=graph, config=config)
+        return module._replace(graph=graph, config=config)
 
 
 def _words_of(document: GraphDocument) -> set[str]:
@@ -189,7 +188,7 @@ def _close_record(record: StateRecord, known: Mapping[str, StateRecord]) -> Stat
         return record
     content = content_of(expected, known)
     if content is not None and are_close_contents(content, record.content, record.value):
-        return replace(record, content=content)
+        return record._replace(content=content)
     return record
 
 
@@ -304,7 +303,7 @@ def with_targets(document: GraphDocument, names: Mapping[str, str], ops: Collect
     if not names:
         return document
     nodes = [
-        replace(node, target=names.get(node.target, node.target)) if node.op in ops else node for node in document.nodes
+        node._replace(target=names.get(node.target, node.target)) if node.op in ops else node for node in document.nodes
     ]
     return replace(document, nodes=tuple(nodes))
 
@@ -316,7 +315,7 @@ def with_paths(document: GraphDocument, names: Mapping[str, str]) -> GraphDocume
 
     def renamed(record: _Record) -> _Record:
         same_as = record.same_as and names.get(record.same_as, record.same_as)
-        return replace(record, path=names.get(record.path, record.path), same_as=same_as)
+        return record._replace(path=names.get(record.path, record.path), same_as=same_as)
 
     return replace(document, modules=tuple(map(renamed, document.modules)), state=tuple(map(renamed, document.state)))
 
@@ -338,8 +337,7 @@ def _with_node_names(
         return tuple(nodes)
     rename = partial(rename_references, mapping=names)
     return tuple(
-        replace(
-            with_texts(node, rename),
+        with_texts(node, rename)._replace(
             name=names.get(node.name, node.name),
             effects=tuple(map(rename, node.effects)),
         )

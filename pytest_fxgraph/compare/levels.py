@@ -122,9 +122,9 @@ def _exact(expected: GraphDocument, obtained: GraphDocument) -> Difference:
 
 def _compared(document: GraphDocument) -> GraphDocument:
     """Return the document without the fields that no level compares."""
-    nodes = tuple(replace(node, scope=None, source=None, name_from=None) for node in document.nodes)
-    modules = tuple(replace(module, name_from=None) for module in document.modules)
-    state = tuple(replace(record, name_from=None) for record in document.state)
+    nodes = tuple(node._replace(scope=None, source=None, name_from=None) for node in document.nodes)
+    modules = tuple(module._replace(name_from=None) for module in document.modules)
+    state = tuple(record._replace(name_from=None) for record in document.state)
     return with_inner_graphs(replace(document, nodes=nodes, modules=modules, state=state, symbols=()), _compared)
 
 

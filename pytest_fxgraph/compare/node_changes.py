@@ -58,7 +58,7 @@ class NodeComparison:
         # Expected texts get the obtained names, so that a renumbering is no change.
         self._names = {node.name: node.name + _REMOVED for node in nodes}
         self._names |= {nodes[position].name: obtained_nodes[partner].name for position, partner in alignment.pairs()}
-        for position, partner in _in_reading_order(alignment):
+        for position, partner in in_reading_order(alignment):
             if position < 0 or partner < 0:
                 self._add_lone(position, partner)
             else:
@@ -182,8 +182,11 @@ class NodeComparison:
         return all(values_agree(nodes[read].value, obtained_nodes[other].value) for read, other in inputs)
 
 
-def _in_reading_order(alignment: Alignment) -> list[tuple[int, int]]:
-    """List pairs and lone nodes in the order of the obtained graph; a removed node comes after its predecessor."""
+def in_reading_order(alignment: Alignment) -> list[tuple[int, int]]:
+    """List pairs of positions in the order of the obtained graph; -1 stands for the partner of a lone node.
+
+    A removed node comes after its predecessor.
+    """
     removed_after: dict[int, list[int]] = {}
     last = -1
     for position, partner in enumerate(alignment.obtained_of):

@@ -70,4 +70,4 @@ def _with_operands(node: NodeRecord, target: str, first: str, kwargs: Sequence[t
     """Write the call with its second operand by position, because commutativity looks at positions."""
     args = [first, *(text for keyword, text in kwargs if keyword == "other")]
     rest = tuple((keyword, text) for keyword, text in kwargs if keyword != "other")
-    return replace(node, op="call_function", target=target, args=tuple(args), kwargs=rest)
+    return node._replace(op="call_function", target=target, args=tuple(args), kwargs=rest)

@@ -12,8 +12,8 @@ Pairs = tuple[tuple[str, str], ...]
 
 def with_texts(node: NodeRecord, change: Callable[[str], str]) -> NodeRecord:
     """Return a node whose arguments, keyword arguments and metadata went through a function."""
-    return replace(
-        node, args=tuple(map(change, node.args)), kwargs=_changed(node.kwargs, change), meta=_changed(node.meta, change)
+    return node._replace(
+        args=tuple(map(change, node.args)), kwargs=_changed(node.kwargs, change), meta=_changed(node.meta, change)
     )
 
 
@@ -31,6 +31,6 @@ def with_inner_graphs(document: GraphDocument, change: Callable[[GraphDocument],
     if all(module.graph is None for module in document.modules):
         return document
     modules = [
-        module if module.graph is None else replace(module, graph=change(module.graph)) for module in document.modules
+        module if module.graph is None else module._replace(graph=change(module.graph)) for module in document.modules
     ]
     return replace(document, modules=tuple(modules))

@@ -115,4 +115,4 @@ def _sorted(record: Any) -> Any:
 
 def _renamed(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
     value = None if node.value is None else sorted_sizes(rename_symbols(node.value, names))
-    return replace(with_texts(node, lambda text: rename_symbols(text, names)), value=value)
+    return with_texts(node, lambda text: rename_symbols(text, names))._replace(value=value)

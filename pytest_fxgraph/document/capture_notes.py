@@ -61,7 +61,7 @@ def canonical_symbols(document: GraphDocument) -> GraphDocument:
         if record.graph is not None:
             names = _numbered(record.graph, set(document.symbols), counts)
             symbols += names.values()
-            record = replace(record, graph=_renamed(record.graph, names))
+            record = record._replace(graph=_renamed(record.graph, names))
         modules.append(record)
     return replace(document, modules=tuple(modules), symbols=tuple(symbols))
 
@@ -91,8 +91,7 @@ def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
     if not names:
         return graph
     nodes = [
-        replace(
-            node,
+        node._replace(
             args=_texts(node.args, names),
             kwargs=tuple([(key, rename_symbols(text, names)) for key, text in node.kwargs]),
             value=None if node.value is None else rename_symbols(node.value, names),
@@ -100,7 +99,7 @@ def _renamed(graph: GraphDocument, names: Mapping[str, str]) -> GraphDocument:
         for node in graph.nodes
     ]
     modules = [
-        record if record.graph is None else replace(record, graph=_renamed(record.graph, names))
+        record if record.graph is None else record._replace(graph=_renamed(record.graph, names))
         for record in graph.modules
     ]
     notes = tuple([rename_symbols_of_note(note, names) for note in graph.notes])

@@ -27,7 +27,7 @@ def _with_code_inside(module: ModuleRecord, graphs: Graphs, place: Place) -> Mod
     return (
         module
         if module.graph is None
-        else replace(module, graph=with_code(module.graph, graphs, (*place, module.path)))
+        else module._replace(graph=with_code(module.graph, graphs, (*place, module.path)))
     )
 
 
@@ -46,7 +46,7 @@ def under_names_of(document: GraphDocument, named: GraphDocument, graphs: Graphs
     modules = [
         record
         if module.graph is None or other.graph is None
-        else replace(record, graph=under_names_of(module.graph, other.graph, graphs, (*place, module.path)))
+        else record._replace(graph=under_names_of(module.graph, other.graph, graphs, (*place, module.path)))
         for module, other, record in zip(document.modules, named.modules, chosen.modules, strict=True)
     ]
     return replace(chosen, modules=tuple(modules))

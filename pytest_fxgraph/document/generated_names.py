@@ -59,12 +59,12 @@ def _marked(
     paths = names.paths({record.path for record in document.modules})
     if inputs:
         nodes = [
-            replace(node, name_from=inputs.get(node.target)) if node.op == "placeholder" else node
+            node._replace(name_from=inputs.get(node.target)) if node.op == "placeholder" else node
             for node in document.nodes
         ]
         document = replace(document, nodes=tuple(nodes))
     if paths:
-        state = [replace(record, name_from=paths.get(record.path)) for record in document.state]
+        state = [record._replace(name_from=paths.get(record.path)) for record in document.state]
         document = replace(document, state=tuple(state))
     if has_graphs:
         modules = [
@@ -83,7 +83,7 @@ def _marked_module(
         graph, module = graphs[place]
         names = _GraphNames(inner, module, graph, list(graph.nodes), is_inner=name_from is not None)
         inner = _marked(inner, names, symbols, graphs, place)
-    return replace(record, graph=inner, name_from=name_from)
+    return record._replace(graph=inner, name_from=name_from)
 
 
 class _GraphNames:

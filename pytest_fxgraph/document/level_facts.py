@@ -25,7 +25,7 @@ def recorded_at(document: GraphDocument, level: str) -> GraphDocument:
 def without_code(document: GraphDocument) -> GraphDocument:
     """Return a document without its code and the code of graphs inside it."""
     modules = [
-        module if module.graph is None else replace(module, graph=without_code(module.graph))
+        module if module.graph is None else module._replace(graph=without_code(module.graph))
         for module in document.modules
     ]
     return replace(document, code="", modules=tuple(modules))

@@ -4,13 +4,14 @@ All values are texts that are the same in every run, process and torch version. 
 `module.config` a reference to another node is written `%name`; everything else is a literal (see `literals.py`), in
 which `%` occurs only within quotes.
 
-Records fill their `__dict__` themselves: what dataclass writes for a frozen class takes four times as long, and a
-golden has hundreds of records that are made anew in each test.
+Records are NamedTuples: a frozen dataclass takes four times as long to make, and a golden has hundreds of records that
+each test makes anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pytest_fxgraph.document.costs import CostBlock
 
@@ -21,8 +22,7 @@ RANGE_NOTE = "range: "  # begins the notes on exported dimensions
 MOST_RECORDS = 150_000  # nodes, modules and tensors of a golden: what is read in seconds
 
 
-@dataclass(frozen=True, init=False)
-class NodeRecord:
+class NodeRecord(NamedTuple):
     """One node of a graph, in the order of execution."""
 
     name: str  # as the graph has it; level `structure` compares up to renaming
@@ -39,36 +39,8 @@ class NodeRecord:
     meta: tuple[tuple[str, str], ...] = ()  # metadata that the test asked for by name
     name_from: str | None = None  # of an input whose name nobody chose: "position" or "source"
 
-    def __init__(
-        self,
-        name: str,
-        op: str,
-        target: str,
-        args: tuple[str, ...] = (),
-        kwargs: tuple[tuple[str, str], ...] = (),
-        value: str | None = None,
-        effects: tuple[str, ...] = (),
-        scope: str | None = None,
-        source: str | None = None,
-        meta: tuple[tuple[str, str], ...] = (),
-        name_from: str | None = None,
-    ) -> None:
-        own = self.__dict__
-        own["name"] = name
-        own["op"] = op
-        own["target"] = target
-        own["args"] = args
-        own["kwargs"] = kwargs
-        own["value"] = value
-        own["effects"] = effects
-        own["scope"] = scope
-        own["source"] = source
-        own["meta"] = meta
-        own["name_from"] = name_from
 
-
-@dataclass(frozen=True, init=False)
-class ModuleRecord:
+class ModuleRecord(NamedTuple):
     """A module that the graph calls as one node, or one inside such a module."""
 
     path: str  # in the model: "encoder.layers.0"
@@ -79,28 +51,8 @@ class ModuleRecord:
     graph: GraphDocument | None = None  # for a module that is itself a graph
     name_from: str | None = None  # "capture", where its path was made by what captured the graph
 
-    def __init__(
-        self,
-        path: str,
-        kind: str,
-        config: tuple[tuple[str, str], ...] = (),
-        training: bool | None = None,
-        same_as: str | None = None,
-        graph: GraphDocument | None = None,
-        name_from: str | None = None,
-    ) -> None:
-        own = self.__dict__
-        own["path"] = path
-        own["kind"] = kind
-        own["config"] = config
-        own["training"] = training
-        own["same_as"] = same_as
-        own["graph"] = graph
-        own["name_from"] = name_from
 
-
-@dataclass(frozen=True, init=False)
-class StateRecord:
+class StateRecord(NamedTuple):
     """A parameter, buffer or constant tensor that the graph reads, itself or through a module it calls."""
 
     path: str  # in the model: "encoder.weight"
@@ -112,29 +64,6 @@ class StateRecord:
     content: str | None = None  # of constants: exact values, or digest and statistics
     storage: str | None = None  # where it overlaps another tensor: "decoder.weight from byte 64"
     name_from: str | None = None  # "lifting", where a tracer met it in the code and named it
-
-    def __init__(
-        self,
-        path: str,
-        kind: str,
-        value: str,
-        requires_grad: bool = False,
-        persistent: bool = True,
-        same_as: str | None = None,
-        content: str | None = None,
-        storage: str | None = None,
-        name_from: str | None = None,
-    ) -> None:
-        own = self.__dict__
-        own["path"] = path
-        own["kind"] = kind
-        own["value"] = value
-        own["requires_grad"] = requires_grad
-        own["persistent"] = persistent
-        own["same_as"] = same_as
-        own["content"] = content
-        own["storage"] = storage
-        own["name_from"] = name_from
 
 
 @dataclass(frozen=True)

@@ -44,16 +44,12 @@ def rename_nodes(document: GraphDocument, names: Mapping[str, str]) -> GraphDocu
 
 
 def _renamed(node: NodeRecord, names: Mapping[str, str]) -> NodeRecord:
-    renamed = NodeRecord.__new__(NodeRecord)
-    own = renamed.__dict__
-    own.update(node.__dict__)
-    own["name"] = names.get(node.name, node.name)
-    own["args"] = tuple([rename_references(text, names) for text in node.args])
-    if node.kwargs:
-        own["kwargs"] = tuple([(keyword, rename_references(text, names)) for keyword, text in node.kwargs])
-    if node.effects:
-        own["effects"] = tuple([rename_references(text, names) for text in node.effects])
-    return renamed
+    return node._replace(
+        name=names.get(node.name, node.name),
+        args=tuple([rename_references(text, names) for text in node.args]),
+        kwargs=tuple([(keyword, rename_references(text, names)) for keyword, text in node.kwargs]),
+        effects=tuple([rename_references(text, names) for text in node.effects]),
+    )
 
 
 def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
@@ -239,10 +235,10 @@ def _are_alike(expected: GraphDocument, obtained: GraphDocument) -> bool:
     names = {other.name: node.name for node, other in zip(expected.nodes, obtained.nodes, strict=True)}
     if len(set(names.values())) < len(names):
         return False
-    nodes = tuple([replace(_renamed(node, names), source=None) for node in obtained.nodes])
+    nodes = tuple([_renamed(node, names)._replace(source=None) for node in obtained.nodes])
     pairs = list(zip(expected.modules, obtained.modules, strict=True))
     for module, other in pairs:
-        if (module.graph is None) != (other.graph is None) or replace(module, graph=None) != replace(other, graph=None):
+        if (module.graph is None) != (other.graph is None) or module._replace(graph=None) != other._replace(graph=None):
             return False
         if module.graph is not None and other.graph is not None and not _are_alike(module.graph, other.graph):
             return False

@@ -6,7 +6,6 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ _MADE_BY_TRACING = re.compile(r"(_tensor_constant|lifted_tensor_|_lifted_tensor_
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
-_Fields = tuple[dict[str, Any], int]  # of a record without its path, to be copied, and how many bytes the tensor has
+_Fields = tuple[StateRecord, int]  # a record without its path, and the number of bytes of the tensor
 
 
 class StateRecords:
@@ -74,7 +73,7 @@ class StateRecords:
     def records(self) -> tuple[StateRecord, ...]:
         """Return what was collected."""
         for path, storage in _overlaps(self._spans):
-            self._records[path] = replace(self._records[path], storage=storage)
+            self._records[path] = self._records[path]._replace(storage=storage)
         return tuple(self._records.values())
 
     def _add_plain(self, path: str, name: str, tensor: torch.Tensor, is_parameter: bool, is_persistent: bool) -> bool:
@@ -94,15 +93,10 @@ class StateRecords:
             return False
         if known is None or self._first_paths.setdefault(id(tensor), path) is not path:
             return False
-        fields, size = known
+        record, size = known
         if start and size:
             self._spans.append((start, start + size, path))
-        # All but the path is as in many others: a copy takes a third of the constructor's time.
-        record = StateRecord.__new__(StateRecord)
-        own = record.__dict__
-        own.update(fields)
-        own["path"] = path
-        self._records[path] = record
+        self._records[path] = StateRecord(path, *record[1:])
         return True
 
     def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
@@ -141,7 +135,7 @@ def _fields_of(
         return None
     text, size = known_text_and_bytes(dtype, sizes, strides)
     kind = "parameter" if is_parameter else "buffer"
-    return StateRecord("", kind, text, requires_grad, is_persistent).__dict__, size
+    return StateRecord("", kind, text, requires_grad, is_persistent), size
 
 
 def _address(tensor: torch.Tensor) -> int:

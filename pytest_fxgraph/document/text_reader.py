@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
 from pytest_fxgraph.document.costs import CostBlock
@@ -145,7 +144,7 @@ class _Reader:
 
         def module(item: _Item, base: str) -> ModuleRecord:
             record = _at(item, read_module, base)
-            return replace(record, graph=self.document(item.below, depth + 1)) if item.below else record
+            return record._replace(graph=self.document(item.below, depth + 1)) if item.below else record
 
         return GraphDocument(
             nodes=nodes,

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 
+from pytest_fxgraph.document.folding import Block, NotFoldableError, blocks_of_level
 from pytest_fxgraph.document.literals import references
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.node_names import rename_nodes
+from pytest_fxgraph.document.text_writer import Ends, GraphText
 from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Edge, Fact, Picture, lay_in_layers
-from pytest_fxgraph.report.graph_text import repeated_nodes
 from pytest_fxgraph.report.numbered_paths import format_paths
-from pytest_fxgraph.report.repetition import Repetition
 
 _MOST_CHILDREN = 120  # of a cluster; a larger cluster is drawn in parts
 _PART = 40
 _FEWEST_UNCHANGED = 3  # unchanged nodes; fewer nodes get no box of their own
 _LONGEST_LITERALS = 22
+_MOST_LAYERS = 8  # that repeat together: a model may have five layers of local attention, then one of global attention
 _MOST_BOXES = 24  # nested boxes; deeper nodes are drawn in the innermost box
 _SHAPE = re.compile(r"\b(?:(?:b?float|u?int|complex|bits|quint|qint)\w*|bool)\[([^\]]*)\]")
 _SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call_module": "module"}
@@ -58,7 +62,7 @@ def picture_of_nodes(
     order = {old: new for new, old in enumerate(kept)}
     paths = [_module_keys(merged[old]) for old in kept]
     if document is not None:
-        _fold_repeated(_repetitions(document, attached.values()), kept, paths)
+        _fold_repeated([_plain_record(merged[old], attached.get(old, ())) for old in kept], paths)
     nodes = [_drawn(merged[old], attached.get(old, ()), sources) for old in kept]
     edges = tuple(
         Edge(order[edge.source], order[old], edge.status)
@@ -105,27 +109,58 @@ def _module_keys(node: MergedNode) -> list[Key]:
     return [("module", ".".join(parts[: end + 1])) for end in range(min(len(parts), _MOST_BOXES))] if parts[0] else []
 
 
-def _repetitions(document: GraphDocument, attached: Iterable[Sequence[MergedNode]]) -> list[Repetition]:
-    """Find blocks that repeat. torch.export lists all tensors first; these count as inputs of the graph."""
-    names = {node.record.name for nodes in attached for node in nodes}
-    nodes = tuple(
-        NodeRecord(node.name, "placeholder", node.target, value=node.value) if node.name in names else node
-        for node in document.nodes
-    )
-    return repeated_nodes(replace(document, nodes=nodes))
+def _plain_record(node: MergedNode, tensors: Iterable[MergedNode]) -> NodeRecord:
+    """Return a record whose text tells the node apart from nodes of other blocks by everything but its place."""
+    record, path = node.record, node.record.scope or ""
+    parts = [each for each in node.facts if each.what.startswith(("module", "tensor"))]
+    parts += [fact for tensor in tensors for fact in tensor.facts if fact.what in ("value", "tensor")]
+    target = record.target
+    if record.op in ("call_module", "get_attr") and target.startswith(f"{path}." if path else ""):
+        path, target = target, ""
+    op = "call_function" if record.op.startswith("call") else record.op
+    told = (("facts", str([(fact.what, fact.obtained) for fact in parts])),)
+    return record._replace(op=op, target=f"{record.op} {target}", scope=path, meta=record.meta + told)
 
 
-def _fold_repeated(repeated: Sequence[Repetition], kept: Sequence[int], paths: list[list[Key]]) -> None:
+def _fold_repeated(records: Sequence[NodeRecord], paths: list[list[Key]]) -> None:
     """Put every repetition of a block except the first into its own cluster."""
-    for block in repeated:
-        first = block.start + block.length
-        inside = [place for place, old in enumerate(kept) if first <= old < block.end]
-        if not inside:
-            continue
-        depth = len(_common([paths[place] for place in inside]))
-        key = ("repeated", f"{len(block.blocks) - 1} more: {format_paths(block.blocks[1:])}")
-        for place in inside:
-            paths[place].insert(depth, key)
+    names = {record.name: f"n_{place}" for place, record in enumerate(records)}  # names tell no blocks apart
+    with contextlib.suppress(NotFoldableError):
+        text = GraphText(rename_nodes(GraphDocument(tuple(records)), names).nodes)
+        _fold_level(text, text.blocks, paths)
+
+
+def _fold_level(text: GraphText, blocks: Sequence[Block[Ends]], paths: list[list[Key]]) -> None:
+    """Fold the repetitions among some blocks, and among the blocks inside the blocks that stay."""
+    alike = [(block.template or block.run.path, block.changes) for block in blocks]
+    start = 0
+    while start < len(blocks):
+        length, count = _repetition(blocks, alike, start)
+        further = blocks[start + length : start + length * count]
+        for block in blocks[start : start + length]:
+            inner = blocks_of_level(text, block.run.start, block.run.stop, f"{block.run.path}.")
+            _fold_level(text, inner, paths)
+        start += length * count
+        if further:
+            inside = range(further[0].run.start, further[-1].run.stop)
+            depth = len(_common([paths[place] for place in inside]))
+            firsts = [block.run.path for block in further[::length]]
+            for place in inside:
+                paths[place].insert(depth, ("repeated", f"{count - 1} more: {format_paths(firsts)}"))
+
+
+def _repetition(blocks: Sequence[Block[Ends]], alike: Sequence[object], start: int) -> tuple[int, int]:
+    """Return the number of layers that repeat from here, and how often. More layers have to save twice as much."""
+    best, saved = (1, 1), 0
+    for length in range(1, _MOST_LAYERS + 1):
+        end = start + length
+        while alike[end : end + length] == alike[start : start + length] and all(
+            before.run.stop == block.run.start for before, block in pairwise(blocks[end - 1 : end + length])
+        ):
+            end += length
+        if end - start - length > 2 * saved:
+            best, saved = (length, (end - start) // length), end - start - length
+    return best
 
 
 def _common(paths: Sequence[list[Key]]) -> list[Key]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
 from pytest_fxgraph.compare.graph_index import GraphIndex, graph_index_of
+from pytest_fxgraph.compare.node_changes import in_reading_order
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.costs import CostRecord
 from pytest_fxgraph.document.literals import rename_references
@@ -42,13 +43,12 @@ def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None)
     """Return the nodes of one document, or the overlay of two, with the edges and the status of each."""
     if obtained is None:
         index = graph_index_of(expected)
-        pairs = [(None, position) for position in range(len(index.nodes))]
+        pairs = [(-1, position) for position in range(len(index.nodes))]
         return _merged(None, index, pairs, [-1] * len(index.nodes))
     obtained = in_expected_terms(expected, obtained)
     before, after = graph_index_of(expected), graph_index_of(obtained)
     difference, alignment = structure_and_alignment(before, after)
-    aligned = [*_in_one_order(alignment.obtained_of, alignment.expected_of)]
-    found = _merged(before, after, aligned, alignment.expected_of)
+    found = _merged(before, after, in_reading_order(alignment), alignment.expected_of)
     _add_inner_changes(found, difference)
     return found
 
@@ -69,31 +69,10 @@ def _add_inner_changes(nodes: Sequence[MergedNode], difference: Difference) -> N
             node.status = node.status or "changed"
 
 
-def _in_one_order(obtained_of: Sequence[int], expected_of: Sequence[int]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the pairs in the order of the obtained graph. A removed node follows its predecessor."""
-    removed: dict[int, list[int]] = {}  # key: the expected node before it, -1 at the beginning
-    for position, partner in enumerate(obtained_of):
-        if partner < 0:
-            removed.setdefault(position - 1, []).append(position)
-    pending = [-1]
-    position = -1
-    while True:
-        while pending:
-            for lone in removed.pop(pending.pop(), ()):
-                yield lone, None
-                pending.append(lone)
-        position += 1
-        if position == len(expected_of):
-            return
-        partner = expected_of[position]
-        yield (partner if partner >= 0 else None), position
-        pending = [partner] if partner >= 0 else []
-
-
 def _merged(
     before: GraphIndex | None,
     after: GraphIndex,
-    pairs: Sequence[tuple[int | None, int | None]],
+    pairs: Sequence[tuple[int, int]],
     expected_of: Sequence[int],
 ) -> list[MergedNode]:
     names = {}
@@ -104,11 +83,11 @@ def _merged(
     places: list[dict[int, int]] = [{}, {}]
     for place, pair in enumerate(pairs):
         records = [
-            index.nodes[position] if index is not None and position is not None else None
+            index.nodes[position] if index is not None and position >= 0 else None
             for index, position in zip((before, after), pair, strict=True)
         ]
         for side, position in enumerate(pair):
-            if position is not None:
+            if position >= 0:
                 places[side][position] = place
         sides = [
             {} if record is None or table is None else table.facts(record, names if not side else {})
@@ -127,14 +106,12 @@ def _merged(
 
 def _edges(
     place: int,
-    pair: tuple[int | None, int | None],
+    pair: tuple[int, int],
     indices: tuple[GraphIndex | None, GraphIndex],
     places: Sequence[Mapping[int, int]],
 ) -> list[Edge]:
     expected, obtained = (
-        {places[side][read]: None for read in index.inputs[position]}
-        if index is not None and position is not None
-        else {}
+        {places[side][read]: None for read in index.inputs[position]} if index is not None and position >= 0 else {}
         for side, (index, position) in enumerate(zip(indices, pair, strict=True))
     )
     if indices[0] is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.draw.builder import picture_of_nodes
 from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
 from pytest_fxgraph.draw.panels import cost_panel
@@ -16,7 +17,6 @@ from pytest_fxgraph.draw.templates import page_from, panel
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.context import node_line
-from pytest_fxgraph.report.graph_text import graph_text_lines
 from pytest_fxgraph.report.printable import printable_line
 
 _MOST_SEEN = 150  # boxes at first
@@ -122,7 +122,7 @@ def _graph_article(graph: PageGraph, *, has_picture: bool) -> PageArticle:
 def _graph_panels(document: GraphDocument) -> Iterator[tuple[str, str]]:
     if document.cost is not None:
         yield "Cost", cost_panel(None, document.cost)
-    yield words_panel("\n".join(graph_text_lines(document)), "Nodes")
+    yield words_panel("\n".join(document_lines(replace(document, code=""))), "Nodes")
     if document.code:
         yield words_panel(document.code, "Code")
 

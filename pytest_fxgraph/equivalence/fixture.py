@@ -14,10 +14,11 @@ from pytest_fxgraph.captures.choice import checked_frontend, other_frontends_nam
 from pytest_fxgraph.captures.subjects import is_exported_program, is_torch_graph_module, model_of, to_graph_module
 from pytest_fxgraph.captures.tracing import trace as trace_model
 from pytest_fxgraph.captures.tracing import trace_for_inputs
+from pytest_fxgraph.choices import shows_options
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
-from pytest_fxgraph.equivalence.options import DEFAULTS, CheckDefaults, EquivalenceOptions, with_options
+from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.search.budget import SearchBudget, SearchReport
 from pytest_fxgraph.equivalence.search.search import search_further
@@ -40,7 +41,7 @@ class FxEquivalence(CheckDefaults):
         self._trace = trace or (trace_model if self._adapt is None else self._trace_adapted)
         self.searches: tuple[SearchReport, ...] = ()  # of the last call: the searches without a find
 
-    @with_options(EquivalenceOptions)
+    @shows_options(EquivalenceOptions, **CALL_DEFAULTS)
     def __call__(
         self,
         model: Any,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, checks_named
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pytest_fxgraph.captures.subjects import Adapter
-
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class CheckOptions(TypedDict, total=False):
@@ -67,27 +64,7 @@ DEFAULTS: CheckOptions = {
     "allow_vacuous": False,
 }
 # Options without a marker of their own. Signatures show their defaults, and None for all others.
-_OF_CALLS = ("grads", "modes", "samples")
-
-
-def with_options(record: type, **defaults: object) -> Callable[[_F], _F]:
-    """Show the options of a record in the signature of a function that takes them as `**options`.
-
-    `help()`, IPython and the documentation then list each option with its type and its default.
-    """
-    shown = {**{name: value for name, value in DEFAULTS.items() if name in _OF_CALLS}, **defaults}
-
-    def decorate(function: _F) -> _F:
-        own = inspect.signature(function)
-        first = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        options = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown.get(name), annotation=hint)
-            for name, hint in get_type_hints(record).items()
-        ]
-        function.__signature__ = own.replace(parameters=[*first, *options])  # type: ignore[attr-defined]  # read by inspect
-        return function
-
-    return decorate
+CALL_DEFAULTS: dict[str, object] = {name: DEFAULTS[name] for name in ("grads", "modes", "samples")}
 
 
 class CheckDefaults:

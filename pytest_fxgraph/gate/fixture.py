@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import pytest
 
+from pytest_fxgraph.choices import check_options, shows_options
 from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.gate.golden_file import GoldenFiles
-from pytest_fxgraph.gate.obtained import GoldenOptions, GraphOptions, check_options, shows_options
+from pytest_fxgraph.gate.obtained import GoldenOptions, GraphOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import pytest
 import torch
@@ -52,32 +51,6 @@ class GoldenOptions(GraphOptions, total=False):
 
     name: str | None
     code: CodeForm | None
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def shows_options(kind: type) -> Callable[[_Function], _Function]:
-    """Return a decorator that gives a function with `**options` the signature that names each option."""
-
-    def decorate(function: _Function) -> _Function:
-        signature = inspect.signature(function)
-        given = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        options = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-            for name, annotation in kind.__annotations__.items()
-        ]
-        function.__signature__ = signature.replace(parameters=[*given, *options])  # type: ignore[attr-defined]  # read by inspect
-        return function
-
-    return decorate
-
-
-def check_options(options: Mapping[str, object], kind: type, function: str) -> None:
-    """Raise TypeError, as Python does, for an option that the function does not have."""
-    unknown = next((name for name in options if name not in kind.__annotations__), None)
-    if unknown is not None:
-        raise TypeError(f"{function}() got an unexpected keyword argument {unknown!r}")
 
 
 def runs_examples(options: GraphOptions) -> bool:

@@ -15,12 +15,12 @@ from pytest_fxgraph import settings
 from pytest_fxgraph.captures.capture import Capture
 from pytest_fxgraph.captures.choice import captured_by
 from pytest_fxgraph.captures.subjects import to_graph_module
-from pytest_fxgraph.choices import Frontend
+from pytest_fxgraph.choices import Frontend, check_options, shows_options
 from pytest_fxgraph.errors import GateError, GoldenMissingError
 from pytest_fxgraph.gate.attempt import GoldenAttempt, attempt_of
 from pytest_fxgraph.gate.comparison import TestPlace, compare
 from pytest_fxgraph.gate.fixture import Expectation
-from pytest_fxgraph.gate.obtained import Hooks, check_options, shows_options
+from pytest_fxgraph.gate.obtained import Hooks
 from pytest_fxgraph.gate.paths import golden_layout, golden_root, shown, slashed_path
 from pytest_fxgraph.gate.table_numbers import measured_numbers, row_values
 from pytest_fxgraph.goldens.files import golden_path, variant_path, variant_paths

@@ -39,7 +39,7 @@ def with_kept_names(golden: GraphDocument, obtained: GraphDocument) -> GraphDocu
     modules = [
         module
         if module.graph is None or module.path not in graphs
-        else replace(module, graph=with_kept_names(graphs[module.path], module.graph))
+        else module._replace(graph=with_kept_names(graphs[module.path], module.graph))
         for module in obtained.modules
     ]
     return replace(renamed, modules=tuple(modules))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Set
 
 from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.document import text_writer
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
 from pytest_fxgraph.report.change_text import clipped
 
@@ -13,17 +14,7 @@ _NODES_AROUND = 3
 
 def node_line(node: NodeRecord) -> str:
     """Return a node as one line."""
-    arguments = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
-    value = f"  # {node.value}" if node.value is not None else ""
-    if node.op == "placeholder":
-        default = f" = {node.args[0]}" if node.args else ""
-        return clipped(f"input {node.target} as %{node.name}{default}{value}")
-    if node.op == "output":
-        return clipped(f"return {', '.join(arguments)}{value}")
-    called = {"call_method": f".{node.target}", "call_module": f"self.{node.target}"}.get(node.op, node.target)
-    if node.op == "get_attr":
-        return clipped(f"%{node.name} = self.{node.target}{value}")
-    return clipped(f"%{node.name} = {called}({', '.join(arguments)}){value}")
+    return clipped(text_writer.node_line(node, node.name, text_writer.Texts(), ""))
 
 
 def surroundings(

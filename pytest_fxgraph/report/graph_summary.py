@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord
+from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
 from pytest_fxgraph.report.context import node_line
-from pytest_fxgraph.report.graph_text import graph_text_lines, node_path
 from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
 from pytest_fxgraph.report.printable import printable, printable_line
 
@@ -27,7 +27,7 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
     The line of a module counts the operators of its nodes. Similar modules with ascending numbers share one line.
     """
     head = f"{printable_line(golden)} would be"
-    lines = list(islice(graph_text_lines(document), MOST_LINES))
+    lines = list(islice(document_lines(replace(document, code="")), MOST_LINES))
     if len(lines) < MOST_LINES:
         return printable("\n".join([head, *lines]))
     counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]
@@ -70,10 +70,15 @@ class _Group:
         return clipped(f"{place}{count} node{'s' if count > 1 else ''}{each}, {named}")
 
 
+def _path_of(node: NodeRecord) -> str:
+    """Return the path of the module that made a node, else the path that the node reads; "" if both are unknown."""
+    return node.scope or (node.target if node.op in ("call_module", "get_attr") else "")
+
+
 def _grouped(nodes: Sequence[NodeRecord], kinds: dict[str, str], depth: int) -> list[_Group]:
     """Group consecutive nodes by the first `depth` names of their module's path."""
     groups: list[_Group] = []
-    for path, members in groupby(nodes, lambda node: ".".join(node_path(node).split(".")[:depth])):
+    for path, members in groupby(nodes, lambda node: ".".join(_path_of(node).split(".")[:depth])):
         operators = Counter(
             clipped(kinds.get(node.target, node.target) if node.op == "call_module" else node.target, LONGEST_NAME)
             for node in members

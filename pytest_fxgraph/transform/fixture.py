@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fxcore.state.snapshot import Snapshot, globals_kept
 from fxcore.state.tensor_values import BufferPool
 from pytest_fxgraph.captures.subjects import model_of
-from pytest_fxgraph.choices import Trace
+from pytest_fxgraph.choices import Trace, shows_options
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments
-from pytest_fxgraph.equivalence.options import DEFAULTS, CheckDefaults, CheckOptions, with_options
+from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, CheckOptions
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.search.budget import SearchBudget
@@ -56,7 +56,7 @@ class FxTransform(CheckDefaults):
         super().__init__(**options)
         self._own_name = own_name
 
-    @with_options(TransformOptions, **_OWN_DEFAULTS)
+    @shows_options(TransformOptions, **CALL_DEFAULTS, **_OWN_DEFAULTS)
     def __call__(
         self,
         transform: Any,

@@ -19,7 +19,7 @@ NEXT = float_text(math.nextafter(0.1, 1))
 
 def marked(graph, **names):
     """Say of inputs, by target, what made their names."""
-    nodes = [replace(node, name_from=names.get(node.target)) for node in graph.nodes]
+    nodes = [node._replace(name_from=names.get(node.target)) for node in graph.nodes]
     return replace(graph, nodes=tuple(nodes))
 
 
@@ -77,7 +77,7 @@ def test_the_kind_of_an_input_is_no_part_of_its_name(before, after):
 
     def of(target):
         graph = graph_of(line)
-        return replace(graph, nodes=(replace(graph.nodes[0], target=target), *graph.nodes[1:]))
+        return replace(graph, nodes=(graph.nodes[0]._replace(target=target), *graph.nodes[1:]))
 
     assert not matches(of(before), of(after))
 

@@ -36,11 +36,11 @@ def rewired(document: GraphDocument, seed: int) -> GraphDocument:
     position = source.randrange(2, len(nodes) - 1)
     what = source.choice(["args", "target", "effects", "nothing"])
     if what == "args":
-        nodes[position] = replace(nodes[position], args=(f"%{nodes[source.randrange(position)].name}",))
+        nodes[position] = nodes[position]._replace(args=(f"%{nodes[source.randrange(position)].name}",))
     elif what == "target":
-        nodes[position] = replace(nodes[position], target=source.choice("fg"))
+        nodes[position] = nodes[position]._replace(target=source.choice("fg"))
     elif what == "effects":
-        nodes[position] = replace(nodes[position], effects=source.choice([(), ("random",), ("write %x",)]))
+        nodes[position] = nodes[position]._replace(effects=source.choice([(), ("random",), ("write %x",)]))
     return shuffled(replace(document, nodes=tuple(nodes)), seed)
 
 
@@ -60,7 +60,7 @@ def shuffled(document: GraphDocument, seed: int) -> GraphDocument:
 
 def renamed(node: NodeRecord, mapping: dict[str, str]) -> NodeRecord:
     args = tuple(rename_references(text, mapping) for text in node.args)
-    return replace(node, name=mapping.get(node.name, node.name), args=args)
+    return node._replace(name=mapping.get(node.name, node.name), args=args)
 
 
 def are_one_graph(expected: GraphDocument, obtained: GraphDocument) -> bool:
@@ -87,7 +87,7 @@ def is_same_call(node: NodeRecord, other: NodeRecord, mapping: dict[str, str]) -
 
 
 def keeps_order(expected: GraphDocument, obtained: GraphDocument, mapping: dict[str, str]) -> bool:
-    ours = [replace(node, name=mapping[node.name]) for node in expected.nodes]
+    ours = [node._replace(name=mapping[node.name]) for node in expected.nodes]
     return order_of(ours) == order_of(list(obtained.nodes))
 
 

@@ -51,7 +51,7 @@ def test_code_is_written_with_other_names_and_the_graph_stays(library):
     before = [node.name for node in graph_module.inner.graph.nodes], graph_module.inner.code
 
     (module,) = document.modules
-    other = replace(module, graph=rename_nodes(module.graph, {"add": "sum_1"}))
+    other = module._replace(graph=rename_nodes(module.graph, {"add": "sum_1"}))
     other = replace(rename_nodes(document, {"inner": "y"}), modules=(other,))
     named = under_names_of(with_code(document, graphs), other, graphs)
 
@@ -110,9 +110,9 @@ def test_an_input_and_a_module_can_be_given_another_name():
     graph_module = around(fxcore.symbolic_trace(Net()))
     document, graphs = read(graph_module)
     targets = {"x": "arg0_1", "inner": "submod_0", "output": "output"}
-    nodes = [replace(node, target=targets[node.target]) for node in document.nodes]
+    nodes = [node._replace(target=targets[node.target]) for node in document.nodes]
     (module,) = document.modules
-    other = replace(document, nodes=tuple(nodes), modules=(replace(module, path="submod_0"),))
+    other = replace(document, nodes=tuple(nodes), modules=(module._replace(path="submod_0"),))
 
     named = under_names_of(with_code(document, graphs), other, graphs)
 

@@ -30,8 +30,7 @@ RENAMED = replace(
 def test_a_node_is_renamed_wherever_it_is_named_and_nowhere_else():
     renamed = rename_nodes(GRAPH, {"x": "a", "relu": "b"})
 
-    assert renamed.nodes[1] == replace(
-        GRAPH.nodes[1],
+    assert renamed.nodes[1] == GRAPH.nodes[1]._replace(
         name="b",
         args=("%a", "[%a]"),
         kwargs=(("inplace", "%a"),),

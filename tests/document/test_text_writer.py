@@ -51,7 +51,7 @@ def test_a_document_comes_back_from_an_inline_text(document):
 def test_a_document_that_differs_does_not_match(document, data):
     place = data.draw(st.integers(0, len(document.nodes) - 1))
     nodes = list(document.nodes)
-    nodes[place] = replace(nodes[place], value="float32[7]")
+    nodes[place] = nodes[place]._replace(value="float32[7]")
 
     assert not differs_in_names_at_most(encode(document), replace(document, nodes=tuple(nodes)))
     assert not differs_in_names_at_most(encode(replace(document, nodes=tuple(nodes))), document)

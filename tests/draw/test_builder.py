@@ -86,6 +86,89 @@ def test_blocks_repeat_although_their_tensors_are_listed_first():
     assert layers[2][0] == "5 more: layers.1 .. layers.5"
 
 
+def boxes_of_repetitions(text: str, *state: StateRecord) -> list[str]:
+    """List the labels of the boxes that hold further repetitions of a block."""
+    picture = picture_of(document(text, state=state), title="")
+    return [cluster.label for cluster in picture.clusters if cluster.sort == "repeated"]
+
+
+def chain_of(*operators: str) -> str:
+    """Write a block for each group of letters; each letter is an operator that reads the one before it."""
+    lines, before = ["%x = input x"], "x"
+    for number, block in enumerate(operators):
+        for letter in block:
+            lines.append(f"%{letter}{number} = f.{letter}(%{before}) @ layers.{number}")
+            before = f"{letter}{number}"
+    return "\n".join([*lines, f"return %{before}"])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "labels"),
+    [
+        (["abc", "abc", "abc"], ["2 more: layers.1, layers.2"]),
+        (["ab", "cd"] * 4, ["3 more: layers.2, layers.4, layers.6"]),
+        ([*["ab"] * 5, "c", *["ab"] * 5, "c"], ["4 more: layers.1 .. layers.4", "4 more: layers.7 .. layers.10"]),
+        ([*["ab"] * 6, "-", *["cde"] * 3], ["5 more: layers.1 .. layers.5", "2 more: layers.8, layers.9"]),
+        (["abcd", "abcd", "abcd", "abcde"], ["2 more: layers.1, layers.2"]),
+        (["ab"], []),
+        (["abcd", "efgh", "ijkl"], []),
+    ],
+)
+def test_blocks_that_follow_each_other_are_repetitions(blocks, labels):
+    assert boxes_of_repetitions(chain_of(*blocks).replace("f.-", "f.g").replace("%-", "%g")) == labels
+
+
+def test_blocks_within_blocks_repeat_where_the_outer_blocks_differ():
+    lines, before = ["%x = input x"], "x"
+    for stage in (0, 1):
+        for block in range(3 + stage):
+            for letter in "abcd":
+                name = f"{letter}_{stage}_{block}"
+                lines.append(f"%{name} = f.{letter}(%{before}) @ stages.{stage}.blocks.{block}")
+                before = name
+
+    assert boxes_of_repetitions("\n".join([*lines, f"return %{before}"])) == [
+        "2 more: stages.0.blocks.1, stages.0.blocks.2",
+        "3 more: stages.1.blocks.1, stages.1.blocks.2, stages.1.blocks.3",
+    ]
+
+
+def test_modules_of_a_list_repeat_without_a_box_of_their_own_if_their_settings_are_equal():
+    calls = [f"%m{n} = self.{n}(%{f'm{n - 1}' if n else 'x'})" for n in range(9)]
+    graph = document("\n".join(["%x = input x", *calls, "return %m8"]))
+
+    def labels(*sizes: int) -> list[str]:
+        modules = tuple(ModuleRecord(str(n), "Linear", (("size", str(size)),)) for n, size in enumerate(sizes))
+        picture = picture_of(replace(graph, modules=modules), title="")
+        return [cluster.label for cluster in picture.clusters if cluster.sort == "repeated"]
+
+    assert labels(8, 8, 8, 8, 8, 8, 8, 8, 8) == ["8 more: 1 .. 8"]
+    assert labels(8, 8, 8, 8, 8, 8, 8, 8, 9) == ["7 more: 1 .. 7"]
+
+
+def test_parameters_that_torch_export_made_inputs_belong_to_their_layers():
+    inputs = [f"%p_layers_{n}_weight = input p_layers_{n}_weight : float32[4]" for n in range(8)]
+    layers = [f"%m_{n} = aten.mul(%{f'm_{n - 1}' if n else 'x'}, %p_layers_{n}_weight) @ layers.{n}" for n in range(8)]
+
+    text = "\n".join([*inputs, "%x = input x : float32[4]", *layers, "return %m_7"])
+
+    assert boxes_of_repetitions(text) == ["7 more: layers.1 .. layers.7"]
+
+
+def test_constants_that_tracing_numbered_do_not_keep_layers_apart():
+    lines = ["%x = input x"]
+    for layer in range(6):
+        before = f"add_{layer - 1}" if layer else "x"
+        lines.append(f"%n_{layer} = torch.neg(%{before}) @ layers.{layer}")
+        lines.append(f"%c_{layer} = get _tensor_constant{3 * layer}")
+        lines.append(f"%add_{layer} = f(%n_{layer}, %c_{layer}) @ layers.{layer}")
+    same = tuple(StateRecord(f"_tensor_constant{3 * n}", "constant", "float32[]", content="1.5") for n in range(6))
+    text = "\n".join([*lines, "return %add_5"])
+
+    assert boxes_of_repetitions(text, *same) == ["5 more: layers.1 .. layers.5"]
+    assert boxes_of_repetitions(text, *same[:-1], same[-1]._replace(content="2.5")) == ["4 more: layers.1 .. layers.4"]
+
+
 def test_a_tensor_of_a_single_reader_is_told_with_it_and_one_of_several_is_drawn():
     text = "%x = input x\n%w = get fc.weight\n%s = get scale\n%a = torch.mul(%x, %w)\n%b = torch.add(%a, %s)\n"
     text += "%c = torch.sub(%b, %s)\nreturn %c"

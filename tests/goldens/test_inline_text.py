@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -27,7 +26,7 @@ OUTPUT = NodeRecord("output", "output", "output", ("%x",))
 
 MANY = GraphDocument(
     (
-        replace(X, value="float32[2, 4]"),
+        X._replace(value="float32[2, 4]"),
         NodeRecord("y_1", "placeholder", "y", ("None",), name_from="position"),
         NodeRecord("rest", "placeholder", "*rest"),
         NodeRecord("linear", "call_module", "layers.0", ("%x",), value="float32[2, 5]", scope="layers"),
@@ -233,7 +232,7 @@ def test_a_graph_without_nodes_has_a_text():
 
 
 def test_half_a_surrogate_pair_comes_back():
-    document = GraphDocument((replace(X, target="a\ud800"),))
+    document = GraphDocument((X._replace(target="a\ud800"),))
 
     assert read_inline(write_inline(document), "a") == document
     write_inline(document).encode()
@@ -285,7 +284,7 @@ STATE = st.builds(
 def documents(draw, depth=1):
     modules = draw(st.lists(MODULES, max_size=2))
     if depth and modules:
-        modules[0] = replace(modules[0], graph=draw(documents(depth - 1)))
+        modules[0] = modules[0]._replace(graph=draw(documents(depth - 1)))
     return GraphDocument(
         tuple(draw(st.lists(NODES, max_size=4, unique_by=lambda node: node.name))),
         tuple(modules),
