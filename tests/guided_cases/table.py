@@ -1,0 +1,9 @@
+"""The table of all cases."""
+
+from __future__ import annotations
+
+from tests.guided_cases import aliasing, contents, modes, numbers, python, sizes, state, structure, types
+from tests.guided_cases.case import ALL, Case
+
+THEMES = (structure, sizes, types, modes, state, contents, aliasing, python, numbers)
+CASES: tuple[Case, ...] = tuple(ALL)
