@@ -209,9 +209,10 @@ def _overload_effects(target: Any, schema: Any, name: str) -> Effects:
 
 def module_effects(module: torch.nn.Module) -> Effects:
     """Return the effects of a called module, including the modules inside it."""
-    traits = layer_traits(type(module))
+    kind: Any = type(module)  # mypy takes the class for unhashable
+    traits = layer_traits(kind)
     if not module._modules and (traits.is_inert or (traits.is_inert_in_eval and not module.training)):
-        return _inert_layer_effects(type(module), module.__dict__.get("inplace") is True)
+        return _inert_layer_effects(kind, module.__dict__.get("inplace") is True)
     if module._modules:
         parts = list(module.modules())
         draws, updates = any(map(draws_randomly, parts)), any(map(updates_state, parts))

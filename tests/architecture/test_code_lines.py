@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BOUNDS = {"fxcore": 17_700, "pytest_fxgraph": 23_800}
+BOUNDS = {"fxcore": 17_750, "pytest_fxgraph": 23_800}
 MOST_IN_ALL = 41_400
 PAGE_SUFFIXES = (".html", ".j2", ".js", ".css", ".svg")
 LAYOUT = {
