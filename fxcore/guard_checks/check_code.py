@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +19,8 @@ from fxcore.node_data.namespace import Namespace
 
 # Values that Python compares with `!=`, and that source can name.
 _LITERALS = (bool, int, str, torch.dtype)
+# The variable with the values that guards without a twin share.
+ALONE = "_values_alone"
 # Functions that give a truth. Symbolic truths of torch cannot be compared.
 _TRUTHS = frozenset({"bool", "lt", "le", "eq", "ne", "gt", "ge", "is_", "is_not", "not_", "contains", "isinstance"})
 
@@ -90,6 +92,37 @@ class CheckFunctions:
         return CheckFunction(name, function, inputs)
 
 
+class ChecksOfRun:
+    """The checks of one run of a graph, node by node."""
+
+    def __init__(self, functions: CheckFunctions, module: Any, known: Mapping[Node, Any]) -> None:
+        """`known` are values that the run starts with."""
+        self._functions, self._module = functions, module
+        plan = functions.plan
+        self._check_after = {
+            plan.nodes[position]: each for position, each in functions.by_position.items() if position >= 0
+        }
+        self._read = {node for each in functions.by_position.values() for node in each.inputs}
+        self._values = {node: value for node, value in known.items() if node in self._read}
+        self._missing = set(plan.placeholders) - self._values.keys()
+        self._state = self._checked(functions.at_entry) if not self._missing else None
+
+    def after(self, node: Node, value: Any) -> None:
+        """Check what can be checked once a node has a value. Raises GuardError (a ValueError)."""
+        if node in self._read:
+            self._values[node] = value
+        if node in self._missing:
+            self._missing.discard(node)
+            if not self._missing:
+                self._state = self._checked(self._functions.at_entry)
+        check = self._check_after.get(node)
+        if check is not None and self._state is not None:
+            self._state = self._checked(check, self._state)
+
+    def _checked(self, check: CheckFunction, *state: Any) -> Any:
+        return check.function(self._module, *state, *[self._values[node] for node in check.inputs])
+
+
 class _Source:
     """Writer of one function."""
 
@@ -131,6 +164,8 @@ class _Source:
         work = self._plan.checks.get(self._position, [])
         if not work:
             return
+        if self._position == ENTRY and self._plan.alone:
+            self._lines.append(f"    {ALONE} = {{}}")
         self._lines.append("    try:")
         for index, each in enumerate(work):
             guard = next((later for later in work[index:] if isinstance(later, int)), 0)
@@ -168,7 +203,7 @@ class _Source:
         guard = self._guards[index]
         if index in self._plan.alone:
             inputs = "".join([f"{each}, " for each in parameters])
-            return [f"{self._checker}.check(self, {index}, {self._checker}.alone(self, {index}, ({inputs})))"]
+            return [f"{self._checker}.check(self, {index}, {self._checker}.alone(self, {index}, ({inputs}), {ALONE}))"]
         found = self._name_of(self._plan.asked[index])
         if guard.value is None:
             condition = f"{found} is not None"

@@ -84,12 +84,15 @@ class Checker:
         index = self.guard_of_line[position].get(error.__traceback__.tb_lineno, 0)
         raise GuardError(refusal(self._guards, index, error, self._name, _free_sizes(module))) from error
 
-    def alone(self, module: Any, index: int, inputs: Sequence[Any]) -> Any:
-        """Return the value of a guard, computed from the inputs in a run of its own. The state stays as it was."""
+    def alone(self, module: Any, index: int, inputs: Sequence[Any], values: dict[Node, Any]) -> Any:
+        """Return the value of a guard, computed from the inputs in a run of its own. The state stays as it was.
+
+        `values` receives the values of the run, and has those of earlier guards.
+        """
         asked = self._plan.asked[index]
         named = [(f"input {number}", value) for number, value in enumerate(inputs)]
         given = dict(zip(self._plan.placeholders, inputs, strict=True))
-        values = {node: given[twin] for node, twin in self._plan.twins.items() if twin in given}
+        values.update({node: given[twin] for node, twin in self._plan.twins.items() if twin in given})
         with state_kept(module), kept(Snapshot.of_values(named)):
             return run_nodes(asked.graph.nodes, nodes_for([asked]), values, module)[asked]
 

@@ -12,7 +12,7 @@ from fxcore.codegen.codegen import PythonCode
 from fxcore.codegen.source_cache import SOURCES
 from fxcore.errors import GuardError
 from fxcore.graph import Graph
-from fxcore.guard_checks.check_code import CheckFunctions
+from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
 from fxcore.guard_checks.checks import nodes_for, result_of
 from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.guards import Guards
@@ -124,15 +124,13 @@ class GuardedForward:
     def _run_checks(self, module: Any, inputs: tuple[Any, ...]) -> None:
         plan = self.checks.plan
         values = dict(zip(plan.placeholders, inputs, strict=True))
-        state = self.checks.at_entry.function(module, *inputs)
+        run = ChecksOfRun(self.checks, module, values)
         read = [node for check in self.checks.by_position.values() for node in check.inputs]
         needed = nodes_for([*read, *[node for position, node in plan.writers if position <= plan.last]])
-        for position, node in enumerate(plan.nodes[: plan.last + 1]):
+        for node in plan.nodes[: plan.last + 1]:
             if node in needed and node not in values:
                 values[node] = result_of(node, values.__getitem__, module)
-            check = self.checks.by_position.get(position)
-            if check is not None:
-                state = check.function(module, state, *[values[value] for value in check.inputs])
+                run.after(node, values[node])
 
     def supports(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
         """Return whether all guards hold for the arguments of a call; None if a run of the graph must tell."""
