@@ -23,7 +23,7 @@ from fxcore._compatibility import compatibility
 from fxcore.errors import ExampleError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
-from fxcore.guards import refuse_other_inputs
+from fxcore.guards import enforce
 from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
 from fxcore.guided.trace_verification import verify_trace
 from fxcore.node_data.arguments import map_aggregate
@@ -79,7 +79,7 @@ def symbolic_trace(
     *,
     example_inputs: Any = None,
     example_kwargs: Mapping[str, Any] | None = None,
-    enforce_guards: bool = False,
+    enforce_guards: bool | None = None,
     verify: bool | None = None,
     leaf_modules: LeafModules = (),
     assume: Mapping[str, Any] | None = None,
@@ -90,7 +90,8 @@ def symbolic_trace(
 
     With `example_inputs`, a tuple of positional arguments or one tensor, and `example_kwargs`, every proxy carries the
     value that it has for them. Sizes stay symbolic until Python needs a number; then the graph is specialised, and
-    `graph.guards` lists each specialisation. `enforce_guards` lets the graph module check the guards before each run,
+    `graph.guards` lists each specialisation. Each run of the graph module checks the guards, and raises GuardError (a
+    ValueError) where the graph would not do what the model does; `enforce_guards=False` leaves the checks out.
     `verify` compares eager and graph on the example and on fresh inputs of other sizes. `leaf_modules` are classes and
     paths of modules that become one node each, or "auto" for modules that cannot be traced. `assume` names places,
     "file.py:line", where a branch depends on the contents of tensors and the trace takes the example's branch.
@@ -106,9 +107,8 @@ def symbolic_trace(
         elif verify or enforce_guards or assume:
             raise ExampleError("verify, enforce_guards and assume need an example: give example_inputs=")
         graph = tracer.trace(root, concrete_args, **options)
+        enforce(graph, enforce_guards)
         made = GraphModule(tracer.root, graph, name_of(root))
-    if enforce_guards:
-        made.register_forward_pre_hook(refuse_other_inputs, with_kwargs=True)
     if verify:
         verify_trace(root, made, example_inputs, example_kwargs)
     return made

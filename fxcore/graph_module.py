@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ from fxcore.codegen.codegen import PythonCode
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError
 from fxcore.graph import Graph
-from fxcore.guards import Guards, refuse_broken
+from fxcore.guard_checks.guarded_forward import GuardedForward
+from fxcore.guards import Guards
 from fxcore.lazy_forward import (
     ForwardDescriptor,
     LazyForward,
@@ -48,7 +49,6 @@ from fxcore.serialization.pickling import (
     reduce_package_graph_module,
 )
 from fxcore.serialization.to_folder import write_module_folder
-from fxcore.state.snapshot import state_kept
 from fxcore.torch_fx_registry import is_graph_module_of_torch
 from fxcore.uninitialized import note_uninitialized_copies
 
@@ -237,19 +237,22 @@ class GraphModule(nn.Module):
         )
 
     def check_guards(self, *args: Any, **kwargs: Any) -> None:
-        """Raise GuardError (a ValueError) with the broken guards if the graph does not hold for these inputs.
+        """Raise GuardError (a ValueError) with the first guard that does not hold for these inputs.
 
-        A graph traced with an example has guards: `graph.guards`. Their values are computed from the inputs. The
-        computation may take as long as a part of the forward.
+        A graph traced with an example has guards: `graph.guards`. Guards of inner values take a run of a part of the
+        graph. The state of the model, the inputs and the generators stays as it was.
         """
-        guards = self._graph.guards
-        if not isinstance(guards, Guards) or guards.graph is None:
-            return
-        # A guard may depend on a layer that writes to its buffers, for example batch norm.
-        calls_modules = any(node.op == "call_module" for node in guards.graph.nodes)
-        with torch.no_grad(), state_kept(self) if calls_modules else nullcontext():
-            values = GraphModule(self, guards.graph)(*args, **kwargs)
-        refuse_broken(guards, values, type(self).__name__)
+        guarded = _guarded_forward(self)
+        if guarded is not None:
+            guarded.check(self, args, kwargs)
+
+    def supports(self, *args: Any, **kwargs: Any) -> bool | None:
+        """Return whether the graph holds for these inputs: True, False, or None where only a run of it can tell.
+
+        The inputs alone are looked at, so the answer is quick. `check_guards` gives the answer of a run.
+        """
+        guarded = _guarded_forward(self)
+        return True if guarded is None else guarded.supports(self, args, kwargs)
 
     def __str__(self) -> str:
         reminder = "# To see more debug info, please use `graph_module.print_readable()`"
@@ -374,6 +377,11 @@ def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
     if not callable(hook):
         raise GraphArgumentError(f"a hook must be a callable, got {hook!r}")
     return hook
+
+
+def _guarded_forward(module: GraphModule) -> GuardedForward | None:
+    generated: LazyForward = type(module)._generated  # type: ignore[attr-defined]  # set by recompile()
+    return generated.guarded
 
 
 def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], data: tuple[Any, ...]) -> GraphModule:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fxcore.errors import GuardError
 from fxcore.graph import Graph
 from fxcore.node import Node
 from fxcore.operators.syntax import OPERATORS
-
-_MOST_TOLD = 5
 
 # Metadata of a node that only conditions need: the name of the last node of the guarded graph before it.
 AFTER = "guard_after"
@@ -49,14 +46,27 @@ class Guard:
 class Guards(Sequence[Guard]):
     """The guards of one graph, each once, in order, with a graph that computes their values."""
 
-    def __init__(self, guards: Sequence[Guard] = (), graph: Graph | None = None, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        guards: Sequence[Guard] = (),
+        graph: Graph | None = None,
+        notes: Sequence[str] = (),
+        *,
+        are_enforced: bool = True,
+    ) -> None:
         """`graph` takes the inputs of the guarded graph, and returns the value for each guard.
 
-        `notes` describe effects of the model that the graph leaves out for all inputs.
+        `notes` describe effects of the model that the graph leaves out for all inputs. With `are_enforced`, each run
+        of the guarded graph checks the guards.
         """
         self._guards = tuple(guards)
         self.graph = graph
         self.notes = tuple(notes)
+        self.are_enforced = are_enforced
+
+    def with_enforcement(self, are_enforced: bool) -> Guards:
+        """Return the same guards, which the runs of a graph check or not."""
+        return Guards(self._guards, self.graph, self.notes, are_enforced=are_enforced)
 
     def __getitem__(self, index: Any) -> Any:
         return self._guards[index]
@@ -82,43 +92,39 @@ class Guards(Sequence[Guard]):
         ]
         return [*lines, *[f"note: {note}" for note in self.notes]]
 
-    def broken_by(self, values: Sequence[Any]) -> Iterator[tuple[Guard, Any]]:
-        """Yield each guard that does not hold, with the found value, for the values that `graph` returns."""
-        for guard, found in zip(self._guards, values, strict=True):
-            if not _is_same(guard.value, found):
-                yield guard, found
+
+def enforce(graph: Graph, are_enforced: bool | None) -> None:
+    """Let runs of a graph check its guards, or not. None leaves the graph as it is."""
+    if are_enforced is not None and isinstance(graph.guards, Guards):
+        graph.guards = graph.guards.with_enforcement(are_enforced)
 
 
-def refuse_broken(guards: Guards, values: Sequence[Any], name: str) -> None:
-    """Raise GuardError (a ValueError) if a guard does not have its value."""
-    broken = list(guards.broken_by(values))
-    if not broken:
-        return
-    told = []
-    for guard, found in broken[:_MOST_TOLD]:
-        place = f"; asked at {guard.place}" if guard.place else ""
+def refusal(guards: Guards, index: int, found: Any, name: str, free_sizes: str) -> str:
+    """Return the message about a guard that does not hold. `found` is the value, or the error of its computation."""
+    guard = guards[index]
+    place = f"; asked at {guard.place}" if guard.place else ""
+    if isinstance(found, Exception):
+        shown = f"it cannot be computed ({type(found).__name__}: {_shown(found)})"
+    else:
         # The guard of a condition that was False in the example states the opposite, so its value reads False.
-        shown = "False" if guard.value is False and found is True else _shown(found)
-        told.append(f"  {guard.expression}: it is {shown}{place}")
-    more = f"\n  and {len(broken) - _MOST_TOLD} more" if len(broken) > _MOST_TOLD else ""
-    raise GuardError(
-        f"the graph of {name} does not hold for these inputs, which break {len(broken)} of its {len(guards)} guards:\n"
-        + "\n".join(told)
-        + f"{more}\nTrace the model with an example like these inputs, or change the line that asks for the value"
+        shown = f"it is {'False' if guard.value is False and found is True else _shown(found)}"
+    cure = "\nThese sizes are free: " + free_sizes if free_sizes else ""
+    return (
+        f"the graph of {name} does not hold for these inputs, which break guard {index + 1} of {len(guards)}:\n"
+        f"  {guard.expression}: {shown}{place}\n"
+        "The trace followed its example there. Trace the model with an example like these inputs, change the line so "
+        "that it asks for no value, or keep the line in a leaf (leaf_modules=, fxcore.wrap); enforce_guards=False runs "
+        f"the graph without checks{cure}"
     )
 
 
-def refuse_other_inputs(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check the guards before a graph module runs; a forward pre-hook."""
-    module.check_guards(*args, **kwargs)
-
-
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = str(value) if isinstance(value, Exception) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _is_same(expected: Any, obtained: Any) -> bool:
+def is_same(expected: Any, obtained: Any) -> bool:
+    """Return whether a value is the example's. NaN is the same as NaN."""
     try:
         return bool(expected == obtained) or (expected != expected and obtained != obtained)
     except Exception:  # values of other kinds cannot be compared

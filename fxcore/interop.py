@@ -26,6 +26,8 @@ from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import InteropError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.guard_checks.guarded_forward import GuardedForward
+from fxcore.guards import Guards
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.node_data.distributed_types import is_reduction, reduction_source
@@ -125,8 +127,37 @@ def _module_from_torch(source: torch.fx.GraphModule) -> GraphModule:
     return made
 
 
+class GuardedGraphModule(torch.fx.GraphModule):
+    """A graph module of torch.fx whose calls check the guards of a graph that was traced with an example."""
+
+    def recompile(self) -> Any:
+        """Renew `code` and `forward` from the current graph. The checks are in `forward` alone."""
+        code = super().recompile()
+        graph = _graph_from_torch(self._graph)
+        if isinstance(graph.guards, Guards) and graph.guards.are_enforced and len(graph.guards):
+            guarded = GuardedForward(graph, graph.guards, self, graph.python_code("self"))
+            type(self).forward = guarded.function()
+        return code
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copied: Any = super().__deepcopy__(memo)
+        copied._graph.guards = getattr(self._graph, "guards", ())  # torch copies no attribute of a graph
+        copied.recompile()
+        return copied
+
+    def __copy__(self) -> Any:
+        copied = GuardedGraphModule(self, self.graph)
+        copied.meta = getattr(self, "meta", {})
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return to_torch, (from_torch(self),)
+
+
 def _module_to_torch(source: GraphModule) -> torch.fx.GraphModule:
-    base = _notes_of(source).get("class", torch.fx.GraphModule)
+    guards = source.graph.guards
+    is_guarded = isinstance(guards, Guards) and guards.are_enforced and len(guards) > 0
+    base = _notes_of(source).get("class", GuardedGraphModule if is_guarded else torch.fx.GraphModule)
     made: torch.fx.GraphModule = base.__new__(base)
     torch.fx.GraphModule.__init__(made, {}, torch.fx.Graph(), type(source).__name__)
     _share_state(source, made, GraphModule)
@@ -184,7 +215,8 @@ def _share_state(source: nn.Module, made: nn.Module, plain: type) -> None:
                 value[key] = rebound(value[key])
         vars(made)[name] = rebound(value)
     base, tracer = type(source).__mro__[1], vars(source).get("_tracer_cls")
-    notes = {"class": base} if issubclass(base, plain) and base is not plain and is_importable(base) else {}
+    is_special = issubclass(base, plain) and base not in (plain, GuardedGraphModule)
+    notes = {"class": base} if is_special and is_importable(base) else {}
     if tracer is not None and tracer is not getattr(source.graph, "_tracer_cls", None) and is_importable(tracer):
         notes["tracer"] = tracer
     if notes:

@@ -14,6 +14,9 @@ from fxcore import traceback
 from fxcore.errors import GraphArgumentError, InterpreterError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
+from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
+from fxcore.guard_checks.plan import Plan
+from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.nodes.liveness import values_freed_after
@@ -52,6 +55,15 @@ class Interpreter:
             raise AttributeError("user_to_last_uses: values stay, garbage_collect_values is False")
         return values_freed_after(self.graph.nodes)
 
+    @functools.cached_property
+    def _guard_checks(self) -> CheckFunctions | None:
+        """The checks of a graph that was traced with an example."""
+        guards = self.graph.guards
+        if not (isinstance(guards, Guards) and guards.are_enforced and guards.graph is not None):
+            return None
+        plan = Plan(list(self.graph.nodes), guards, self.module)
+        return CheckFunctions(plan, guards, self.module, type(self.module).__name__)
+
     # Running.
 
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
@@ -60,12 +72,15 @@ class Interpreter:
         `initial_env` holds known values; their nodes do not run. Without `enable_io_processing`, the arguments belong
         to the placeholders and the result to the output node, regardless of the nesting in the traced function. An
         error of a node gets a note with the node and its stack trace, unless `extra_traceback` is False; a KeyError
-        becomes a RuntimeError.
+        becomes a RuntimeError. Raises GuardError (a ValueError) if the graph was traced with an example and does not
+        hold for these arguments.
         """
         self.env = {} if initial_env is None else initial_env
         if enable_io_processing:
             args = self.graph.process_inputs(*args)
         self.args_iter: Iterator[Any] = iter(args)
+        checks = self._guard_checks
+        guards = None if checks is None else ChecksOfRun(checks, self.module, self.env)
         for node in self.graph.nodes:
             if node in self.env:
                 continue
@@ -75,6 +90,8 @@ class Interpreter:
                 if self.extra_traceback:
                     _note_node(error, node)
                 raise
+            if guards is not None:
+                guards.after(node, value)
             if self.garbage_collect_values:
                 for unread in self.user_to_last_uses.get(node, ()):
                     del self.env[unread]
@@ -277,6 +294,7 @@ class Transformer(Interpreter):
         self.new_graph = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
         self.new_graph._co_fields = dict(graph._co_fields)
         self.new_graph.set_codegen(graph._codegen)
+        self.new_graph.guards = graph.guards
         self.tracer: Tracer = TransformerTracer(self.new_graph, module)
         self._keep_types = False
 

@@ -14,6 +14,8 @@ from fxcore.codegen.codegen import CodeGen, PythonCode
 from fxcore.codegen.source_cache import SOURCES
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
+from fxcore.guard_checks.guarded_forward import GuardedForward
+from fxcore.guards import Guards
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -40,6 +42,8 @@ class LazyForward:
         self._graph: Graph | None = graph
         self._origin = graph._co_fields
         self._code: PythonCode | None = None
+        self._guarded: GuardedForward | None = None
+        self._is_enforced = False
         self._function: FunctionType | None = None
         self._failure: Exception | None = None
         self._readers: list[weakref.ref[LazyPythonCode]] = []
@@ -82,6 +86,10 @@ class LazyForward:
         if graph is not None:
             try:
                 self._code = graph.python_code(root_module="self")
+                guards = graph.guards
+                if isinstance(guards, Guards) and guards.graph is not None and len(guards):
+                    self._guarded = GuardedForward(graph, guards, graph.owning_module, self._code)
+                    self._is_enforced = guards.are_enforced
             except Exception as error:
                 self._failure = error  # for the next reading
                 raise
@@ -104,13 +112,22 @@ class LazyForward:
         return self._code
 
     @property
+    def guarded(self) -> GuardedForward | None:
+        """The forward with checks; None for a graph without guards. Raises the error of the code generation."""
+        return self._guarded if self.python_code else None
+
+    @property
     def function(self) -> FunctionType:
-        """The compiled forward."""
+        """The compiled forward. It checks the graph's guards, if they are enforced."""
         if self._function is None:
             code = self.python_code
-            names = code.globals.copy()
-            SOURCES.run(code.src, names, self._origin)
-            self._function = names.pop("forward")
+            if self._guarded is not None and self._is_enforced:
+                self._function = self._guarded.function()
+            else:
+                names = code.globals.copy()
+                SOURCES.run(code.src, names, self._origin)
+                self._function = names.pop("forward")
+        assert self._function is not None
         return self._function
 
 

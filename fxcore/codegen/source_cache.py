@@ -19,17 +19,25 @@ class SourceCache:
         self._next_id = 0
         self._code_objects: OrderedDict[str, CodeType] = OrderedDict()
 
-    def run(self, source: str, global_names: dict[str, Any], origin: dict[str, Any] | None = None) -> None:
+    def run(
+        self,
+        source: str,
+        global_names: dict[str, Any],
+        origin: dict[str, Any] | None = None,
+        *,
+        shown: str | None = None,
+    ) -> None:
         """Execute `source` with `global_names`; the source may add to them.
 
-        `origin` may hold `co_filename`, `co_firstlineno` and `co_name` of the traced function; they become part of the
-        file name.
+        Tracebacks show the lines of `shown` in place of the executed lines. `origin` may hold `co_filename`,
+        `co_firstlineno` and `co_name` of the traced function; they become part of the file name.
         """
         file_name = self._file_name(origin or {})
         code = self._compiled(source)
         functions = _functions(code)
         exec(code.replace(co_filename=file_name, co_consts=_renamed(code.co_consts, file_name)), global_names)
-        linecache.cache[file_name] = (len(source), None, [f"{line}\n" for line in source.splitlines()], file_name)
+        text = source if shown is None else shown
+        linecache.cache[file_name] = (len(text), None, [f"{line}\n" for line in text.splitlines()], file_name)
         for name in functions:
             function = global_names.get(name)
             if function is not None:

@@ -87,7 +87,7 @@ def graph_data(graph: Graph) -> tuple[Any, ...]:
     if not isinstance(guards, Guards) or guards.graph is None:
         return data
     of_guards = [[_plain(getattr(guard, name), {}) for name in _GUARD_FIELDS] for guard in guards]
-    return (*data, of_guards, graph_data(guards.graph), list(guards.notes))
+    return (*data, of_guards, graph_data(guards.graph), list(guards.notes), guards.are_enforced)
 
 
 def graph_from_data(data: tuple[Any, ...]) -> Graph:
@@ -103,7 +103,8 @@ def graph_from_data(data: tuple[Any, ...]) -> Graph:
     graph._co_fields = co_fields
     if of_guards:
         guards = [Guard(*[_of_plain(item, []) for item in guard]) for guard in of_guards[0]]
-        graph.guards = Guards(guards, graph_from_data(of_guards[1]), tuple(of_guards[2]) if len(of_guards) > 2 else ())
+        _, conditions, notes, are_enforced = of_guards
+        graph.guards = Guards(guards, graph_from_data(conditions), notes, are_enforced=are_enforced)
     if codegen is not None:
         graph.set_codegen(PyTreeCodeGen(PyTreeInfo(*codegen)) if isinstance(codegen, tuple) else codegen)
     return graph

@@ -51,6 +51,7 @@ class ScopeContextManager:
 class SymbolicValue:
     """Stands for a value that a graph will compute. Every proxy is one."""
 
+    __fx_is_symbolic__ = True  # files below ask for this mark
     tracer: Recorder
     node: Node
 

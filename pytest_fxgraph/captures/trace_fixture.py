@@ -26,7 +26,7 @@ class FxTrace:
         wrap: Any = (),
         assume: Mapping[str, Any] | None = None,
         verify: bool | None = None,
-        enforce_guards: bool = False,
+        enforce_guards: bool | None = None,
     ) -> fxcore.GraphModule:
         """Return the graph of a model. A model that cannot be traced fails the test with the model's line.
 
@@ -35,9 +35,9 @@ class FxTrace:
 
         With `example_inputs`, tracing goes on where Python asks for a value. The value becomes a guard of the graph,
         and every node has the shape and dtype of its value in its meta. Unless `verify` is False, graph and model are
-        compared on the example, on fresh values and on inputs of other sizes. With `enforce_guards`, the graph refuses
-        inputs that break a guard. `assume` names places, "file.py:line": a branch on tensor contents there goes as in
-        the example.
+        compared on the example, on fresh values and on inputs of other sizes. Calls of the graph refuse inputs that
+        break a guard; `enforce_guards=False` leaves the checks out. `assume` names places, "file.py:line": a branch on
+        tensor contents there goes as in the example.
         """
         try:
             return trace(

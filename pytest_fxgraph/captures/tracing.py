@@ -19,7 +19,7 @@ from torch import nn
 import fxcore
 from fxcore.errors import LeafError, VerificationError
 from fxcore.graph import break_cycles
-from fxcore.guards import refuse_other_inputs
+from fxcore.guards import enforce
 from fxcore.guided.leaf_tracer import LeafTracer
 from fxcore.guided.trace_verification import verify_trace
 from fxcore.node_data.attribute_paths import get_attribute
@@ -90,7 +90,7 @@ def trace(
     wrap: Any = (),
     assume: Mapping[str, Any] | None = None,
     verify: bool | None = None,
-    enforce_guards: bool = False,
+    enforce_guards: bool | None = None,
 ) -> fxcore.GraphModule:
     """Trace a module or function and return its graph module.
 
@@ -98,8 +98,8 @@ def trace(
     cannot be traced are leaves. `wrap` are functions or names of functions; a call of one is one node. With
     `example_inputs`, tracing goes on where Python asks for a value, and every node has the shape and dtype of its value
     in its meta. Unless `verify` is False, the graph is then compared with the model on the example and on inputs of
-    other sizes. Raises CaptureError, with the user's line, if tracing fails, or if a random number was drawn that makes
-    the graph differ in every run.
+    other sizes. Calls of the graph check its guards, unless `enforce_guards` is False. Raises CaptureError, with the
+    user's line, if tracing fails, or if a random number was drawn that makes the graph differ in every run.
     """
     refuse_untraceable(model)
     functions, builtins_by_name = _functions_to_wrap(model, _as_tuple(wrap))
@@ -109,15 +109,15 @@ def trace(
 
     def traced_once() -> TracedGraph:
         tracer = _tracer(_as_tuple(leaf_modules), functions, record_sources=True)
-        return _trace_once(model, tracer, concrete_args, builtins_by_name, runs=True, example=example)
+        return _trace_once(
+            model, tracer, concrete_args, builtins_by_name, runs=True, example=example, enforce_guards=enforce_guards
+        )
 
     graph_module: fxcore.GraphModule = _trace_reproducibly(name_of(model), traced_once).root
     if example:
         if verify is not False:
             _verify(model, graph_module, example)
         record_shapes(graph_module, example["example_inputs"], example_kwargs)
-        if enforce_guards:
-            graph_module.register_forward_pre_hook(refuse_other_inputs, with_kwargs=True)
     return graph_module
 
 
@@ -160,12 +160,14 @@ def _trace_once(
     *,
     runs: bool,
     example: Mapping[str, Any] | None = None,
+    enforce_guards: bool | None = None,
 ) -> TracedGraph:
     """Trace once; make a GraphModule if the graph is to be run, or has constants that the model must not keep."""
     with _constants_removed(model, tracer) as before:
         try:
             with _builtins_in_globals(_globals_of(model), builtins_by_name):
                 graph = tracer.trace(model, concrete_args, **(example or {}))
+                enforce(graph, enforce_guards)
         except LeafError as error:  # a wrong choice of the user, not a failure of the model
             raise CaptureError(str(error)) from error
         except Exception as error:

@@ -122,7 +122,7 @@ ORDER = (
     *("fxcore.seams", "fxcore.torch_fx_registry", "fxcore.immutable_collections", "fxcore._pytree", "fxcore.operators"),
     *("fxcore.operator_schemas", "fxcore.traceback", "fxcore.node_data", "fxcore.node", "fxcore.nodes"),
     *("fxcore.codegen", "fxcore.graph", "fxcore.guards", "fxcore._utils", "fxcore.serialization"),
-    *("fxcore.lazy_forward", "fxcore.uninitialized", "fxcore.state", "fxcore.graph_module"),
+    *("fxcore.state", "fxcore.guard_checks", "fxcore.lazy_forward", "fxcore.uninitialized", "fxcore.graph_module"),
     *("fxcore.tracing", "fxcore.proxy", "fxcore.tracer", "fxcore.guided", "fxcore._symbolic_trace"),
     *("fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
     *("fxcore.passes", "fxcore.transforms", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fxcore import Graph, symbolic_trace
-from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, negated
+from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, negated, refusal
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,24 @@ def test_a_slice_of_a_graph_has_all_inputs_and_nothing_that_is_not_needed():
     copied.lint()
 
 
-def test_guards_that_do_not_hold_are_told_with_what_was_found():
-    guards = Guards([Guard("a == 1", "a", 1), Guard("b == 2", "b", 2)])
+def test_a_refusal_tells_the_guard_its_place_the_found_value_and_the_cure():
+    asked = {"file": "model.py", "line": 7, "source": "if b == 2:"}
+    guards = Guards([Guard("a == 1", "a", 1), Guard("b == 2", "b", 2, **asked)])
 
-    assert [(guard.expression, found) for guard, found in guards.broken_by((1, 3))] == [("b == 2", 3)]
+    assert refusal(guards, 1, 3, "Model", "x: 0, 1").splitlines() == [
+        "the graph of Model does not hold for these inputs, which break guard 2 of 2:",
+        "  b == 2: it is 3; asked at model.py:7: if b == 2:",
+        "The trace followed its example there. Trace the model with an example like these inputs, change the line so "
+        "that it asks for no value, or keep the line in a leaf (leaf_modules=, fxcore.wrap); enforce_guards=False runs "
+        "the graph without checks",
+        "These sizes are free: x: 0, 1",
+    ]
+
+
+def test_a_refusal_tells_the_error_of_a_condition_that_cannot_be_computed():
+    told = refusal(Guards([Guard("x.shape[2] == 3", "n", 3)]), 0, IndexError("tuple index out of range"), "f", "")
+
+    assert "  x.shape[2] == 3: it cannot be computed (IndexError: tuple index out of range)" in told.splitlines()
 
 
 def test_a_node_that_only_conditions_need_knows_the_node_before_it():

@@ -114,7 +114,7 @@ def test_a_specialised_size_is_a_guard_with_its_place():
     with pytest.raises(GuardError) as caught:
         graph_module.check_guards(torch.rand(4, 2))
     assert str(caught.value).splitlines()[:2] == [
-        "the graph of repeated does not hold for these inputs, which break 1 of its 1 guards:",
+        "the graph of repeated does not hold for these inputs, which break guard 1 of 1:",
         f"  x.shape[0] == 3: it is 4; asked at {guard.place}",
     ]
 

@@ -1,0 +1,224 @@
+"""The checks of a plan as generated functions: one for the inputs, and one for each call with checks right after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from fxcore.codegen.globals import GeneratedGlobals
+from fxcore.codegen.source_cache import SOURCES
+from fxcore.codegen.statements import StatementWriter
+from fxcore.guard_checks.checks import Checker, is_checked
+from fxcore.guard_checks.plan import ENTRY, Plan
+from fxcore.guard_checks.undo import open_autocasts, state_written_by
+from fxcore.guards import Guards
+from fxcore.node import Node
+from fxcore.node_data.namespace import Namespace
+
+# Values that Python compares with `!=`, and that source can name.
+_LITERALS = (bool, int, str, torch.dtype)
+# The variable with the values that guards without a twin share.
+ALONE = "_values_alone"
+# Functions that give a truth. Symbolic truths of torch cannot be compared.
+_TRUTHS = frozenset({"bool", "lt", "le", "eq", "ne", "gt", "ge", "is_", "is_not", "not_", "contains", "isinstance"})
+
+
+class CheckFunction(NamedTuple):
+    """One generated function. It takes the module, the state of the last function, and the values of `inputs`.
+
+    It returns the state for the next function. The first function takes no state, and returns None for a call that is
+    not checked; after None, the others do nothing.
+    """
+
+    name: str
+    function: Any
+    inputs: tuple[Node, ...]  # nodes of the graph
+
+
+class CheckFunctions:
+    """The generated functions of one plan by position. `name` is the name of the graph's module."""
+
+    def __init__(self, plan: Plan, guards: Guards, module: Any, name: str, prefix: str = "guards") -> None:
+        """`prefix` begins the names of all functions."""
+        self.plan = plan
+        self._guards = guards
+        self._written = state_written_by(plan, module)
+        self._checker = Checker(guards, plan, self._written, name)
+        self._prefix = prefix
+        self._read_at = {position: self._values_read(work) for position, work in plan.checks.items()}
+        self.by_position: dict[int, CheckFunction] = {}
+        carried: list[Node] = []
+        for position in sorted({ENTRY, *plan.checks}):
+            needed = self._needed_after(position)
+            computed = [each for each in plan.checks.get(position, ()) if isinstance(each, Node)]
+            carried_on = [node for node in (*carried, *computed) if node in needed]
+            self.by_position[position] = self._function(position, carried, carried_on)
+            carried = carried_on
+
+    @property
+    def at_entry(self) -> CheckFunction:
+        """The function that checks the inputs."""
+        return self.by_position[ENTRY]
+
+    def _values_read(self, work: Sequence[Node | int]) -> list[Node]:
+        """Return the nodes of conditions and graph whose values some work reads."""
+        read: dict[Node, None] = {}
+        for each in work:
+            if isinstance(each, Node):
+                read.update(dict.fromkeys(self.plan.values_of(each)))
+            elif each not in self.plan.alone:
+                read[self.plan.value_of(self.plan.asked[each])] = None
+        return list(read)
+
+    def _needed_after(self, position: int) -> set[Node]:
+        return {node for later, read in self._read_at.items() if later > position for node in read}
+
+    def _function(self, position: int, carried: list[Node], carried_on: list[Node]) -> CheckFunction:
+        plan = self.plan
+        if position == ENTRY:
+            inputs = tuple(plan.placeholders)
+        else:
+            of_graph = set(plan.twins.values())
+            inputs = tuple(node for node in self._read_at[position] if node in of_graph)
+        name = self._prefix if position == ENTRY else f"{self._prefix}_at_{position}"
+        writer = _Source(plan, self._guards, self._checker, position, any(self._written))
+        source, names = writer.written(name, inputs, carried, carried_on)
+        self._checker.open_autocasts[position] = open_autocasts(plan.nodes[: position + 1])
+        SOURCES.run(source, names)
+        function = names[name]
+        function.__module__ = "guards"  # generated code calls it under this name
+        return CheckFunction(name, function, inputs)
+
+
+class ChecksOfRun:
+    """The checks of one run of a graph, node by node."""
+
+    def __init__(self, functions: CheckFunctions, module: Any, known: Mapping[Node, Any]) -> None:
+        """`known` are values that the run starts with."""
+        self._functions, self._module = functions, module
+        plan = functions.plan
+        self._check_after = {
+            plan.nodes[position]: each for position, each in functions.by_position.items() if position >= 0
+        }
+        self._read = {node for each in functions.by_position.values() for node in each.inputs}
+        self._values = {node: value for node, value in known.items() if node in self._read}
+        self._missing = set(plan.placeholders) - self._values.keys()
+        self._state = self._checked(functions.at_entry) if not self._missing else None
+
+    def after(self, node: Node, value: Any) -> None:
+        """Check what can be checked once a node has a value. Raises GuardError (a ValueError)."""
+        if node in self._read:
+            self._values[node] = value
+        if node in self._missing:
+            self._missing.discard(node)
+            if not self._missing:
+                self._state = self._checked(self._functions.at_entry)
+        check = self._check_after.get(node)
+        if check is not None and self._state is not None:
+            self._state = self._checked(check, self._state)
+
+    def _checked(self, check: CheckFunction, *state: Any) -> Any:
+        return check.function(self._module, *state, *[self._values[node] for node in check.inputs])
+
+
+class _Source:
+    """Writer of one function."""
+
+    def __init__(self, plan: Plan, guards: Guards, checker: Checker, position: int, keeps_state: bool) -> None:
+        self._plan, self._guards, self._position, self._keeps_state = plan, guards, position, keeps_state
+        namespace = Namespace()
+        self._globals = GeneratedGlobals(namespace)
+        self._checker = self._globals.add("_checker", checker)
+        self._is_checked = self._globals.add("_is_checked", is_checked)
+        self._writer = StatementWriter(namespace, "self", self._globals)
+        self._lines: list[str] = []
+        self._guard_of_line = checker.guard_of_line.setdefault(position, {})
+
+    def written(
+        self, name: str, inputs: Sequence[Node], carried: list[Node], carried_on: list[Node]
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the source of the function, and its globals."""
+        names = self._writer.names
+        parameters = [names[node] for node in inputs]
+        is_entry = self._position == ENTRY
+        state = names._create_name("_state", None)
+        if is_entry:
+            self._lines += [f"def {name}({', '.join(['self', *parameters])}):"]
+            self._lines += [f"    if not {self._is_checked}({', '.join(parameters)}):", "        return None"]
+        else:
+            self._lines += [f"def {name}({', '.join(['self', state, *parameters])}):"]
+            self._lines += [f"    if {state} is None:", "        return None"]
+            if carried:
+                self._lines.append(f"    _, {', '.join([names[node] for node in carried])} = {state}")
+        self._write_body(parameters, state)
+        kept = f"{state}[0]"
+        if is_entry:
+            given = "".join([f"{each}, " for each in parameters])
+            kept = f"{self._checker}.keep(self, ({given}))" if self._keeps_state else "None"
+        self._lines.append(f"    return ({', '.join([kept, *[names[node] for node in carried_on]])},)")
+        return "\n".join(self._lines) + "\n", self._globals.table
+
+    def _write_body(self, parameters: list[str], state: str) -> None:
+        work = self._plan.checks.get(self._position, [])
+        if not work:
+            return
+        if self._position == ENTRY and self._plan.alone:
+            self._lines.append(f"    {ALONE} = {{}}")
+        self._lines.append("    try:")
+        for index, each in enumerate(work):
+            guard = next((later for later in work[index:] if isinstance(later, int)), 0)
+            lines = [self._statement(each)] if isinstance(each, Node) else self._check(each, parameters)
+            for line in lines:
+                self._lines.append(f"        {line}")
+                self._guard_of_line[len(self._lines)] = guard
+        given = "None" if self._position == ENTRY else state
+        self._lines += [
+            "    except Exception as error:",
+            f"        {self._checker}.failed(self, {given}, error, {self._position})",
+            "        return None",
+        ]
+
+    def _statement(self, node: Node) -> str:
+        """Return the statement that computes a node of the conditions."""
+        for value in node.all_input_nodes:
+            self._name_of(value)
+        writers = {
+            "call_function": self._writer.call_function,
+            "call_method": self._writer.call_method,
+            "call_module": self._writer.call_module,
+            "get_attr": self._writer.get_attr,
+        }
+        return writers[node.op](node, "")
+
+    def _name_of(self, node: Node) -> str:
+        """Return the name of a value of the conditions. A value with a twin has the name of its twin."""
+        names = self._writer.names
+        if node not in names:
+            names[node] = names[self._plan.value_of(node)]
+        return names[node]
+
+    def _check(self, index: int, parameters: list[str]) -> list[str]:
+        guard = self._guards[index]
+        if index in self._plan.alone:
+            inputs = "".join([f"{each}, " for each in parameters])
+            return [f"{self._checker}.check(self, {index}, {self._checker}.alone(self, {index}, ({inputs}), {ALONE}))"]
+        found = self._name_of(self._plan.asked[index])
+        if guard.value is None:
+            condition = f"{found} is not None"
+        elif type(guard.value) is torch.Size:
+            condition = f"{found} != {tuple(guard.value)!r}"
+        elif type(guard.value) is bool and _name(self._plan.asked[index]) in _TRUTHS:
+            condition = f"not {found}" if guard.value else found
+        elif type(guard.value) in _LITERALS:
+            condition = f"{found} != {guard.value!r}"
+        elif isinstance(guard.value, (type, torch.device)):
+            condition = f"{found} != {self._globals.add(f'_expected_{index}', guard.value)}"
+        else:
+            return [f"{self._checker}.check(self, {index}, {found})"]
+        return [f"if {condition}:", f"    {self._checker}.refuse(self, {index}, {found})"]
+
+
+def _name(node: Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))

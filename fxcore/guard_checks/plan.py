@@ -1,0 +1,242 @@
+"""The place of each guard's check in a graph: before the first call, or right after the call that gives the value.
+
+Most nodes of the conditions have a twin: a node of the guarded graph with the same name, target and arguments. A check
+takes the twin's value. All other nodes exist for the conditions alone. A check computes them where they were asked.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from torch import nn
+
+from fxcore.guards import AFTER, Guards
+from fxcore.node import Node
+from fxcore.node_data.arguments import map_values
+from fxcore.node_data.purity import effects_of_node
+from fxcore.nodes.shared_storage import SharedStorage
+
+# The position of checks that need the inputs alone.
+ENTRY = -1
+
+# Questions about a value's type and form. Writes of numbers into the value do not change the answer.
+_QUESTIONS = frozenset(
+    {
+        *(
+            "getattr",
+            "hasattr",
+            "len",
+            "isinstance",
+            "issubclass",
+            "type",
+            "callable",
+            "id",
+            "is_",
+            "is_not",
+            "contains",
+        ),
+        *("size", "dim", "ndimension", "numel", "nelement", "stride", "storage_offset", "element_size", "get_device"),
+        *("is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_tensor", "is_grad_enabled", "keys"),
+        *("is_autocast_enabled", "get_autocast_dtype", "is_inference_mode_enabled", "get_default_dtype", "contains"),
+    }
+)
+# Attributes that are tensors.
+_TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "imag"})
+_PYTHON = frozenset({"_operator", "builtins", "math"})
+# Methods that change the form of a tensor.
+_RESHAPING = frozenset(
+    {
+        *("resize_", "resize_as_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"),
+        *("as_strided_", "requires_grad_", "detach_", "__setattr__"),
+    }
+)
+
+
+class Plan:
+    """The checks of one graph.
+
+    `checks` maps a position among the graph's nodes to the work right after this node, in order: a node of the
+    conditions to compute, or the index of a guard to check. `alone` are guards whose twins a transform removed: each is
+    computed from the inputs, in a run of its own.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], guards: Guards, module: nn.Module | None, *, at_entry: bool = False
+    ) -> None:
+        """`nodes` are those of the graph. With `at_entry`, all checks stand before the first node."""
+        self.nodes = nodes
+        self.placeholders = [node for node in nodes if node.op == "placeholder"]
+        self._module = module
+        self._positions = {node: index for index, node in enumerate(nodes)}
+        self._by_name = {node.name: node for node in nodes}
+        self.twins: dict[Node, Node] = {}
+        self._lost: set[Node] = set()  # nodes of the conditions whose twin is gone
+        self._gone: set[Node] = set()  # inputs that the graph does not have any more
+        self._ready: dict[Node, int] = {}
+        self.checks: dict[int, list[Node | int]] = {}
+        self.alone: set[int] = set()
+        self.asked: tuple[Node, ...] = ()  # for each guard, the node of the conditions that Python asked about
+        conditions = guards.graph
+        if conditions is None:
+            return
+        self.asked = conditions.output_node().args[0]
+        for node in conditions.nodes:
+            if node.op != "output":
+                self._find_twin(node)
+        for index, node in enumerate(self.asked):
+            self._place_guard(index, node, at_entry)
+
+    @property
+    def last(self) -> int:
+        """The position of the last check."""
+        return max(self.checks, default=ENTRY)
+
+    def values_of(self, node: Node) -> Iterator[Node]:
+        """Yield the nodes of conditions and graph that a check reads to compute a node of the conditions."""
+        for value in node.all_input_nodes:
+            yield self.value_of(value)
+
+    def value_of(self, node: Node) -> Node:
+        """Return the node that has the value of a node of the conditions: its twin, or itself."""
+        return node if self._is_computed(node) else self.twins[node]
+
+    def _is_computed(self, node: Node) -> bool:
+        return node not in self.twins or (node.op != "placeholder" and self._ready[node] == ENTRY)
+
+    # Twins.
+
+    def _find_twin(self, node: Node) -> None:
+        found = self._by_name.get(node.name)
+        if node.op == "placeholder":
+            found = found or next(
+                (each for each in self.nodes if each.op == node.op and each.target == node.target), None
+            )
+            if found is None or found.op != "placeholder":
+                self._gone.add(node)
+            else:
+                self.twins[node] = found
+        else:
+            for marked in (self._lost, self._gone):
+                if not marked.isdisjoint(node.all_input_nodes):
+                    marked.add(node)
+            if AFTER not in node.meta and found is not None and self._is_twin(node, found):
+                self.twins[node] = found
+            elif AFTER not in node.meta and node.op != "get_attr":
+                self._lost.add(node)
+        if node not in self._lost and node not in self._gone:
+            self._ready[node] = self._find_ready(node)
+
+    def _is_twin(self, node: Node, found: Node) -> bool:
+        def twin(value: Node) -> Node:
+            return self.twins.get(value, value)
+
+        same_call = found.op == node.op and found.target == node.target
+        return same_call and bool(
+            (map_values(node.args, twin), map_values(node.kwargs, twin)) == (found.args, found.kwargs)
+        )
+
+    # Positions.
+
+    def _find_ready(self, node: Node) -> int:
+        """Return the position after which a node's value can be computed as it was in the trace."""
+        if node.op in ("placeholder", "get_attr"):
+            return ENTRY
+        earliest = max((self._ready[value] for value in node.all_input_nodes), default=ENTRY)
+        twin = self.twins.get(node)
+        if twin is not None:
+            asked = self._positions[twin]
+            is_free = earliest == ENTRY and self._is_cheap(node) and not self._changes(node, earliest, asked)
+            return ENTRY if is_free else asked
+        after = self._by_name.get(node.meta.get(AFTER, ""))
+        asked = ENTRY if after is None else self._positions[after]
+        return asked if self._changes(node, earliest, asked) else earliest
+
+    def _is_cheap(self, node: Node) -> bool:
+        if node.op not in ("call_function", "call_method") or effects_of_node(node, None).written(
+            node.args, node.kwargs
+        ):
+            return False
+        name = _name(node)
+        if name in _QUESTIONS or name == "getitem":
+            return name != "getattr" or node.args[1] not in _TENSOR_ATTRIBUTES
+        return getattr(node.target, "__module__", "") in _PYTHON and all(
+            value.op.startswith("call_") and _name(value) != "getitem" and self._is_cheap(value)
+            for value in node.all_input_nodes
+        )
+
+    def _changes(self, node: Node, after: int, until: int) -> bool:
+        """Return whether the graph changes a node's answer at a position in (after, until]."""
+        effects = effects_of_node(node, self._module)
+        if effects.kinds:
+            return after < until  # random numbers are drawn in their order
+        writers = {writer: index for index, writer in self.writers if after < index <= until}
+        if _name(node) in _QUESTIONS and node.all_input_nodes:
+            writers = {writer: index for writer, index in writers.items() if self._is_reshaping(writer)}
+        elif any(effects_of_node(writer, self._module).changes_global_state for writer in writers):
+            return True
+        if not writers:
+            return False
+        written = (writer for root in self._roots(node) for writer in self._storage.writers(root))
+        return not writers.keys().isdisjoint(written) or self._reads_written_state(node, writers)
+
+    def _is_reshaping(self, writer: Node) -> bool:
+        facts = effects_of_node(writer, self._module).facts
+        return _name(writer) in _RESHAPING or "mutates" in facts
+
+    @functools.cached_property
+    def writers(self) -> list[tuple[int, Node]]:
+        """All nodes that write, change global state, or run unknown code, with their positions."""
+        found = []
+        for index, node in enumerate(self.nodes):
+            if node.op.startswith("call_"):
+                effects = effects_of_node(node, self._module)
+                if not effects.is_plain or "out" in node.kwargs or not effects.facts:
+                    found.append((index, node))
+        return found
+
+    @functools.cached_property
+    def _storage(self) -> SharedStorage:
+        return SharedStorage(self.nodes, self._module)
+
+    def _roots(self, node: Node) -> Iterator[Node]:
+        """Yield the nodes of the graph whose values a node of the conditions reads."""
+        for value in node.all_input_nodes:
+            if value in self.twins:
+                yield self.twins[value]
+            elif value.op == "get_attr":
+                yield from [each for each in self.nodes if each.op == "get_attr" and each.target == value.target]
+            else:
+                yield from self._roots(value)
+
+    def _reads_written_state(self, node: Node, writers: Iterable[Node]) -> bool:
+        """Return whether a called module may write an attribute that a node reads."""
+        paths = [str(value.target) for value in node.all_input_nodes if value.op == "get_attr"]
+        return any(
+            path.startswith(f"{writer.target}.") for path in paths for writer in writers if writer.op == "call_module"
+        )
+
+    # Checks.
+
+    def _place_guard(self, index: int, node: Node, at_entry: bool) -> None:
+        if node in self._gone:
+            return  # without the input, the graph computes another function
+        if node in self._lost or (at_entry and self._ready[node] != ENTRY):
+            self.alone.add(index)
+            self.checks.setdefault(ENTRY, []).append(index)
+            return
+        self._place_node(node)
+        self.checks.setdefault(self._ready[node], []).append(index)
+
+    def _place_node(self, node: Node) -> None:
+        if not self._is_computed(node) or node in self.checks.get(self._ready[node], ()):
+            return
+        for value in node.all_input_nodes:
+            self._place_node(value)
+        self.checks.setdefault(self._ready[node], []).append(node)
+
+
+def _name(node: Node) -> str:
+    target: Any = node.target
+    return target if isinstance(target, str) else str(getattr(target, "__name__", ""))

@@ -1,0 +1,113 @@
+"""The state that a graph writes before its last check, kept so that a refused call leaves everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from fxcore.guard_checks.plan import ENTRY, Plan
+from fxcore.node import Node
+from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.node_data.purity import effects_of_node
+from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.operators.layers import draws_randomly, layer_traits, updates_state
+from fxcore.state.snapshot import Snapshot
+
+
+class WrittenState(NamedTuple):
+    """The state that nodes of a graph may write up to one position. Most graphs write nothing there."""
+
+    modules: tuple[str, ...] = ()  # paths of called modules that may change themselves, in training or always
+    attributes: tuple[str, ...] = ()  # paths of tensors that calls write
+    inputs: tuple[int, ...] = ()
+    draws: bool = False  # random numbers, outside of modules
+    modes: bool = False  # grad mode, autocast
+
+    def keep(self, module: Any, inputs: Sequence[Any]) -> list[Snapshot] | None:
+        """Return the present state; None if this call writes nothing, or torch compiles it."""
+        if not any(self) or torch.compiler.is_compiling():
+            return None
+        layers = [layer for path in self.modules if _changes_itself(layer := get_attribute(module, path))]
+        draws = self.draws or bool(layers)
+        named = [(path, get_attribute(module, path)) for path in self.attributes]
+        named += [(f"input {index}", inputs[index]) for index in self.inputs]
+        snapshots = [Snapshot.of_values(named)] if named else []
+        if draws or self.modes:
+            snapshots.append(Snapshot.of_globals(generators=draws, settings=self.modes))
+        if layers:
+            snapshots.append(snapshot := Snapshot())
+            for layer in layers:
+                snapshot.include(layer, parameters=False)
+        return snapshots or None
+
+
+def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
+    """Return the state that a graph may write before its last check."""
+    last = plan.last
+    if last == ENTRY:
+        return WrittenState()
+    nodes = plan.nodes[: last + 1]
+    effects = [effects_of_node(node, module) for node in nodes]
+    called = dict.fromkeys(str(node.target) for node in nodes if node.op == "call_module")
+    storage = SharedStorage(plan.nodes, module)
+    before = set(nodes)
+
+    def is_written(node: Node) -> bool:
+        return not before.isdisjoint(storage.writers(node))
+
+    return WrittenState(
+        modules=tuple(path for path in called if _may_change_itself(path, module)),
+        attributes=tuple(
+            dict.fromkeys(str(node.target) for node in nodes if node.op == "get_attr" and is_written(node))
+        ),
+        inputs=tuple(index for index, node in enumerate(plan.placeholders) if is_written(node)),
+        draws=any(
+            "random" in each.kinds_of_call(node.args, node.kwargs)
+            for node, each in zip(nodes, effects, strict=True)
+            if node.op != "call_module"
+        ),
+        modes=any(each.changes_global_state for each in effects),
+    )
+
+
+def open_autocasts(nodes: Sequence[Node]) -> int:
+    """Return the number of autocast regions that these nodes enter and do not leave."""
+    names = [getattr(node.target, "__name__", "") for node in nodes if node.op == "call_function"]
+    return names.count("_enter_autocast") - names.count("_exit_autocast")
+
+
+def restore(snapshots: list[Snapshot] | None, autocasts: int) -> None:
+    """Put the kept state back, and leave open regions of autocast."""
+    for _ in range(autocasts):
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+    for snapshot in snapshots or ():
+        snapshot.restore()
+
+
+def _may_change_itself(path: str, module: nn.Module | None) -> bool:
+    try:
+        layer = None if module is None else get_attribute(module, path)
+    except AttributeError:
+        return False
+    return isinstance(layer, nn.Module) and any(not _is_inert(part) for part in layer.modules())
+
+
+def _is_inert(part: nn.Module) -> bool:
+    traits = layer_traits(type(part))
+    if traits.is_batch_norm:
+        return not (part.track_running_stats or part.running_mean is not None)
+    if traits.probability is not None:
+        return not getattr(part, traits.probability) > 0
+    return traits.is_inert or (traits.is_embedding and not updates_state(part))
+
+
+def _changes_itself(layer: nn.Module) -> bool:
+    """Return whether a call of a module may change it now. A module of the user may do anything in both modes."""
+    return any(
+        draws_randomly(part) or updates_state(part) or not layer_traits(type(part)).is_of_torch
+        for part in layer.modules()
+    )
