@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
+from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, proxy_of
@@ -54,6 +56,7 @@ class ExampleTracer(Tracer):
 
     answers: Answers
     written_tensors: WrittenTensors
+    _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
 
     # Methods that users override.
 
@@ -216,9 +219,10 @@ class ExampleTracer(Tracer):
         assume: Mapping[str, Any] | None = None,
     ) -> Graph:
         """Record `root` as `Tracer.trace` does with an example. Without inputs, the example is a call without them."""
-        with gc_paused(), torch_fx_registry.tracing():
+        positional = () if example_inputs is None else example_inputs
+
+        def traced() -> Graph:
             function, is_method = self._begin(root)
-            positional = () if example_inputs is None else example_inputs
             example = ExampleInputs(function, root if is_method else None, positional, example_kwargs)
             with state_kept(self.root, self._lifted_paths), imports_unpatched(), self._following(example, assume):
                 if concrete_args is None:
@@ -227,19 +231,38 @@ class ExampleTracer(Tracer):
                     call, arguments = self.create_args_for_root(function, is_method, concrete_args)
                     graph = self._record(root, function, call, arguments)
                 self.answers.become_guards(graph)
-            return graph
+                return graph
+
+        with gc_paused(), torch_fx_registry.tracing():
+            try:
+                return traced()
+            except BaseException as error:
+                if not (isinstance(error, IndexedByProxyError) or is_raised_by_indexing(error)):
+                    raise
+            with IndexingMode():
+                self._sees_indexing = True
+                return traced()
+
+    def follow_indexing(self, frame: FrameType) -> None:
+        """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
+        if not self._sees_indexing and is_indexing(frame):
+            raise IndexedByProxyError
 
     @contextmanager
     def _following(self, example: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
-        """Hold the example's values while the trace runs."""
+        """Hold the example's values while the trace runs. Constants of a failed trace do not stay on the model."""
         self._example = example
         self._other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root)
         self._with_gradient: set[Node] = set()
         self.answers = Answers(self, assume)
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
+        constants = set(self._lifted_paths)
         try:
             yield
+        except BaseException:
+            self._lifted_paths &= constants
+            raise
         finally:
             self.written_tensors.close()
             for name in _OF_ONE_TRACE:

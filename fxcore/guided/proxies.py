@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore import torch_fx_registry
 from fxcore.errors import TraceError
+from fxcore.guided import indexing
 from fxcore.node import Node
 from fxcore.operators.syntax import INPLACE_OPERATORS
 from fxcore.proxy import Proxy, RecordingProxy, tracer_of
@@ -67,6 +68,9 @@ class ExampleProxy(RecordingProxy):
         if orig_method.__name__ == "__get__":
             return attribute_of(args[0], orig_method.__self__.__name__)  # type: ignore[attr-defined]  # a getset_descriptor
         tracer: Any = tracer_of(orig_method, args, kwargs or {})
+        operation = indexing.OPERATORS.get(orig_method)
+        if operation is not None:
+            return tracer.create_proxy("call_function", operation, args, {})
         # The parser of torch asks for the index of each number before it finds that the number is a proxy.
         tracer.answers.drop_indices_of_call(sys._getframe(1))
         return super().__torch_function__(orig_method, types, args, kwargs)
@@ -108,6 +112,7 @@ class ExampleProxy(RecordingProxy):
         return complex(self.tracer.answers.answer(self, complex, "was turned into a complex number"))
 
     def __index__(self) -> int:
+        self.tracer.follow_indexing(sys._getframe(1))
         return int(self.tracer.answers.answer(self, operator.index, "was used as an index", sys._getframe(1)))
 
     def __len__(self) -> int:

@@ -1,17 +1,15 @@
 """Functions of torch that cannot be given a proxy, replaced while a trace with an example runs.
 
 The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), and functions that look
-at values want real values. A slice of a tensor that is no proxy asks its bounds for a number, and no recorded call
-follows. einops looks up its recipes by shape, and a function of autograd is more than its forward. With a proxy among
-their arguments, these calls are recorded. Because each run must draw new random numbers, draws of torch, Python and
-numpy are recorded without a proxy, too.
+at values want real values. einops looks up its recipes by shape, and a function of autograd is more than its forward.
+With a proxy among their arguments, these calls are recorded. Because each run must draw new random numbers, draws of
+torch, Python and numpy are recorded without a proxy, too.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +36,6 @@ _GENERATORS = {
     "numpy.random": "rand randn randint random random_sample uniform normal binomial beta poisson exponential choice",
 }
 _OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
-_OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
 
 def patch_calls(patcher: Patcher) -> None:
@@ -196,8 +193,6 @@ def _methods() -> dict[str, Callable[..., Any]]:
     for name in drawing:
         if hasattr(torch.Tensor, name):
             found[name] = _recorded_random(REPLACEMENTS.original(torch.Tensor, name), "call_method")
-    for name, target in _OPERATORS.items():
-        found[name] = recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
     return found
 
 
