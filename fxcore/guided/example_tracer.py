@@ -22,6 +22,7 @@ from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
+from fxcore.guided.failures import CaughtErrors, explained
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
@@ -42,7 +43,15 @@ from fxcore.tracing.recorder import SymbolicValue
 from fxcore.uninitialized import refuse_uninitialized
 
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
-_OF_ONE_TRACE = ("answers", "written_tensors", "_example", "_other_sizes", "_assigned", "_with_gradient")
+_OF_ONE_TRACE = (
+    "answers",
+    "caught_errors",
+    "written_tensors",
+    "_example",
+    "_other_sizes",
+    "_assigned",
+    "_with_gradient",
+)
 
 
 class ExampleTracer(Tracer):
@@ -55,6 +64,7 @@ class ExampleTracer(Tracer):
     proxy_buffer_attributes = True
 
     answers: Answers
+    caught_errors: CaughtErrors
     written_tensors: WrittenTensors
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
 
@@ -72,7 +82,9 @@ class ExampleTracer(Tracer):
             path = self.path_of_module(m)
             if self.is_leaf_module(m, path):
                 refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
-        return super().call_module(m, forward, args, kwargs)
+        result = super().call_module(m, forward, args, kwargs)
+        self.caught_errors.refuse_caught()
+        return result
 
     def path_of_module(self, mod: nn.Module) -> str:
         """Return the path of a module. A module that the traced code made is kept on the root."""
@@ -161,7 +173,11 @@ class ExampleTracer(Tracer):
             if kind == "get_attr":
                 return get_attribute(self.root, target), Origin(False, False)
             call = target if kind == "call_function" else self._callable_of(kind, target)
-            value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+            try:
+                value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+            except Exception as error:
+                self.caught_errors.note(error)
+                raise
 
             def other_result(name: str) -> Any:
                 again = call if can_be_repeated(kind, target, self.root, args) else None
@@ -233,15 +249,23 @@ class ExampleTracer(Tracer):
                 self.answers.become_guards(graph)
                 return graph
 
-        with gc_paused(), torch_fx_registry.tracing():
-            try:
-                return traced()
-            except BaseException as error:
-                if not (isinstance(error, IndexedByProxyError) or is_raised_by_indexing(error)):
-                    raise
-            with IndexingMode():
-                self._sees_indexing = True
-                return traced()
+        try:
+            with gc_paused(), torch_fx_registry.tracing():
+                try:
+                    return traced()
+                except BaseException as error:
+                    if not (isinstance(error, IndexedByProxyError) or is_raised_by_indexing(error)):
+                        raise
+                with IndexingMode():
+                    self._sees_indexing = True
+                    return traced()
+        except Exception as error:
+            reason = explained(error, root, self.traced_func_name, positional, example_kwargs)
+            if reason is error:
+                raise
+            raise reason from error
+        finally:
+            self._sees_indexing = False
 
     def follow_indexing(self, frame: FrameType) -> None:
         """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
@@ -256,6 +280,7 @@ class ExampleTracer(Tracer):
         self._assigned = AssignedAttributes(self.root)
         self._with_gradient: set[Node] = set()
         self.answers = Answers(self, assume)
+        self.caught_errors = CaughtErrors(assume)
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
         constants = set(self._lifted_paths)
         try:
@@ -270,6 +295,7 @@ class ExampleTracer(Tracer):
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         outputs = super()._run(call, arguments, keywords)
+        self.caught_errors.refuse_caught()
         self.answers.notes = self._assigned.record(self)
         return outputs
 
@@ -283,12 +309,13 @@ class ExampleTracer(Tracer):
         super()._patch_globals(names)
         patch_type(self._patcher, names)
 
-    def _progress(self) -> tuple[Node | None, int]:
-        return super()._progress()[0], len(self.answers)
+    def _progress(self) -> tuple[Node | None, int, int]:
+        return super()._progress()[0], len(self.answers), len(self.caught_errors)
 
-    def _return_to(self, progress: tuple[Node | None, int]) -> None:
-        super()._return_to(progress)
+    def _return_to(self, progress: tuple[Node | None, int, int]) -> None:
+        super()._return_to(progress[:2])
         self.answers.forget_since(progress[1])
+        self.caught_errors.forget_since(progress[2])
 
 
 @TRACE_WITH_EXAMPLE.provide
