@@ -18,6 +18,7 @@ from fxcore import torch_fx_registry
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.guards import Guard
+from fxcore.guided import numpy_calls
 from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
@@ -27,18 +28,20 @@ from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexin
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, proxy_of
-from fxcore.guided.recorded_calls import patch_calls
+from fxcore.guided.recorded_calls import compiled_functions_inlined, patch_calls, patch_imported
 from fxcore.guided.recorded_modes import patch_modes
 from fxcore.guided.type_questions import patch_type
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
 from fxcore.node import Argument, Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.state.readings import is_array
 from fxcore.state.snapshot import state_kept
 from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_line
 from fxcore.tracing.imports import imports_unpatched
+from fxcore.tracing.placeholders import name_of
 from fxcore.tracing.recorder import SymbolicValue
 from fxcore.uninitialized import refuse_uninitialized
 
@@ -66,6 +69,7 @@ class ExampleTracer(Tracer):
     answers: Answers
     caught_errors: CaughtErrors
     written_tensors: WrittenTensors
+    _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
 
     # Methods that users override.
@@ -85,6 +89,10 @@ class ExampleTracer(Tracer):
         result = super().call_module(m, forward, args, kwargs)
         self.caught_errors.refuse_caught()
         return result
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Return whether a module becomes one node. A scripted module does, because it has no Python to run."""
+        return isinstance(m, torch.jit.ScriptModule) or super().is_leaf_module(m, module_qualified_name)
 
     def path_of_module(self, mod: nn.Module) -> str:
         """Return the path of a module. A module that the traced code made is kept on the root."""
@@ -112,6 +120,8 @@ class ExampleTracer(Tracer):
         if proxy_factory_fn is not None:
             return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
         args, kwargs = self.written_tensors.arguments(kind, target, args, kwargs)
+        if self._has_arrays:
+            args = numpy_calls.typed(self, args)
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
         if isinstance(value, PLAIN_TYPES):
@@ -119,6 +129,7 @@ class ExampleTracer(Tracer):
                 self.answers.note(node, value)
             return value
         proxy = proxy_of(self, node, value, *origin)
+        self._has_arrays = self._has_arrays or is_array(value)
         if isinstance(value, torch.Tensor) and value.requires_grad:
             self._with_gradient.add(node)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:
@@ -152,6 +163,17 @@ class ExampleTracer(Tracer):
         if target is getattr:
             self.answers.scalars.add(node)
         return node
+
+    def record_numpy(self, function: Any, method: str, args: Any, kwargs: Any, frame: FrameType | None) -> Any:
+        """Record a call of a function of numpy; of a universal function if there is the frame that calls it."""
+        if frame is None:
+            return numpy_calls.record(self, function, args, kwargs)
+        return numpy_calls.record_ufunc(self, function, method, args, kwargs, frame)
+
+    def node_of_array(self, array: Any) -> Argument:
+        """Return a node that gives an array of numpy. The model keeps the array's numbers as a tensor."""
+        held = torch.tensor(array.copy())  # a copy has strides that torch knows
+        return self.create_node("call_method", "numpy", (self.create_arg(held),), {})
 
     def proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
         """Return a proxy for a tensor that a node reads from the model."""
@@ -201,8 +223,8 @@ class ExampleTracer(Tracer):
             return f"{a.__module__}.{a.__name__}"
         if isinstance(a, (SymbolicValue, nn.Module, type)):
             return super()._create_unusual_arg(a)
-        if type(a).__module__ == "numpy" and getattr(a, "ndim", False):
-            return self._array(a)
+        if is_array(a) and a.dtype.kind in "biufc":
+            return self.node_of_array(a)
         if is_dataclass(a):
             kwargs = {item.name: self.create_arg(getattr(a, item.name)) for item in fields(a)}
             return self.create_node("call_function", type(a), (), kwargs)
@@ -214,14 +236,6 @@ class ExampleTracer(Tracer):
         kind = type(a)
         state = {name: self.create_arg(item) for name, item in vars(a).items()}
         return self.create_node("call_function", restored_object, (f"{kind.__module__}:{kind.__qualname__}", state), {})
-
-    def _array(self, value: Any) -> Argument:
-        """Return a node that gives an array of numpy. The model keeps the array's numbers as a tensor."""
-        try:
-            held = torch.tensor(value.copy())  # a copy has strides that torch knows
-        except TypeError:  # the array holds something else than numbers
-            return super()._create_unusual_arg(value)
-        return self.create_node("call_method", "numpy", (self.create_arg(held),), {})
 
     # The trace.
 
@@ -236,6 +250,11 @@ class ExampleTracer(Tracer):
     ) -> Graph:
         """Record `root` as `Tracer.trace` does with an example. Without inputs, the example is a call without them."""
         positional = () if example_inputs is None else example_inputs
+        if isinstance(root, torch.jit.ScriptModule):
+            raise TraceError(
+                f"{name_of(root)} is a scripted module: it has no Python code to trace\n"
+                "Trace the module that was scripted, or call the scripted module in another one, where it is one node"
+            )
 
         def traced() -> Graph:
             function, is_method = self._begin(root)
@@ -250,7 +269,7 @@ class ExampleTracer(Tracer):
                 return graph
 
         try:
-            with gc_paused(), torch_fx_registry.tracing():
+            with gc_paused(), torch_fx_registry.tracing(), compiled_functions_inlined():
                 try:
                     return traced()
                 except BaseException as error:
@@ -265,7 +284,7 @@ class ExampleTracer(Tracer):
                 raise
             raise reason from error
         finally:
-            self._sees_indexing = False
+            self._sees_indexing = self._has_arrays = False
 
     def follow_indexing(self, frame: FrameType) -> None:
         """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
@@ -308,6 +327,8 @@ class ExampleTracer(Tracer):
     def _patch_globals(self, names: dict[str, Any]) -> None:
         super()._patch_globals(names)
         patch_type(self._patcher, names)
+        patch_imported(self._patcher, names)
+        numpy_calls.patch_numpy(self._patcher, names)
 
     def _progress(self) -> tuple[Node | None, int, int]:
         return super()._progress()[0], len(self.answers), len(self.caught_errors)

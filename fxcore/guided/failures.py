@@ -88,14 +88,10 @@ def explained(
 
 def _error_of_tracer(error: BaseException) -> FxError | None:
     """Return the tracer's own error that an error is, or that it was raised from."""
-    seen: set[int] = set()
     found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        if isinstance(found, FxError):
-            return found
-        seen.add(id(found))
-        found = found.__cause__ or found.__context__
-    return None
+    while found is not None and not isinstance(found, FxError):
+        found = found.__cause__
+    return found
 
 
 def _error_of_eager(root: Any, method: str, args: Any, kwargs: dict[str, Any]) -> Exception | None:

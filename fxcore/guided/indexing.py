@@ -8,8 +8,6 @@ to C code, also after its removal: then `torch.tensor([x.sum()])` fails.
 
 from __future__ import annotations
 
-import dis
-import functools
 import operator
 from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
@@ -19,7 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import is_library_file
+from fxcore.tracing.call_site import instruction_at, is_library_file
 from fxcore.tracing.wrap import find_symbolic
 
 # The methods behind `tensor[index]` and `tensor[index] = value`, and the functions that a graph calls.
@@ -63,10 +61,9 @@ def is_raised_by_indexing(error: BaseException) -> bool:
     return found is not None and _is_indexing(found.tb_frame.f_code, found.tb_lasti)
 
 
-@functools.lru_cache(maxsize=1024)
 def _is_indexing(code: CodeType, offset: int) -> bool:
-    for item in dis.get_instructions(code):
-        if item.offset == offset:
-            is_operator = item.opname == "BINARY_OP" and "[" in item.argrepr  # from 3.14 on
-            return is_operator or item.opname.endswith(("_SUBSCR", "_SLICE"))
-    return False
+    item = instruction_at(code, offset)
+    if item is None:
+        return False
+    is_operator = item.opname == "BINARY_OP" and "[" in item.argrepr  # from 3.14 on
+    return is_operator or item.opname.endswith(("_SUBSCR", "_SLICE"))

@@ -147,12 +147,15 @@ def unpacked_length(frame: FrameType) -> int | None:
     return _unpacked_length(frame.f_code, frame.f_lasti)
 
 
-@functools.lru_cache(maxsize=1024)
 def _unpacked_length(code: CodeType, offset: int) -> int | None:
-    for instruction in dis.get_instructions(code):
-        if instruction.offset == offset:
-            return int(instruction.argval) if instruction.opname == "UNPACK_SEQUENCE" else None
-    return None
+    instruction = instruction_at(code, offset)
+    return int(instruction.argval) if instruction is not None and instruction.opname == "UNPACK_SEQUENCE" else None
+
+
+@functools.lru_cache(maxsize=4096)
+def instruction_at(code: CodeType, offset: int) -> dis.Instruction | None:
+    """Return the instruction at an offset of a function, such as the running one (`frame.f_lasti`)."""
+    return next((each for each in dis.get_instructions(code) if each.offset == offset), None)
 
 
 def compares_identity(frame: FrameType) -> bool:
