@@ -395,7 +395,7 @@ class Tracer(TracerBase):
         try:
             return call(*arguments, **keywords)
         except TypeError as error:
-            explanation = refused_calls.explained(error, _module_path(error.__traceback__))
+            explanation = refused_calls.explained(error, module_path_of(error.__traceback__))
             if explanation is None:
                 raise
             raise explanation from error
@@ -478,7 +478,7 @@ class Tracer(TracerBase):
         return copied
 
 
-def _module_path(traceback: TracebackType | None) -> str:
+def module_path_of(traceback: TracebackType | None) -> str:
     """Return the path of the module that raised an error. The tracer has left the module by now."""
     path = ""
     while traceback is not None:

@@ -97,12 +97,14 @@ class Answers:
         reason = f"The value {node.name!r} ({node.op} {getattr(node.target, '__name__', node.target)}) {how}"
         if self._tracer.note_data_read(guard, reason):
             return
-        raise TraceError(
+        error = TraceError(
             "symbolically traced variables cannot be used as inputs to control flow\n"
             f"{reason}{self._tracer._place()}\n"
             "It follows from the contents of a tensor, or from a random number, so that other inputs may decide "
             "otherwise. " + _HOW_TO_DECIDE.format(place=os.path.basename(place))
         )
+        self._tracer.caught_errors.note(error)
+        raise error
 
     def _guard(self, node: Node, value: Any, is_assumed: bool) -> Guard:
         """Return a guard without its expression, for the place that runs."""

@@ -55,7 +55,9 @@ _MISSING = object()
 def _attributes_of(module: torch.nn.Module) -> dict[str, Any]:
     attributes = {name: value for name, value in vars(module).items() if name not in _TABLES}
     for table in _TABLES:
-        attributes.update(dict.items(vars(module).get(table) or {}))  # past the interception of reads
+        held = vars(module).get(table)
+        if isinstance(held, dict):  # a scripted module has a view
+            attributes.update(dict.items(held))  # past the interception of reads
     return attributes
 
 

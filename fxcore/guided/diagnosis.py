@@ -13,7 +13,8 @@ from torch import nn
 from fxcore.errors import TraceError
 from fxcore.guards import Guard
 from fxcore.guided.example_tracer import ExampleTracer
-from fxcore.guided.leaf_tracer import LeafTracer, place_of
+from fxcore.guided.leaf_tracer import LeafTracer
+from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
 

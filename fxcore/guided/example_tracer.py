@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from types import FrameType
 from typing import Any
 
 import torch
@@ -17,30 +18,43 @@ from fxcore import torch_fx_registry
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.guards import Guard
+from fxcore.guided import numpy_calls
 from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
+from fxcore.guided.failures import CaughtErrors, explained
+from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, proxy_of
-from fxcore.guided.recorded_calls import patch_calls
+from fxcore.guided.recorded_calls import compiled_functions_inlined, patch_calls, patch_imported
 from fxcore.guided.recorded_modes import patch_modes
 from fxcore.guided.type_questions import patch_type
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
 from fxcore.node import Argument, Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.state.readings import is_array
 from fxcore.state.snapshot import state_kept
 from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_line
 from fxcore.tracing.imports import imports_unpatched
+from fxcore.tracing.placeholders import name_of
 from fxcore.tracing.recorder import SymbolicValue
 from fxcore.uninitialized import refuse_uninitialized
 
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
-_OF_ONE_TRACE = ("answers", "written_tensors", "_example", "_other_sizes", "_assigned", "_with_gradient")
+_OF_ONE_TRACE = (
+    "answers",
+    "caught_errors",
+    "written_tensors",
+    "_example",
+    "_other_sizes",
+    "_assigned",
+    "_with_gradient",
+)
 
 
 class ExampleTracer(Tracer):
@@ -53,7 +67,10 @@ class ExampleTracer(Tracer):
     proxy_buffer_attributes = True
 
     answers: Answers
+    caught_errors: CaughtErrors
     written_tensors: WrittenTensors
+    _has_arrays = False  # whether the trace met an array of numpy
+    _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
 
     # Methods that users override.
 
@@ -69,7 +86,13 @@ class ExampleTracer(Tracer):
             path = self.path_of_module(m)
             if self.is_leaf_module(m, path):
                 refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
-        return super().call_module(m, forward, args, kwargs)
+        result = super().call_module(m, forward, args, kwargs)
+        self.caught_errors.refuse_caught()
+        return result
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Return whether a module becomes one node. A scripted module does, because it has no Python to run."""
+        return isinstance(m, torch.jit.ScriptModule) or super().is_leaf_module(m, module_qualified_name)
 
     def path_of_module(self, mod: nn.Module) -> str:
         """Return the path of a module. A module that the traced code made is kept on the root."""
@@ -97,6 +120,8 @@ class ExampleTracer(Tracer):
         if proxy_factory_fn is not None:
             return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
         args, kwargs = self.written_tensors.arguments(kind, target, args, kwargs)
+        if self._has_arrays:
+            args = numpy_calls.typed(self, args)
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
         if isinstance(value, PLAIN_TYPES):
@@ -104,6 +129,7 @@ class ExampleTracer(Tracer):
                 self.answers.note(node, value)
             return value
         proxy = proxy_of(self, node, value, *origin)
+        self._has_arrays = self._has_arrays or is_array(value)
         if isinstance(value, torch.Tensor) and value.requires_grad:
             self._with_gradient.add(node)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:
@@ -138,6 +164,17 @@ class ExampleTracer(Tracer):
             self.answers.scalars.add(node)
         return node
 
+    def record_numpy(self, function: Any, method: str, args: Any, kwargs: Any, frame: FrameType | None) -> Any:
+        """Record a call of a function of numpy; of a universal function if there is the frame that calls it."""
+        if frame is None:
+            return numpy_calls.record(self, function, args, kwargs)
+        return numpy_calls.record_ufunc(self, function, method, args, kwargs, frame)
+
+    def node_of_array(self, array: Any) -> Argument:
+        """Return a node that gives an array of numpy. The model keeps the array's numbers as a tensor."""
+        held = torch.tensor(array.copy())  # a copy has strides that torch knows
+        return self.create_node("call_method", "numpy", (self.create_arg(held),), {})
+
     def proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
         """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self, node, value, False, False)
@@ -158,7 +195,11 @@ class ExampleTracer(Tracer):
             if kind == "get_attr":
                 return get_attribute(self.root, target), Origin(False, False)
             call = target if kind == "call_function" else self._callable_of(kind, target)
-            value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+            try:
+                value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+            except Exception as error:
+                self.caught_errors.note(error)
+                raise
 
             def other_result(name: str) -> Any:
                 again = call if can_be_repeated(kind, target, self.root, args) else None
@@ -182,8 +223,8 @@ class ExampleTracer(Tracer):
             return f"{a.__module__}.{a.__name__}"
         if isinstance(a, (SymbolicValue, nn.Module, type)):
             return super()._create_unusual_arg(a)
-        if type(a).__module__ == "numpy" and getattr(a, "ndim", False):
-            return self._array(a)
+        if is_array(a) and a.dtype.kind in "biufc":
+            return self.node_of_array(a)
         if is_dataclass(a):
             kwargs = {item.name: self.create_arg(getattr(a, item.name)) for item in fields(a)}
             return self.create_node("call_function", type(a), (), kwargs)
@@ -195,14 +236,6 @@ class ExampleTracer(Tracer):
         kind = type(a)
         state = {name: self.create_arg(item) for name, item in vars(a).items()}
         return self.create_node("call_function", restored_object, (f"{kind.__module__}:{kind.__qualname__}", state), {})
-
-    def _array(self, value: Any) -> Argument:
-        """Return a node that gives an array of numpy. The model keeps the array's numbers as a tensor."""
-        try:
-            held = torch.tensor(value.copy())  # a copy has strides that torch knows
-        except TypeError:  # the array holds something else than numbers
-            return super()._create_unusual_arg(value)
-        return self.create_node("call_method", "numpy", (self.create_arg(held),), {})
 
     # The trace.
 
@@ -216,9 +249,15 @@ class ExampleTracer(Tracer):
         assume: Mapping[str, Any] | None = None,
     ) -> Graph:
         """Record `root` as `Tracer.trace` does with an example. Without inputs, the example is a call without them."""
-        with gc_paused(), torch_fx_registry.tracing():
+        positional = () if example_inputs is None else example_inputs
+        if isinstance(root, torch.jit.ScriptModule):
+            raise TraceError(
+                f"{name_of(root)} is a scripted module: it has no Python code to trace\n"
+                "Trace the module that was scripted, or call the scripted module in another one, where it is one node"
+            )
+
+        def traced() -> Graph:
             function, is_method = self._begin(root)
-            positional = () if example_inputs is None else example_inputs
             example = ExampleInputs(function, root if is_method else None, positional, example_kwargs)
             with state_kept(self.root, self._lifted_paths), imports_unpatched(), self._following(example, assume):
                 if concrete_args is None:
@@ -227,19 +266,47 @@ class ExampleTracer(Tracer):
                     call, arguments = self.create_args_for_root(function, is_method, concrete_args)
                     graph = self._record(root, function, call, arguments)
                 self.answers.become_guards(graph)
-            return graph
+                return graph
+
+        try:
+            with gc_paused(), torch_fx_registry.tracing(), compiled_functions_inlined():
+                try:
+                    return traced()
+                except BaseException as error:
+                    if not (isinstance(error, IndexedByProxyError) or is_raised_by_indexing(error)):
+                        raise
+                with IndexingMode():
+                    self._sees_indexing = True
+                    return traced()
+        except Exception as error:
+            reason = explained(error, root, self.traced_func_name, positional, example_kwargs)
+            if reason is error:
+                raise
+            raise reason from error
+        finally:
+            self._sees_indexing = self._has_arrays = False
+
+    def follow_indexing(self, frame: FrameType) -> None:
+        """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
+        if not self._sees_indexing and is_indexing(frame):
+            raise IndexedByProxyError
 
     @contextmanager
     def _following(self, example: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
-        """Hold the example's values while the trace runs."""
+        """Hold the example's values while the trace runs. Constants of a failed trace do not stay on the model."""
         self._example = example
         self._other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root)
         self._with_gradient: set[Node] = set()
         self.answers = Answers(self, assume)
+        self.caught_errors = CaughtErrors(assume)
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
+        constants = set(self._lifted_paths)
         try:
             yield
+        except BaseException:
+            self._lifted_paths &= constants
+            raise
         finally:
             self.written_tensors.close()
             for name in _OF_ONE_TRACE:
@@ -247,6 +314,7 @@ class ExampleTracer(Tracer):
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         outputs = super()._run(call, arguments, keywords)
+        self.caught_errors.refuse_caught()
         self.answers.notes = self._assigned.record(self)
         return outputs
 
@@ -259,13 +327,16 @@ class ExampleTracer(Tracer):
     def _patch_globals(self, names: dict[str, Any]) -> None:
         super()._patch_globals(names)
         patch_type(self._patcher, names)
+        patch_imported(self._patcher, names)
+        numpy_calls.patch_numpy(self._patcher, names)
 
-    def _progress(self) -> tuple[Node | None, int]:
-        return super()._progress()[0], len(self.answers)
+    def _progress(self) -> tuple[Node | None, int, int]:
+        return super()._progress()[0], len(self.answers), len(self.caught_errors)
 
-    def _return_to(self, progress: tuple[Node | None, int]) -> None:
-        super()._return_to(progress)
+    def _return_to(self, progress: tuple[Node | None, int, int]) -> None:
+        super()._return_to(progress[:2])
         self.answers.forget_since(progress[1])
+        self.caught_errors.forget_since(progress[2])
 
 
 @TRACE_WITH_EXAMPLE.provide

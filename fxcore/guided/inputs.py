@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fxcore.codegen.codegen import KeywordCodeGen
-from fxcore.errors import ExampleError
+from fxcore.errors import ExampleError, TraceArgumentError
 
 
 class ExampleInputs:
@@ -64,6 +64,14 @@ class ExampleInputs:
     def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
         default = () if parameter.default is parameter.empty else (parameter.default,)
         annotation = None if parameter.annotation is parameter.empty else parameter.annotation
+        try:
+            tracer.create_arg(default)
+        except TraceArgumentError as error:
+            raise ExampleError(
+                f"the default of parameter {parameter.name!r} is no argument of a node: {parameter.default!r:.200}\n"
+                "Trace a function of the other parameters, such as functools.partial(function, "
+                f"{parameter.name}=...)"
+            ) from error
         return tracer.create_proxy("placeholder", _target_of(parameter), default, {}, type_expr=annotation)
 
 

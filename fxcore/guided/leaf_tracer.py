@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any, Literal
 
 from torch import nn
@@ -14,7 +13,7 @@ from fxcore.errors import LeafError
 from fxcore.graph import Graph
 from fxcore.tracer import Tracer
 from fxcore.tracing import placeholders
-from fxcore.tracing.call_site import is_library_file, shown_line
+from fxcore.tracing.refused_calls import place_of
 from fxcore.tracing.wrap import wrapped_function
 
 # Classes of modules, paths of modules, or "auto" for modules that cannot be traced.
@@ -116,20 +115,6 @@ def _reason(error: Exception) -> str:
     said = re.sub(r" at [^ ]*:\d+(: .*)?$", "", said) or type(error).__name__
     _, _, source = place_of(error)
     return f"cannot be traced: {said}" + (f": {source}" if source else "")
-
-
-def place_of(error: BaseException) -> tuple[str, int, str]:
-    """Return file, line and source text of the innermost line of the user's code in an error's traceback."""
-    found: tuple[str, int, str] = "", 0, ""
-    traceback: TracebackType | None = error.__traceback__
-    while traceback is not None:
-        frame = traceback.tb_frame
-        file = frame.f_code.co_filename
-        if not is_library_file(file):
-            source = shown_line(file, traceback.tb_lineno, frame.f_globals).partition(": ")[2]
-            found = file, traceback.tb_lineno, source
-        traceback = traceback.tb_next
-    return found
 
 
 def _check_paths(root: Any, paths: list[str]) -> None:

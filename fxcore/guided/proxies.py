@@ -7,8 +7,10 @@ an index, a loop), it gets the example's value, and the tracer notes a guard.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -20,15 +22,20 @@ from torch.utils import _pytree as pytree
 
 from fxcore import torch_fx_registry
 from fxcore.errors import TraceError
+from fxcore.guided import indexing
 from fxcore.node import Node
 from fxcore.operators.syntax import INPLACE_OPERATORS
 from fxcore.proxy import Proxy, RecordingProxy, tracer_of
+from fxcore.state.readings import is_array
 from fxcore.tracing import call_site
 
 # Types of values that are never proxies: `is` tells them apart, or C code wants exactly that type.
 PLAIN_TYPES: tuple[type, ...] = (type(None), type, torch.layout, torch.memory_format, type(...))
 # Types of values that Python gets at once, with a guard, because C code wants exactly these types.
 TEXT_TYPES: tuple[type, ...] = (str, bytes)
+# Types of values that a copy would not change; all numbers are of such a type.
+_UNCHANGEABLE = (numbers.Number, torch.Size, torch.dtype, torch.device)
+_SHAPE_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "strides", "itemsize", "nbytes")
 _MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 
 
@@ -64,9 +71,12 @@ class ExampleProxy(RecordingProxy):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if orig_method.__name__ == "__get__":
+        if getattr(orig_method, "__name__", "") == "__get__":
             return attribute_of(args[0], orig_method.__self__.__name__)  # type: ignore[attr-defined]  # a getset_descriptor
         tracer: Any = tracer_of(orig_method, args, kwargs or {})
+        operation = indexing.OPERATORS.get(orig_method)
+        if operation is not None:
+            return tracer.create_proxy("call_function", operation, args, {})
         # The parser of torch asks for the index of each number before it finds that the number is a proxy.
         tracer.answers.drop_indices_of_call(sys._getframe(1))
         return super().__torch_function__(orig_method, types, args, kwargs)
@@ -108,6 +118,7 @@ class ExampleProxy(RecordingProxy):
         return complex(self.tracer.answers.answer(self, complex, "was turned into a complex number"))
 
     def __index__(self) -> int:
+        self.tracer.follow_indexing(sys._getframe(1))
         return int(self.tracer.answers.answer(self, operator.index, "was used as an index", sys._getframe(1)))
 
     def __len__(self) -> int:
@@ -145,6 +156,12 @@ class ExampleProxy(RecordingProxy):
         import numpy
 
         return numpy.asarray(self.tracer.answers.answer(self, lambda value: value, "was given to numpy"), dtype=dtype)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self.tracer.record_numpy(function, "", args, kwargs, None)
+
+    def __array_ufunc__(self, function: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.record_numpy(function, method, args, kwargs, sys._getframe(1))
 
     def keys(self) -> Any:
         """Return the keys of a dict as they are."""
@@ -189,6 +206,9 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
     def __hash__(self) -> int:
         return id(self)
 
+    def __copy__(self) -> Any:
+        return self.tracer.create_proxy("call_function", copy.copy, (self,), {})
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self.clone()
 
@@ -202,6 +222,11 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
 
 class ExampleValue(ExampleProxy):
     """A proxy for a number, a size, a dtype, a container or any other value that is no tensor."""
+
+    @property
+    def is_of_input(self) -> bool:
+        """Whether the contents of input tensors decide about the value, or about the numbers of an array."""
+        return self.is_data or (self.has_contents and is_array(self.example))
 
     @property  # type: ignore[misc]  # so that isinstance() answers as for the value
     def __class__(self) -> type:
@@ -232,6 +257,19 @@ class ExampleValue(ExampleProxy):
     def __round__(self, digits: int | None = None) -> Any:
         return self.tracer.create_proxy("call_function", round, (self,) if digits is None else (self, digits), {})
 
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        target, rest = (operator.pow, ()) if modulo is None else (pow, (modulo,))
+        return self.tracer.create_proxy("call_function", target, (self, other, *rest), {})
+
+    def __copy__(self) -> Any:
+        return self if isinstance(self.example, _UNCHANGEABLE) else self._copied_by(copy.copy)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self if isinstance(self.example, _UNCHANGEABLE) else self._copied_by(copy.deepcopy)
+
+    def _copied_by(self, function: Callable[[Any], Any]) -> Any:
+        return self.tracer.create_proxy("call_function", function, (self,), {})
+
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
 
@@ -247,6 +285,8 @@ class RecordedMethod:
         if isinstance(owner.example, dict) and name in ("items", "values") and not (args or kwargs):
             pairs = [(key, operator.getitem(owner, key)) for key in owner.keys()]  # noqa: SIM118 - no dict
             return pairs if name == "items" else [value for _, value in pairs]
+        if is_array(owner.example):
+            return owner.tracer.record_numpy(name, "", (owner, *args), kwargs, None)
         return owner.tracer.create_proxy("call_method", name, (owner, *args), kwargs)
 
 
@@ -291,6 +331,8 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     if isinstance(value, PLAIN_TYPES):
         return value
     is_data, has_contents, other = owner.is_data, owner.has_contents, None
+    if is_array(owner.example) and name not in _SHAPE_OF_ARRAYS:
+        is_data = is_data or (has_contents and not is_array(value))
     if owner.other is not None:
         other = getattr(owner.other, name, None)
     if isinstance(owner, ExampleTensor) and not isinstance(value, torch.Tensor):
@@ -314,7 +356,11 @@ def _without_data(value: torch.Tensor) -> ExampleTensor:
         return make(  # type: ignore[no-any-return]
             ExampleTensor, value.shape, dtype=value.dtype, device=value.device, requires_grad=value.requires_grad
         )
-    except (RuntimeError, TypeError):  # torch has no such tensor for nested and sparse values and for some dtypes
+    except (
+        RuntimeError,
+        TypeError,
+        AttributeError,
+    ):  # torch has no such tensor for nested and sparse values and for some dtypes
         return make(ExampleTensor, ())  # type: ignore[no-any-return]
 
 

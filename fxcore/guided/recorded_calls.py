@@ -1,19 +1,20 @@
 """Functions of torch that cannot be given a proxy, replaced while a trace with an example runs.
 
 The parser of torch wants real numbers where sizes are given one by one (`torch.zeros(n, 3)`), and functions that look
-at values want real values. A slice of a tensor that is no proxy asks its bounds for a number, and no recorded call
-follows. einops looks up its recipes by shape, and a function of autograd is more than its forward. With a proxy among
-their arguments, these calls are recorded. Because each run must draw new random numbers, draws of torch, Python and
-numpy are recorded without a proxy, too.
+at values want real values. einops looks up its recipes by shape, and a function of autograd is more than its forward.
+With a proxy among their arguments, these calls are recorded. Because each run must draw new random numbers, draws of
+torch, Python and numpy are recorded without a proxy, too.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -29,16 +30,25 @@ from fxcore.tracing.patching import REPLACEMENTS, Patcher
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
 from fxcore.tracing.wrap import find_symbolic, recorded
 
-_LOOK_AT_VALUES = ("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes")
+_LOOK_AT_VALUES = (
+    *("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes"),
+    *("from_numpy", "frombuffer", "from_dlpack", "to_dlpack"),
+    *("sparse_coo_tensor", "sparse_compressed_tensor"),
+    *("sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor"),
+)
+_OF_NESTED = ("nested_tensor", "as_nested_tensor", "narrow", "nested_tensor_from_jagged")
+_OF_DATACLASSES = ("replace", "asdict", "astuple")
 _CLASSES = ("finfo", "iinfo")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _GENERATORS = {
-    "random": "random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular",
-    "numpy.random": "rand randn randint random random_sample uniform normal binomial beta poisson exponential choice",
+    "random": "seed random uniform randint randrange choice gauss normalvariate betavariate expovariate triangular",
+    "numpy.random": (
+        "seed rand randn randint random random_sample uniform normal binomial beta poisson exponential choice"
+    ),
 }
+_OF_DLPACK = ("from_dlpack", "to_dlpack")
 _OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
-_OPERATORS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
 
 
 def patch_calls(patcher: Patcher) -> None:
@@ -54,11 +64,68 @@ def patch_calls(patcher: Patcher) -> None:
         patcher.replace_all(vars(sys.modules[holder]), functions)
     patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
     patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
-    einops = sys.modules.get("einops.einops")
-    if einops is not None:
-        for name in _OF_EINOPS:
-            if name in vars(einops):
-                patcher.replace(vars(einops), name, recorded)
+    patcher.replace_all(vars(torch), {"Generator": _seeded_generator()})
+    for members, functions in _of_modules():
+        patcher.replace_all(members, functions)
+
+
+def patch_imported(patcher: Patcher, names: dict[str, Any]) -> None:
+    """Replace functions that a module imported by name (`from torch import tensor`); `names` are its globals."""
+    functions = _by_original(frozenset(_GENERATORS.keys() & sys.modules.keys()))
+    is_library = str(names.get("__name__")).startswith(("torch.", "numpy", "einops."))
+    if is_library or functions.keys().isdisjoint(map(id, list(names.values()))):
+        return
+    found = {name: functions[id(value)] for name, value in list(names.items()) if id(value) in functions}
+    patcher.replace_all(names, found)
+
+
+@functools.cache
+def _by_original(holders: frozenset[str]) -> dict[int, Any]:
+    """Return the replacements of functions by the id of the original. `holders` are modules that are imported."""
+    replaced = [_functions(), _dropouts(), *map(_draws_of, sorted(holders))]
+    replaced += [functions for _, functions in _of_modules()]
+    found = [each for functions in replaced for each in functions.values()]
+    return {id(each.__wrapped__): each for each in found if hasattr(each, "__wrapped__")}
+
+
+@contextmanager
+def compiled_functions_inlined() -> Iterator[None]:
+    """Let a call of a function under torch.compile run the function itself while a trace runs in this process."""
+    config: Any = sys.modules.get("torch._dynamo.config")
+    with config.patch(error_on_nested_fx_trace=False) if config is not None else nullcontext():
+        yield
+
+
+def _of_modules() -> list[tuple[dict[str, Any], dict[str, Callable[..., Any]]]]:
+    """Return the globals of modules beside torch's own, each with the functions to put there."""
+    named = {"torch.nested": _OF_NESTED, "torch.utils.dlpack": _OF_DLPACK, "einops.einops": _OF_EINOPS}
+    named["dataclasses"] = _OF_DATACLASSES
+    found = [
+        (vars(sys.modules[name]), _recorded_of(name, members)) for name, members in named.items() if name in sys.modules
+    ]
+    return [*found, (vars(dataclasses), _recorded_of("dataclasses", _OF_DATACLASSES))]
+
+
+@functools.cache
+def _recorded_of(module: str, names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
+    members = vars(sys.modules[module])
+    return {name: recorded(REPLACEMENTS.original(members, name)) for name in names if name in members}
+
+
+@functools.cache
+def _seeded_generator() -> Any:
+    """Return torch.Generator as a class that takes a traced number as its seed; the number becomes a guard."""
+    original = REPLACEMENTS.original(vars(torch), "Generator")
+
+    class AsOriginal(type(original)):  # type: ignore[misc]  # a class known at run time
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, original)
+
+    class Generator(original, metaclass=AsOriginal):  # type: ignore[misc, valid-type]  # a class known at run time
+        def manual_seed(self, seed: int) -> torch.Generator:
+            return original.manual_seed(self, operator.index(seed))  # type: ignore[no-any-return]  # torch's
+
+    return Generator
 
 
 @functools.cache
@@ -69,7 +136,8 @@ def _functions() -> dict[str, Callable[..., Any]]:
     names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
     found = {name: recorded(original(name)) for name in names}
     found |= {name: _recorded_class(original(name)) for name in _CLASSES}
-    return found | {each.__name__: _recorded_random(original(each.__name__)) for each in RANDOM}
+    drawing = ["manual_seed", *(each.__name__ for each in RANDOM)]
+    return found | {name: _recorded_random(original(name)) for name in drawing}
 
 
 @functools.cache
@@ -112,7 +180,7 @@ def _recorded_random(function: Callable[..., Any], kind: str = "call_function") 
 def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
     """Return whether a call draws the same in each run, from a generator that the traced code made and seeded."""
     generator = kwargs.get("generator")
-    if type(generator) is not torch.Generator or find_symbolic((args, kwargs)) is not None:
+    if not isinstance(generator, torch.Generator) or find_symbolic((args, kwargs)) is not None:
         return False
     return not any(generator is value for module in tracer.root.modules() for value in vars(module).values())
 
@@ -196,8 +264,6 @@ def _methods() -> dict[str, Callable[..., Any]]:
     for name in drawing:
         if hasattr(torch.Tensor, name):
             found[name] = _recorded_random(REPLACEMENTS.original(torch.Tensor, name), "call_method")
-    for name, target in _OPERATORS.items():
-        found[name] = recorded(REPLACEMENTS.original(torch.Tensor, name), "call_function", target)
     return found
 
 

@@ -18,6 +18,7 @@ from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.operators.effects import effects_of
 from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import frames_from_here
 
 
 class WrittenTensors:
@@ -160,4 +161,7 @@ def _memory_of(tensor: torch.Tensor) -> int:
 
 
 def _count_of_modes() -> int:
-    return int(torch._C._len_torch_function_stack())
+    """Return the number of torch function modes that are on. torch takes a mode off while its handler runs."""
+    handlers = [frame for frame in frames_from_here() if frame.f_code.co_name == "__torch_function__"]
+    running = [frame for frame in handlers if isinstance(frame.f_locals.get("self"), TorchFunctionMode)]
+    return int(torch._C._len_torch_function_stack()) + len(running)

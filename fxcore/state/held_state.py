@@ -76,7 +76,8 @@ class HeldState:
         ]
         # The question costs a module that has no graph as much as all other questions together.
         graph = getattr(root, "graph", None) if not isinstance(root, nn.Module) or is_graph_module(root) else None
-        for node in getattr(graph, "nodes", ()):
+        nodes = getattr(graph, "nodes", ())
+        for node in () if callable(nodes) else nodes:  # a scripted module has another kind of graph
             generator = node.kwargs.get("generator")
             if type(generator) in self._generators:
                 self.readings.append(reading_of_generator(f"of node {node.name}", generator))

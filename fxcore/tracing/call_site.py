@@ -22,6 +22,8 @@ _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LONGEST_OPERAND = 6  # instructions that load the other operand: `torch.nn.functional.relu`
 _NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
+_NUMPY = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "numpy") + os.sep
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # site-packages lie below it
 
 
 def is_library_file(file_name: str) -> bool:
@@ -37,10 +39,18 @@ def frames_from_here() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+@functools.lru_cache(maxsize=4096)
+def is_user_file(file_name: str) -> bool:
+    """Return whether a file is neither fxcore's, torch's or numpy's, nor of Python's standard library."""
+    if file_name.startswith(_LIBRARIES) or file_name.startswith(_NUMPY):
+        return False
+    return not file_name.startswith(_STANDARD_LIBRARY) or "-packages" in file_name
+
+
 def user_frame() -> FrameType | None:
-    """Return the innermost frame outside of fxcore and torch, or None."""
+    """Return the innermost frame in a file of the user, or None."""
     for frame in frames_from_here():
-        if not is_library_file(frame.f_code.co_filename):
+        if is_user_file(frame.f_code.co_filename):
             return frame
     return None
 
@@ -62,7 +72,7 @@ def running_call(frame: FrameType | None) -> RunningCall | None:
 def user_stacklevel() -> int:
     """Return the `stacklevel` that makes a warning of the calling function point to the user's line."""
     for level, frame in enumerate(frames_from_here(), start=1):
-        if not is_library_file(frame.f_code.co_filename):
+        if is_user_file(frame.f_code.co_filename):
             return level
     return 1
 
@@ -137,12 +147,15 @@ def unpacked_length(frame: FrameType) -> int | None:
     return _unpacked_length(frame.f_code, frame.f_lasti)
 
 
-@functools.lru_cache(maxsize=1024)
 def _unpacked_length(code: CodeType, offset: int) -> int | None:
-    for instruction in dis.get_instructions(code):
-        if instruction.offset == offset:
-            return int(instruction.argval) if instruction.opname == "UNPACK_SEQUENCE" else None
-    return None
+    instruction = instruction_at(code, offset)
+    return int(instruction.argval) if instruction is not None and instruction.opname == "UNPACK_SEQUENCE" else None
+
+
+@functools.lru_cache(maxsize=4096)
+def instruction_at(code: CodeType, offset: int) -> dis.Instruction | None:
+    """Return the instruction at an offset of a function, such as the running one (`frame.f_lasti`)."""
+    return next((each for each in dis.get_instructions(code) if each.offset == offset), None)
 
 
 def compares_identity(frame: FrameType) -> bool:

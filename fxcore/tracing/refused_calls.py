@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fxcore.errors import FxError, TraceCallError
-from fxcore.tracing.call_site import is_library_file, shown_line
+from fxcore.tracing.call_site import is_library_file, is_user_file, shown_line
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
 from fxcore.tracing.recorder import SymbolicValue
 
@@ -37,9 +37,7 @@ def explained(error: TypeError, module_path: str) -> TraceCallError | None:
     reason = _reason(said, _has_proxy(traceback.tb_frame.f_locals.values()))
     if reason is None:
         return None
-    place = _user_line(error.__traceback__)
-    where = (f" at {place}" if place else "") + (f" (in module {module_path!r})" if module_path else "")
-    return TraceCallError(f"{said}{where}\n{reason}")
+    return TraceCallError(f"{said}{place_text(error, module_path)}\n{reason}")
 
 
 def _reason(said: str, has_proxy: bool) -> str | None:
@@ -96,12 +94,21 @@ def _innermost(traceback: TracebackType | None) -> TracebackType | None:
     return traceback
 
 
-def _user_line(traceback: TracebackType | None) -> str:
-    """Return `file:line: source text` of the innermost frame of a traceback that is the user's."""
-    line = ""
+def place_of(error: BaseException) -> tuple[str, int, str]:
+    """Return file, line and source text of the innermost line of the user's code in an error's traceback."""
+    found: tuple[str, int, str] = "", 0, ""
+    traceback = error.__traceback__
     while traceback is not None:
         frame = traceback.tb_frame
-        if not is_library_file(frame.f_code.co_filename):
-            line = shown_line(frame.f_code.co_filename, traceback.tb_lineno, frame.f_globals)
+        file = frame.f_code.co_filename
+        if is_user_file(file):
+            found = file, traceback.tb_lineno, shown_line(file, traceback.tb_lineno, frame.f_globals).partition(": ")[2]
         traceback = traceback.tb_next
-    return line
+    return found
+
+
+def place_text(error: BaseException, module_path: str) -> str:
+    """Return ` at file:line: source text (in module path)` for the user's innermost line, as far as known."""
+    file, line, source = place_of(error)
+    place = (f" at {file}:{line}" if file else "") + (f": {source}" if source else "")
+    return place + (f" (in module {module_path!r})" if module_path else "")

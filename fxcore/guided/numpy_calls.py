@@ -1,0 +1,135 @@
+"""Functions of numpy on traced values, recorded as nodes.
+
+numpy asks its arguments whether they want to handle a call, by `__array_function__` and `__array_ufunc__`. Functions
+that make arrays ask no argument; the names of traced modules get other functions while a trace with an example runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
+
+from fxcore.errors import TraceError
+from fxcore.guided.proxies import ExampleProxy, ExampleTensor, proxy_of
+from fxcore.state.readings import is_array
+from fxcore.tracing.call_site import instruction_at
+from fxcore.tracing.patching import Patcher
+from fxcore.tracing.wrap import find_symbolic
+
+_MAKE_ARRAYS = (
+    *("array", "asarray", "asanyarray", "ascontiguousarray", "fromiter"),
+    *("zeros", "ones", "empty", "full", "arange", "eye", "identity", "linspace", "tri"),
+)
+
+_WRITE = ("copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis")
+_NUMBERS = (bool, int, float, complex)
+# Universal functions that numpy calls for an operator, and the functions of these operators.
+_UNIVERSAL = (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "left_shift"),
+    *("right_shift", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+)
+_OF_OPERATORS = (
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow),
+    *(operator.matmul, operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor),
+    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+)
+_OPERATORS = dict(zip(_UNIVERSAL, _OF_OPERATORS, strict=True))
+
+
+def patch_numpy(patcher: Patcher, names: dict[str, Any]) -> None:
+    """Let functions with these globals record calls that make arrays of traced values.
+
+    Only the names in `names` change. Compiled code, such as numpy.random, looks up `numpy.empty` too, and crashes if
+    it gets anything but an array.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or str(names.get("__name__")).startswith(("numpy", "torch.")):
+        return
+    found = {name: _recording_numpy() for name, value in list(names.items()) if value is numpy}
+    originals = {id(each.__wrapped__): each for each in _replacements().values()}
+    found |= {name: originals[id(value)] for name, value in list(names.items()) if id(value) in originals}
+    if found:
+        patcher.replace_all(names, found)
+
+
+@functools.cache
+def _recording_numpy() -> ModuleType:
+    """Return a module with the functions of numpy, of which some record their calls."""
+    made = ModuleType("numpy")
+    vars(made).update(vars(sys.modules["numpy"]), **_replacements())
+    return made
+
+
+@functools.cache
+def _replacements() -> dict[str, Any]:
+    members = vars(sys.modules["numpy"])
+    return {name: _recorded(members[name]) for name in _MAKE_ARRAYS}
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found: Any = find_symbolic((args, kwargs))
+        return function(*args, **kwargs) if found is None else record(found.tracer, function, args, kwargs)
+
+    return call
+
+
+def record(tracer: Any, function: Callable[..., Any] | str, args: Any, kwargs: Any) -> Any:
+    """Record a call of a function of numpy, or of a method of an array.
+
+    Scalars of numpy keep their type, because it decides about the result's. Classes of numbers become their names.
+    """
+    args = tuple([_as_argument(tracer, each) for each in args])
+    kwargs = {name: _as_argument(tracer, each) for name, each in kwargs.items()}
+    for written in (kwargs.get("out"), args[0] if getattr(function, "__name__", "") in _WRITE else None):
+        if any(is_array(each) and not isinstance(each, ExampleProxy) for each in _items(written)):
+            raise TraceError(
+                f"{getattr(function, '__name__', function)}() of numpy writes traced values into an array that is not "
+                f"traced{tracer._place()}\nA graph would write into the trace's array. Make the array from a traced "
+                "value (numpy.zeros_like(x)), take a tensor, or keep the function in a leaf with fxcore.wrap()"
+            )
+    kind = "call_method" if isinstance(function, str) else "call_function"
+    return tracer.create_proxy(kind, function, args, kwargs)
+
+
+def record_ufunc(tracer: Any, function: Any, method: str, args: Any, kwargs: Any, frame: FrameType) -> Any:
+    """Record a call of a universal function. An operator in `frame` between an array and a tensor is torch's.
+
+    Return NotImplemented for methods of universal functions, such as `numpy.add.reduce`.
+    """
+    if method != "__call__":
+        return NotImplemented
+    instruction = instruction_at(frame.f_code, frame.f_lasti)
+    is_operator = instruction is not None and instruction.opname.startswith(("BINARY_", "INPLACE_", "COMPARE_"))
+    if is_operator and any(isinstance(each, ExampleTensor) for each in args):
+        return tracer.create_proxy("call_function", _OPERATORS[function.__name__], args, {})
+    return record(tracer, function, args, kwargs)
+
+
+def typed(tracer: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of an operator on arrays, with scalars of numpy as arrays without dimensions."""
+    if any(isinstance(each, ExampleProxy) and is_array(each.example) for each in args):
+        return tuple([_as_argument(tracer, each) for each in args])
+    return args
+
+
+def _items(value: Any) -> Any:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _as_argument(tracer: Any, value: Any) -> Any:
+    numpy = sys.modules["numpy"]
+    if isinstance(value, ExampleProxy):
+        return value
+    if isinstance(value, numpy.generic):
+        array = numpy.asarray(value)
+        return proxy_of(tracer, tracer.node_of_array(array), array, False, False)
+    if isinstance(value, numpy.dtype) or (isinstance(value, type) and issubclass(value, (*_NUMBERS, numpy.generic))):
+        return numpy.dtype(value).name
+    return value

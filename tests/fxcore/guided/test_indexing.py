@@ -1,0 +1,85 @@
+"""Indices with proxies into tensors that are no proxies, and the state of torch after the trace."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+
+
+class Table(nn.Module):
+    """Has a tensor that is neither a parameter nor a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.arange(40.0).reshape(8, 5)
+
+
+class Sliced(Table):
+    def forward(self, x):
+        return x + self.table[: x.shape[0], : x.shape[1]]
+
+
+class Indexed(Table):
+    def forward(self, x):
+        return x + self.table[x.shape[0]][: x.shape[1]]
+
+
+class Gathered(Table):
+    def forward(self, x):
+        return x + self.table[x.long()].sum(-1)
+
+
+class Written(nn.Module):
+    def forward(self, x):
+        made = torch.zeros(8, 5)
+        made[: x.shape[0], : x.shape[1]] = 2
+        made[x.shape[0] :] = x.sum()
+        return made
+
+
+@pytest.mark.parametrize("kind", [Sliced, Indexed, Gathered, Written])
+def test_a_proxy_is_an_index_of_a_plain_tensor_and_its_size_stays_free(kind):
+    model = kind()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 3), enforce_guards=True)
+
+    for size in ((2, 3), (4, 5)):
+        x = torch.rand(size)
+        assert torch.equal(graph_module(x), model(x))
+
+
+def test_an_index_of_a_list_is_a_guard_and_the_model_keeps_nothing():
+    class Listed(nn.Module):
+        def forward(self, x):
+            return x + torch.tensor([1.0, 2.0, 3.0]) + [5, 6, 7][x.shape[0]]
+
+    model = Listed()
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 3))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["x.shape[0] == 2"]
+    assert list(graph_module._buffers) == ["_tensor_constant0"]
+
+
+def test_a_failed_trace_leaves_no_constant_on_the_model():
+    class Refused(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(3) if (x + torch.ones(3)).sum() > 0 else x
+
+    model = Refused()
+    before = set(vars(model))
+
+    with pytest.raises(fxcore.FxError):
+        fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 3))
+
+    assert set(vars(model)) == before
+
+
+def test_a_trace_leaves_no_tensor_a_sequence_to_torch():
+    # A replacement of `Tensor.__getitem__` stays a slot of the class after its removal.
+    number = torch.tensor(2.0)
+    fxcore.symbolic_trace(Sliced(), example_inputs=torch.rand(2, 3))
+
+    assert torch.tensor([number, number]).tolist() == [2.0, 2.0]
