@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,16 +16,20 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from fxcore import torch_fx_registry
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
+from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
 from fxcore.guided.answers import Answers
-from fxcore.guided.arguments import holds_proxies, restored_object, value_of
+from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
+from fxcore.guided.higher_order import imported_operators, patch_higher_order
+from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
-from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, proxy_of
+from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, ExampleValue, proxy_of
 from fxcore.guided.recorded_calls import patch_calls
 from fxcore.guided.recorded_modes import patch_modes
+from fxcore.guided.recorded_transforms import imported_transforms, patch_transforms
 from fxcore.guided.type_questions import patch_type
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
@@ -40,7 +44,15 @@ from fxcore.tracing.recorder import SymbolicValue
 from fxcore.uninitialized import refuse_uninitialized
 
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
-_OF_ONE_TRACE = ("answers", "written_tensors", "_example", "_other_sizes", "_assigned", "_with_gradient")
+_OF_ONE_TRACE = (
+    "answers",
+    "inner_graphs",
+    "written_tensors",
+    "_example",
+    "_other_sizes",
+    "_assigned",
+    "_with_gradient",
+)
 
 
 class ExampleTracer(Tracer):
@@ -53,6 +65,7 @@ class ExampleTracer(Tracer):
     proxy_buffer_attributes = True
 
     answers: Answers
+    inner_graphs: InnerGraphs
     written_tensors: WrittenTensors
 
     # Methods that users override.
@@ -97,6 +110,8 @@ class ExampleTracer(Tracer):
         if proxy_factory_fn is not None:
             return super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
         args, kwargs = self.written_tensors.arguments(kind, target, args, kwargs)
+        if self.inner_graphs.are_recorded:
+            self.inner_graphs.take_in((args, kwargs))
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
         if isinstance(value, PLAIN_TYPES):
@@ -113,12 +128,20 @@ class ExampleTracer(Tracer):
             return value
         if isinstance(value, TEXT_TYPES):
             return self.answers.answer(proxy, lambda value: value, "was read")
+        if isinstance(value, (float, torch.Size)) and target is not drawn:
+            vars(proxy)["recipe"] = (kind, target, args, kwargs)  # an inner graph computes it again
         return proxy
 
     def create_arg(self, a: Any) -> Argument:
         """Return the argument of a node for `a` as Tracer does. A node stands for a tensor that the graph wrote."""
-        if type(a) is torch.Tensor:
+        kind = type(a)
+        if kind is torch.Tensor:
             a = self.written_tensors.redirected(a)
+        inner = self.inner_graphs
+        if kind is ExampleTensor or kind is ExampleValue or (inner.are_recorded and isinstance(a, torch.Tensor)):
+            return inner.argument(a)
+        if isinstance(a, GraphModule) and (path := inner.path_of(a)) is not None:
+            return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
     # Recording.
@@ -133,6 +156,10 @@ class ExampleTracer(Tracer):
         type_expr: Any = None,
     ) -> Node:
         """Record a call, and return its node."""
+        inner = self.inner_graphs
+        if inner.are_recorded and (home := inner.graph_of(kind, target, args)) is not self.graph:
+            with inner.recording_in(home):
+                return self.record_without_running(kind, target, args, kwargs, name, type_expr)
         node: Node = super().create_proxy(kind, target, args, kwargs, name, type_expr, lambda made: made)
         if target is getattr:
             self.answers.scalars.add(node)
@@ -165,6 +192,10 @@ class ExampleTracer(Tracer):
                 return self._other_sizes.result_of(again, name, args, kwargs, value)
 
             return value, origin_of(kind, target, args, kwargs, value, other_result)
+
+    def without_values(self) -> AbstractContextManager[None]:
+        """Run calls on sizes and types alone."""
+        return self._other_sizes.fake_tensors()
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
@@ -227,6 +258,7 @@ class ExampleTracer(Tracer):
                     call, arguments = self.create_args_for_root(function, is_method, concrete_args)
                     graph = self._record(root, function, call, arguments)
                 self.answers.become_guards(graph)
+                self.inner_graphs.remove_twins()
             return graph
 
     @contextmanager
@@ -236,6 +268,7 @@ class ExampleTracer(Tracer):
         self._other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root)
         self._with_gradient: set[Node] = set()
+        self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
         try:
@@ -254,11 +287,17 @@ class ExampleTracer(Tracer):
         # Before others that replace the same names: the first replacement stays.
         patch_modes(self._patcher)
         patch_calls(self._patcher)
+        patch_higher_order(self._patcher)
+        patch_transforms(self._patcher)
         super()._patch_functions()
 
     def _patch_globals(self, names: dict[str, Any]) -> None:
         super()._patch_globals(names)
         patch_type(self._patcher, names)
+        replacements = _imported_by_name()
+        if not replacements.keys().isdisjoint(map(id, names.values())):
+            found = {name: replacements[id(value)] for name, value in names.items() if id(value) in replacements}
+            self._patcher.replace_all(names, found)
 
     def _progress(self) -> tuple[Node | None, int]:
         return super()._progress()[0], len(self.answers)
@@ -266,6 +305,12 @@ class ExampleTracer(Tracer):
     def _return_to(self, progress: tuple[Node | None, int]) -> None:
         super()._return_to(progress)
         self.answers.forget_since(progress[1])
+
+
+@functools.cache
+def _imported_by_name() -> dict[int, Callable[..., Any]]:
+    """Return replacements of functions that modules import by name, by the id of the function."""
+    return imported_operators() | imported_transforms()
 
 
 @TRACE_WITH_EXAMPLE.provide
