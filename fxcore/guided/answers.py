@@ -76,6 +76,10 @@ class Answers:
 
     def note(self, node: Node, value: Any, *, is_assumed: bool = False, call: RunningCall | None = None) -> None:
         """Note that Python knows the value of a node. `call` is the call in C that asked for the value."""
+        outside = self._tracer.inner_graphs.outermost(node)
+        if outside is None:
+            return
+        node = outside
         self._answers.append(_Answer(node, value, self._guard(node, value, is_assumed), call))
 
     def drop_indices_of_call(self, frame: FrameType) -> None:

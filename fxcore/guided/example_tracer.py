@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, is_dataclass
 from types import FrameType
 from typing import Any
@@ -17,19 +17,23 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from fxcore import torch_fx_registry
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
+from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls
 from fxcore.guided.answers import Answers
-from fxcore.guided.arguments import holds_proxies, restored_object, value_of
+from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
 from fxcore.guided.failures import CaughtErrors, explained
+from fxcore.guided.higher_order import imported_operators, patch_higher_order
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
+from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
-from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, proxy_of
+from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, ExampleValue, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined, patch_calls, patch_imported
 from fxcore.guided.recorded_modes import patch_modes
+from fxcore.guided.recorded_transforms import imported_transforms, patch_transforms
 from fxcore.guided.type_questions import patch_type
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
@@ -49,6 +53,7 @@ from fxcore.uninitialized import refuse_uninitialized
 _OF_ONE_TRACE = (
     "answers",
     "caught_errors",
+    "inner_graphs",
     "written_tensors",
     "_example",
     "_other_sizes",
@@ -68,6 +73,7 @@ class ExampleTracer(Tracer):
 
     answers: Answers
     caught_errors: CaughtErrors
+    inner_graphs: InnerGraphs
     written_tensors: WrittenTensors
     _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
@@ -122,6 +128,8 @@ class ExampleTracer(Tracer):
         args, kwargs = self.written_tensors.arguments(kind, target, args, kwargs)
         if self._has_arrays:
             args = numpy_calls.typed(self, args)
+        if self.inner_graphs.are_recorded:
+            self.inner_graphs.take_in((args, kwargs))
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
         if isinstance(value, PLAIN_TYPES):
@@ -139,12 +147,20 @@ class ExampleTracer(Tracer):
             return value
         if isinstance(value, TEXT_TYPES):
             return self.answers.answer(proxy, lambda value: value, "was read")
+        if isinstance(value, (float, torch.Size)) and target is not drawn:
+            vars(proxy)["recipe"] = (kind, target, args, kwargs)  # an inner graph computes it again
         return proxy
 
     def create_arg(self, a: Any) -> Argument:
         """Return the argument of a node for `a` as Tracer does. A node stands for a tensor that the graph wrote."""
-        if type(a) is torch.Tensor:
+        kind = type(a)
+        if kind is torch.Tensor:
             a = self.written_tensors.redirected(a)
+        inner = self.inner_graphs
+        if kind is ExampleTensor or kind is ExampleValue or (inner.are_recorded and isinstance(a, torch.Tensor)):
+            return inner.argument(a)
+        if isinstance(a, GraphModule) and (path := inner.path_of(a)) is not None:
+            return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
     # Recording.
@@ -159,6 +175,10 @@ class ExampleTracer(Tracer):
         type_expr: Any = None,
     ) -> Node:
         """Record a call, and return its node."""
+        inner = self.inner_graphs
+        if inner.are_recorded and (home := inner.graph_of(kind, target, args)) is not self.graph:
+            with inner.recording_in(home):
+                return self.record_without_running(kind, target, args, kwargs, name, type_expr)
         node: Node = super().create_proxy(kind, target, args, kwargs, name, type_expr, lambda made: made)
         if target is getattr:
             self.answers.scalars.add(node)
@@ -206,6 +226,10 @@ class ExampleTracer(Tracer):
                 return self._other_sizes.result_of(again, name, args, kwargs, value)
 
             return value, origin_of(kind, target, args, kwargs, value, other_result)
+
+    def without_values(self) -> AbstractContextManager[None]:
+        """Run calls on sizes and types alone."""
+        return self._other_sizes.fake_tensors()
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
@@ -266,6 +290,7 @@ class ExampleTracer(Tracer):
                     call, arguments = self.create_args_for_root(function, is_method, concrete_args)
                     graph = self._record(root, function, call, arguments)
                 self.answers.become_guards(graph)
+                self.inner_graphs.remove_twins()
                 return graph
 
         try:
@@ -298,6 +323,7 @@ class ExampleTracer(Tracer):
         self._other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root)
         self._with_gradient: set[Node] = set()
+        self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
@@ -322,6 +348,8 @@ class ExampleTracer(Tracer):
         # Before others that replace the same names: the first replacement stays.
         patch_modes(self._patcher)
         patch_calls(self._patcher)
+        patch_higher_order(self._patcher)
+        patch_transforms(self._patcher)
         super()._patch_functions()
 
     def _patch_globals(self, names: dict[str, Any]) -> None:
@@ -329,6 +357,10 @@ class ExampleTracer(Tracer):
         patch_type(self._patcher, names)
         patch_imported(self._patcher, names)
         numpy_calls.patch_numpy(self._patcher, names)
+        replacements = _imported_by_name()
+        if not replacements.keys().isdisjoint(map(id, names.values())):
+            found = {name: replacements[id(value)] for name, value in names.items() if id(value) in replacements}
+            self._patcher.replace_all(names, found)
 
     def _progress(self) -> tuple[Node | None, int, int]:
         return super()._progress()[0], len(self.answers), len(self.caught_errors)
@@ -337,6 +369,12 @@ class ExampleTracer(Tracer):
         super()._return_to(progress[:2])
         self.answers.forget_since(progress[1])
         self.caught_errors.forget_since(progress[2])
+
+
+@functools.cache
+def _imported_by_name() -> dict[int, Callable[..., Any]]:
+    """Return replacements of functions that modules import by name, by the id of the function."""
+    return imported_operators() | imported_transforms()
 
 
 @TRACE_WITH_EXAMPLE.provide

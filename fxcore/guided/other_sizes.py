@@ -45,7 +45,7 @@ class OtherSizes:
         return FakeTensorMode(allow_non_fake_inputs=True)
 
     @contextmanager
-    def _fake_tensors(self) -> Iterator[None]:
+    def fake_tensors(self) -> Iterator[None]:
         """Compute with tensors that have sizes and no contents. Keep torch's log of sizes that do not fit silent."""
         log = logging.getLogger("torch._subclasses.fake_tensor")
         was_disabled, log.disabled = log.disabled, True
@@ -72,7 +72,7 @@ class OtherSizes:
             if is_shaped:
                 found = self._shaped_by_contents(call, name, args, kwargs, value)
             elif call is not None:
-                with self._fake_tensors():
+                with self.fake_tensors():
                     found = call(*value_of(args, True), **value_of(kwargs, True))
             if found is not None and _is_of_other_size(value, found):
                 return found
@@ -90,7 +90,7 @@ class OtherSizes:
         if name in ("getitem", "__getitem__"):
             key = args[1] if type(args[1]) is tuple else (args[1],)
             counts = [int(value_of(each).count_nonzero()) if _is_mask(each) else 0 for each in key]
-            with self._fake_tensors():
+            with self.fake_tensors():
                 parts = [part for each, count in zip(key, counts, strict=True) for part in _indices(each, count)]
                 indexed: Any = value_of(args[0], True)
                 return indexed[tuple(parts)]
@@ -118,7 +118,7 @@ class OtherSizes:
             sizes = [size + _MORE if is_chosen(index, leaf) else size for index, size in enumerate(leaf.shape)]
             return torch.empty(sizes, dtype=leaf.dtype, device=leaf.device)
 
-        with self._fake_tensors():
+        with self.fake_tensors():
             return pytree.tree_map(resized, value)
 
 

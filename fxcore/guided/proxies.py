@@ -243,7 +243,7 @@ class ExampleValue(ExampleProxy):
     def _is_left_over(self) -> bool:
         if not hasattr(self.tracer, "answers"):
             return True
-        return self._node is not None and self._node.graph is not self.tracer.graph
+        return self._node is not None and not self.tracer.inner_graphs.holds(self._node)
 
     def __hash__(self) -> int:
         return hash(self.tracer.answers.answer(self, lambda value: value, "was hashed"))

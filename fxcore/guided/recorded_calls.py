@@ -56,8 +56,6 @@ def patch_calls(patcher: Patcher) -> None:
     patcher.replace_all(vars(torch), _functions())
     patcher.replace_all(torch.Tensor, _methods())
     patcher.replace_all(vars(torch.nn.functional), _dropouts())
-    for module, name in ((torch._functorch.apis, "vmap_impl"), (torch._functorch.eager_transforms, "grad_impl")):
-        patcher.replace(vars(module), name, _recorded_transform)
     patcher.replace(torch.nn.Module, "_apply", _with_values)
     patcher.replace(vars(torch), "_check_with", _recorded_check)
     for holder, functions in _draws().items():
@@ -230,30 +228,6 @@ def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any
 def _is_number(value: Any) -> bool:
     """Return whether a value is a number or an array. A graph cannot call methods of other values, such as layers."""
     return isinstance(value, (int, float)) or type(value).__module__ == "numpy"
-
-
-@functools.cache
-def _recorded_transform(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for the inside of vmap, or grad: it records one call that does everything."""
-    is_vmap = original.__name__ == "vmap_impl"
-
-    def call(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        found: Any = find_symbolic((args, kwargs))
-        if found is None:
-            return original(func, *args, **kwargs)
-        options, inputs, keywords = (args[:4], args[4:], kwargs) if is_vmap else (args[:2], args[2], args[3])
-
-        def transformed(*inputs: Any, **keywords: Any) -> Any:
-            if is_vmap:
-                return original(func, *options, *inputs, **keywords)
-            return original(func, *options, inputs, keywords)
-
-        name = getattr(func, "__name__", type(func).__name__).strip("<>")
-        transformed.__name__ = transformed.__qualname__ = f"{'vmap' if is_vmap else 'grad'}_of_{name}"
-        transformed.__module__ = getattr(func, "__module__", None) or __name__
-        return found.tracer.create_proxy("call_function", transformed, tuple(inputs), keywords)
-
-    return call
 
 
 @functools.cache

@@ -1,0 +1,400 @@
+"""Calls of higher-order operators: `torch.cond`, loops, scans, flex attention and checkpoint as nodes.
+
+The functions that a user gives to an operator become inner graphs. The node calls torch's own operator, which runs
+these graphs without Dynamo. torch's functions for users (`torch.cond`, `while_loop`) arrange the arguments, and
+would compile the operator with Dynamo. While a trace runs, they call the operator itself, as they do inside Dynamo.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.utils import _pytree as pytree
+from torch.utils import checkpoint
+
+from fxcore.errors import FxError, TraceError
+from fxcore.guided import transforms
+from fxcore.guided.inner_graphs import InnerGraph, Sample, holds_tensors, items_of
+from fxcore.guided.other_sizes import leaves_of
+from fxcore.guided.proxies import ExampleProxy, ExampleTensor, ExampleValue, proxy_of
+from fxcore.tracing import module_hooks
+from fxcore.tracing.patching import REPLACEMENTS, Patcher
+
+_FOLDER = "_higher_order_ops"
+
+
+def patch_higher_order(patcher: Patcher) -> None:
+    """Let the trace of `patcher` record calls of higher-order operators."""
+    patcher.replace(HigherOrderOperator, "__call__", _recorded_operator)
+    patcher.replace(vars(torch.compiler), "is_dynamo_compiling", _as_in_dynamo)
+    patcher.replace(vars(torch.compiler), "is_compiling", _as_in_dynamo)
+    patcher.replace(vars(_scans()), "generic_associative_scan", _recorded_generic_scan)
+    patcher.replace(vars(checkpoint), "checkpoint", _recorded_checkpoint)
+
+
+def imported_operators() -> dict[int, Callable[..., Any]]:
+    """Return the replacements of functions that users import by name, by the id of the original."""
+    original = REPLACEMENTS.original(vars(checkpoint), "checkpoint")
+    return {id(original): _recorded_checkpoint(original)}
+
+
+@functools.cache
+def _scans() -> Any:
+    return importlib.import_module(
+        "torch._higher_order_ops.associative_scan"
+    )  # the package has a function of this name
+
+
+@functools.cache
+def _as_in_dynamo(original: Callable[[], bool]) -> Callable[[], bool]:
+    """Return a replacement for questions whether Dynamo compiles. To an operator of a trace, the answer is yes."""
+
+    def is_compiling() -> bool:
+        if module_hooks.tracer_of_all_calls() is None:
+            return original()
+        frame = sys._getframe(1)
+        if frame.f_code.co_filename.endswith("external_utils.py") and frame.f_back is not None:
+            frame = frame.f_back  # torch 2.6 asks torch._dynamo
+        file, function = frame.f_code.co_filename, frame.f_code.co_name
+        return _FOLDER in file or (function == "flex_attention" and file.endswith("flex_attention.py")) or original()
+
+    return is_compiling
+
+
+@functools.cache
+def _recorded_operator(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.tracer_of_all_calls()
+        record = None if tracer is None else _RECORDS.get(self.__name__)
+        return original(self, *args, **kwargs) if record is None else record(tracer, self, *args, **kwargs)
+
+    return call
+
+
+# Parts of a record.
+
+
+def samples_of(values: Sequence[Any], names: Sequence[str], **flags: Any) -> list[Any]:
+    """Return the inputs of an inner graph for values. A value that is neither tensor nor proxy stays as it is."""
+    made = []
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, ExampleProxy):
+            known = {"is_data": value.is_data, "has_contents": value.has_contents, "other": value.other}
+            made.append(Sample(name, value.example, value, **(known | flags)))
+        elif isinstance(value, torch.Tensor):
+            made.append(Sample(name, value, **flags))
+        else:
+            made.append(value)
+    return made
+
+
+def selected(samples: Sequence[Sample], function: Callable[..., Any], *more: Any) -> list[Sample]:
+    """Return samples for a part of each value, such as the first row: `function(value, *more)`."""
+    with module_hooks.suspended():
+        parts = [each._replace(value=function(each.value, *more), other=None) for each in samples]
+    return [each._replace(select=(function, more)) for each in parts]
+
+
+def opened(value: Any) -> Any:
+    """Return nested arguments with the items of containers that the graph computes."""
+
+    def of(leaf: Any) -> Any:
+        return items_of(leaf, opened) if type(leaf) is ExampleValue and holds_tensors(leaf) else leaf
+
+    return pytree.tree_map(of, value)
+
+
+def parameter_names(function: Callable[..., Any], count: int, prefix: str) -> list[str]:
+    """Return the names of a function's parameters if each takes one value, else numbered names."""
+    try:
+        parameters = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    plain = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return plain if len(plain) == len(parameters) == count else [f"{prefix}_{number}" for number in range(count)]
+
+
+def inputs_of(samples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Return the values that are inputs of the inner graph."""
+    return [value for sample, value in zip(samples, values, strict=True) if isinstance(sample, Sample)]
+
+
+def recorded_call(tracer: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fallback: Any = None) -> Any:
+    """Record a call with inner graphs, and return a proxy. On the meta device, `fallback` is the call's value.
+
+    Raises TraceError if torch refuses the call for the example.
+    """
+    values = [leaf.example if isinstance(leaf, ExampleProxy) else leaf for leaf in leaves_of(args)]
+    if fallback is not None and any(isinstance(each, torch.Tensor) and each.is_meta for each in values):
+        node = tracer.record_without_running("call_function", target, args, kwargs)
+        return proxy_of(tracer, node, fallback, False, True)
+    try:
+        return tracer.create_proxy("call_function", target, args, kwargs)
+    except FxError:
+        raise
+    except Exception as error:
+        name = getattr(target, "__name__", str(target))
+        raise TraceError(
+            f"torch cannot run {name} with the example{tracer._place()}\n{type(error).__name__}: {error}"
+        ) from error
+
+
+def results_of(proxy: Any, inner: InnerGraph) -> Any:
+    """Return proxies for the results of an operator, nested as the function returned them."""
+    proxy.__dict__["has_contents"] |= any(getattr(each, "has_contents", False) for each in _proxies(inner.outputs))
+    if not inner.returns_tuple:
+        return pytree.tree_unflatten([proxy], inner.spec)
+    items = [None if value is None else proxy[index] for index, value in enumerate(inner.outputs)]
+    return pytree.tree_unflatten(items, inner.spec)
+
+
+def _proxies(values: Sequence[Any]) -> list[ExampleProxy]:
+    return [each for each in values if isinstance(each, ExampleProxy)]
+
+
+def example_of(inner: InnerGraph) -> tuple[Any, ...]:
+    """Return the example's results of a recorded function."""
+    return tuple([each.example if isinstance(each, ExampleProxy) else each for each in inner.outputs])
+
+
+def _refuse_other_kinds(
+    tracer: Any, name: str, expected: Sequence[Any], obtained: Sequence[Any], is_same_size: bool
+) -> None:
+    """Raise TraceError if results differ in number, type or dimensions."""
+    told = [[_kind_of(value, is_same_size) for value in values] for values in (expected, obtained)]
+    if told[0] != told[1]:
+        raise TraceError(
+            f"{name} needs results of one kind{tracer._place()}: ({', '.join(told[0])}) and ({', '.join(told[1])}) "
+            "differ\nLet both return as many tensors, with equal dtypes and shapes"
+        )
+
+
+def _kind_of(value: Any, is_same_size: bool) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {list(value.shape) if is_same_size else f'of {value.dim()} dimensions'}"
+    return type(value).__name__
+
+
+# Operators.
+
+
+def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    if not isinstance(pred, (torch.Tensor, ExampleProxy)):
+        return (true_fn if pred else false_fn)(*operands)
+    values, spec = pytree.tree_flatten(opened(tuple(operands)))
+    condition = pred.example if isinstance(pred, ExampleProxy) else pred
+    is_known = not isinstance(condition, torch.Tensor) or condition.device.type != "meta"
+    is_true = bool(condition) if is_known else True
+    branches = []
+    for function, name, is_taken in ((true_fn, "true_graph", is_true), (false_fn, "false_graph", not is_true)):
+        samples = samples_of(values, parameter_names(function, len(values), "operand"))
+        branches.append(_branch(tracer, _with_arguments(function, spec), samples, name, is_taken))
+    taken, other = branches if is_true else branches[::-1]
+    if taken.spec != other.spec:
+        raise TraceError(
+            f"the branches of torch.cond return different structures{tracer._place()}: {taken.spec} and {other.spec}"
+        )
+    _refuse_other_kinds(tracer, "torch.cond", example_of(branches[0]), example_of(branches[1]), is_same_size=False)
+    modules, lifted = tracer.inner_graphs.modules(branches)
+    given = (*inputs_of(samples, values), *lifted)
+    result = recorded_call(tracer, operator, (pred, *modules, given), {}, example_of(taken))
+    if list(map(_size_of, example_of(taken))) != list(map(_size_of, example_of(other))):
+        result.__dict__["other"] = example_of(other)
+    return results_of(result, taken)
+
+
+def _size_of(value: Any) -> Any:
+    return value.shape if isinstance(value, torch.Tensor) else None
+
+
+def _with_arguments(function: Callable[..., Any], spec: Any) -> Callable[..., Any]:
+    """Return a function of leaves that calls another with the nested arguments."""
+    return lambda *leaves: function(*pytree.tree_unflatten(list(leaves), spec))
+
+
+def _branch(tracer: Any, function: Callable[..., Any], samples: list[Any], name: str, is_taken: bool) -> InnerGraph:
+    """Record a branch. A branch that the example does not take may fail on its values; then it runs without values."""
+    progress = tracer._progress()[1]
+    try:
+        return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
+    except FxError:
+        raise
+    except Exception:
+        if is_taken:
+            raise
+    tracer.answers.forget_since(progress)
+    with tracer.without_values():
+        return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
+
+
+def _while_loop(
+    tracer: Any, operator: Any, cond_fn: Any, body_fn: Any, carried: Any, additional: Any = (), **options: Any
+) -> Any:
+    values = [*carried, *additional]
+    samples = samples_of(values, [f"carried_{number}" for number in range(len(values))], has_contents=True)
+    samples = [
+        each if isinstance(each, Sample) else Sample(f"carried_{number}", each) for number, each in enumerate(samples)
+    ]
+    samples = [each._replace(is_data=not isinstance(each.value, torch.Tensor)) for each in samples]
+    condition = tracer.inner_graphs.record(cond_fn, samples, "while_loop_cond_graph")
+    body = tracer.inner_graphs.record(body_fn, samples, "while_loop_body_graph")
+    before = [each.value for each in samples[: len(carried)]]
+    _refuse_other_kinds(tracer, "while_loop", before, example_of(body), is_same_size=True)
+    condition.arrange(1, is_single=True)
+    modules, lifted = tracer.inner_graphs.modules([condition, body])
+    args = (*modules, tuple(carried), (*additional, *lifted))
+    return results_of(recorded_call(tracer, operator, args, options, tuple(before)), body)
+
+
+def _scan(tracer: Any, operator: Any, combine_fn: Any, init: Any, xs: Any, *rest: Any) -> Any:
+    *options, additional = rest
+    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
+    samples = [
+        *samples_of(init, [f"carry_{number}" for number in range(len(init))], has_contents=True),
+        *selected(rows, torch.select, options[0] if options else 0, 0),
+    ]
+    combine = tracer.inner_graphs.record(combine_fn, samples, "scan_combine_graph")
+    before = [each.value for each in samples[: len(init)]]
+    _refuse_other_kinds(tracer, "scan", before, example_of(combine)[: len(init)], is_same_size=True)
+    modules, lifted = tracer.inner_graphs.modules([combine])
+    args = (*modules, list(init), list(xs), *options, (*additional, *lifted))
+    count = rows[0].value.shape[options[0] if options else 0]
+    fallback = _stacked_after(len(init), example_of(combine), count)
+    return results_of(recorded_call(tracer, operator, args, {}, fallback), combine)
+
+
+def _stacked_after(start: int, values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Return results of one step with as many rows as there are steps, from a position on."""
+    with module_hooks.suspended():
+        return (*values[:start], *[each.expand(count, *each.shape) for each in values[start:]])
+
+
+def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = ()) -> Any:
+    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))])
+    others = samples_of(more, [f"operand_{number}" for number in range(len(more))])
+    body = tracer.inner_graphs.record(function, [*selected(rows, torch.select, 0, 0), *others], "map_body_graph")
+    modules, lifted = tracer.inner_graphs.modules([body])
+    args = (*modules, list(xs), [*inputs_of(others, more), *lifted])
+    fallback = _stacked_after(0, example_of(body), rows[0].value.shape[0])
+    return results_of(recorded_call(tracer, operator, args, {}, fallback), body)
+
+
+def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *rest: Any) -> Any:
+    rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
+    firsts = selected(rows, torch.narrow, 0, 0, 1)  # torch combines many rows at once
+    samples = [*firsts, *[each._replace(name=f"y_{number}") for number, each in enumerate(firsts)]]
+    combine = tracer.inner_graphs.record(combine_fn, samples, "associative_scan_combine_graph")
+    modules, lifted = tracer.inner_graphs.modules([combine])
+    more: tuple[Any, ...] = (tuple(lifted),)
+    if inspect.isfunction(operator):
+        # torch's operator has no gradients for operands, and before torch 2.13 none at all.
+        is_served = _takes_operands() and not lifted
+        operator = torch.ops.higher_order.associative_scan if is_served else transforms.associative_scan
+    elif not _takes_operands():
+        more = rest
+        if lifted:
+            raise TraceError(
+                f"the function of associative_scan uses values from outside{tracer._place()}, and torch "
+                f"{torch.__version__} cannot pass them to the operator; torch 2.13 can. Give combine_mode='generic'"
+            )
+    args = (*modules, list(xs), *more)
+    return results_of(recorded_call(tracer, operator, args, {}, tuple(each.value for each in rows)), combine)
+
+
+def _takes_operands() -> bool:
+    """Return whether associative_scan of this torch passes operands on, and has gradients."""
+    return "additional_inputs" in inspect.signature(type(torch.ops.higher_order.associative_scan).__call__).parameters
+
+
+@functools.cache
+def _recorded_generic_scan(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for the associative scan that torch unrolls, which would fix its length."""
+
+    def scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is None or dim:
+            return original(operator, leaves, dim, *([additional_inputs] if additional_inputs else []))
+        return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves))
+
+    return scan
+
+
+def _flex_attention(
+    tracer: Any,
+    operator: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Any,
+    block_mask: Any,
+    scale: Any,
+    kernel_options: Any,
+    *buffers: Any,
+) -> Any:
+    with module_hooks.suspended():
+        example = query.example if isinstance(query, ExampleTensor) else query
+        score = example.new_zeros(())
+        index = example.new_zeros((), dtype=torch.int)
+    places = [Sample(name, index) for name in ("b", "h", "q_idx", "kv_idx")]
+    scores = tracer.inner_graphs.record(score_mod, [Sample("score", score), *places], "sdpa_score")
+    masks = tracer.inner_graphs.record(block_mask[-1], places, "sdpa_mask")
+    made = []
+    for inner in (scores, masks):
+        inner.arrange(1, is_single=True)
+        made.append(tracer.inner_graphs.modules([inner]))
+    (score_graph, for_score), (mask_graph, for_mask) = made
+    mask = (*block_mask[:-1], *mask_graph)
+    lifted = tuple(for_score), tuple(for_mask)
+    result = recorded_call(
+        tracer, operator, (query, key, value, *score_graph, mask, scale, kernel_options, *lifted), {}
+    )
+    return tuple([result[index] for index in range(len(result.example))])
+
+
+_RECORDS: dict[str, Callable[..., Any]] = {
+    "associative_scan": _associative_scan,
+    "cond": _cond,
+    "flex_attention": _flex_attention,
+    "map": _map,
+    "map_impl": _map,
+    "scan": _scan,
+    "while_loop": _while_loop,
+}
+
+
+@functools.cache
+def _recorded_checkpoint(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for checkpoint(): one call, with the function as an inner graph."""
+
+    @functools.wraps(original)
+    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.tracer_of_all_calls()
+        known: dict[str, Any] = {
+            name: kwargs[name] for name in ("use_reentrant", "preserve_rng_state") if name in kwargs
+        }
+        if tracer is None or not {"context_fn", "determinism_check", "debug"}.isdisjoint(kwargs):
+            return original(function, *args, **kwargs)
+        more = {name: value for name, value in kwargs.items() if name not in (*known, "early_stop")}
+        values, spec = pytree.tree_flatten((opened(args), opened(more)))
+        names = parameter_names(function, len(values), "operand")
+        samples = samples_of(values, names)
+
+        def flat(*leaves: Any) -> Any:
+            given, named = pytree.tree_unflatten(list(leaves), spec)
+            return function(*given, **named)
+
+        body = tracer.inner_graphs.record(flat, samples, "wrap_body")
+        modules, lifted = tracer.inner_graphs.modules([body])
+        return results_of(
+            recorded_call(tracer, original, (*modules, *inputs_of(samples, values), *lifted), known, example_of(body)),
+            body,
+        )
+
+    return call

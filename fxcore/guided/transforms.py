@@ -1,0 +1,79 @@
+"""Transforms of torch.func as functions of a graph: the targets of nodes that a trace with an example records.
+
+Each takes the graph of the transformed function and its operands. Operands that the user's function did not name as
+arguments, such as parameters of the model, come last.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+# The package has a function of this name, too.
+_SCANS = importlib.import_module("torch._higher_order_ops.associative_scan")
+
+
+def vmap(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `torch.vmap(function, **options)(*operands)`."""
+    return torch.vmap(function, **options)(*operands)
+
+
+def grad(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `torch.func.grad(function, **options)(*operands)`."""
+    return torch.func.grad(function, **options)(*operands)
+
+
+def grad_and_value(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `torch.func.grad_and_value(function, **options)(*operands)`."""
+    return torch.func.grad_and_value(function, **options)(*operands)
+
+
+def jacrev(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `torch.func.jacrev(function, **options)(*operands)`."""
+    return torch.func.jacrev(function, **options)(*operands)
+
+
+def jacfwd(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `torch.func.jacfwd(function, **options)(*operands)`."""
+    return torch.func.jacfwd(function, **options)(*operands)
+
+
+def hessian(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `torch.func.hessian(function, **options)(*operands)`."""
+    return torch.func.hessian(function, **options)(*operands)
+
+
+def vjp(function: Callable[..., Any], operands: Sequence[Any], cotangents: Any, argnums: tuple[int, ...]) -> Any:
+    """Return the products of `cotangents` with the Jacobian of `function`, for the operands at `argnums`."""
+    pulled_back = torch.func.vjp(_of_chosen(function, operands, argnums), *[operands[each] for each in argnums])[1]
+    return pulled_back(cotangents)
+
+
+def jvp(
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    tangents: Sequence[Any],
+    argnums: tuple[int, ...],
+    **options: Any,
+) -> Any:
+    """Return the result of `function`, and the product of its Jacobian with `tangents` of the operands at `argnums`."""
+    chosen = tuple([operands[each] for each in argnums])
+    return torch.func.jvp(_of_chosen(function, operands, argnums), chosen, tuple(tangents), **options)
+
+
+def associative_scan(function: Callable[..., Any], rows: Sequence[Any], operands: Sequence[Any]) -> Any:
+    """Combine the rows of tensors as torch's `associative_scan` does with `combine_mode="generic"`."""
+    return tuple(_SCANS.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows)))
+
+
+def _of_chosen(function: Callable[..., Any], operands: Sequence[Any], argnums: tuple[int, ...]) -> Callable[..., Any]:
+    def call(*chosen: Any) -> Any:
+        given = list(operands)
+        for position, value in zip(argnums, chosen, strict=True):
+            given[position] = value
+        return function(*given)
+
+    return call

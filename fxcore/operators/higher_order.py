@@ -1,0 +1,42 @@
+"""Operators that take functions: the releases of torch that have them."""
+
+from __future__ import annotations
+
+import torch
+
+# By the name in torch.ops.higher_order: the first release with the operator among 2.6, 2.13 and 2.14.
+FIRST_RELEASE = {
+    **dict.fromkeys(
+        (
+            *(
+                "associative_scan",
+                "cond",
+                "flex_attention",
+                "hints_wrapper",
+                "invoke_subgraph",
+                "map_impl",
+                "out_dtype",
+            ),
+            *("scan", "strict_mode", "tag_activation_checkpoint", "while_loop", "wrap", "wrap_with_autocast"),
+            *("wrap_activation_checkpoint", "wrap_with_set_grad_enabled"),
+        ),
+        "2.6",
+    ),
+    **dict.fromkeys(
+        (
+            *("flat_apply", "foreach_map", "inline_asm_elementwise", "invoke_leaf_function", "invoke_quant"),
+            *("local_map_hop", "print", "register_hook", "run_const_graph", "while_loop_stack_output"),
+        ),
+        "2.13",
+    ),
+    **dict.fromkeys(("flex_gemm", "switch"), "2.14"),
+}
+
+
+def missing_operator(name: str) -> str:
+    """Return a sentence if this torch lacks the operator at the end of a dotted name; else an empty text."""
+    operator = name.rpartition(".")[2]
+    release = FIRST_RELEASE.get(operator)
+    if release is None or hasattr(torch.ops.higher_order, operator):
+        return ""
+    return f"torch {torch.__version__} does not have the operator {operator!r}; torch {release} has it"
