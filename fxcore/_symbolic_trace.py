@@ -25,7 +25,7 @@ from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import enforce
 from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
-from fxcore.guided.trace_verification import verify_trace
+from fxcore.guided.trace_verification import refuse_kept_state, verify_trace
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from fxcore.tracer import Tracer
@@ -109,8 +109,12 @@ def symbolic_trace(
         graph = tracer.trace(root, concrete_args, **options)
         enforce(graph, enforce_guards)
         made = GraphModule(tracer.root, graph, name_of(root))
+    if options:
+        tracer.take_back_constants()
     if verify:
         verify_trace(root, made, example_inputs, example_kwargs)
+    elif options and verify is None:
+        refuse_kept_state(root, made, example_inputs, example_kwargs)
     return made
 
 

@@ -122,7 +122,7 @@ class Tracer(TracerBase):
         scope.module_path, scope.module_type = stack[key] = place
         self._module_call = nested_call(outer, key, place)
         try:
-            if self.is_leaf_module(m, path):
+            if self._is_one_call(m, path):
                 return self.create_proxy("call_module", path, args, kwargs)
             if isinstance(m, LazyModuleMixin):
                 refuse_uninitialized(m, path, f"cannot look inside, at {user_line()},", TraceError)
@@ -132,12 +132,21 @@ class Tracer(TracerBase):
             self._module_call = outer
             scope.module_path, scope.module_type = outer_path, outer_type
 
+    def _is_one_call(self, m: nn.Module, path: str) -> bool:
+        return self.is_leaf_module(m, path)
+
     def _install(self, prefix: str, value: Any) -> str:
         """Keep a value on the root, under a name of ours."""
         path = self.get_fresh_qualname(prefix)
         self._lifted_paths.add(path)
         setattr(self.root, path, value)
         return path
+
+    def take_back_constants(self) -> None:
+        """Remove the constants of the last trace from the root. A GraphModule that was made of the graph has them."""
+        for path in self._lifted_paths:
+            if hasattr(self.root, path):
+                delattr(self.root, path)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """Return the value of a module's attribute that is read: a proxy for a parameter, else the value itself.

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from fxcore.guided.proxies import ExampleTensor
+from fxcore.state.snapshot import Snapshot
+from fxcore.state.storage import ORDINARY
 from fxcore.tracing.recorder import SymbolicValue
 
 _TABLES = ("_parameters", "_buffers", "_modules")
@@ -19,9 +21,10 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class AssignedAttributes:
-    """The attributes of a model and its modules before a trace."""
+    """The attributes of a model and its modules before a trace, and the containers, classes and variables beside."""
 
-    def __init__(self, root: torch.nn.Module) -> None:
+    def __init__(self, root: torch.nn.Module, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._before = [
             (path, module, {name: (value, _length(value)) for name, value in _attributes_of(module).items()})
             for path, module in root.named_modules()
@@ -29,11 +32,22 @@ class AssignedAttributes:
 
     def record(self, tracer: Any) -> tuple[str, ...]:
         """Let the graph write tensors that replaced other tensors; return notes about all other assignments."""
-        notes = []
+        notes: dict[str, None] = {}
         for path, value, before in self._changes(tracer):
             if not _is_recorded(tracer, path, value, before):
-                notes.append(f"forward assigns self.{path}, which the graph does not")
+                notes[f"forward assigns self.{path}, which the graph does not"] = None
+        for path, value, before in self._changes_beside():
+            if not _is_recorded(tracer, "", value, before):
+                note = f"forward assigns {path}, which the graph does not"
+                if not any(path.startswith(told.split()[2].rstrip(",")) for told in notes):
+                    notes[note] = None
         return tuple(notes)
+
+    def _changes_beside(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield path, value and former value of all assignments to items of containers, classes and variables."""
+        for change in self._snapshot.changes_beside_modules():
+            if not _is_equal(change.after, change.before):
+                yield change.path, change.after, change.before
 
     def _changes(self, tracer: Any) -> Iterator[tuple[str, Any, Any]]:
         """Yield path, value and former value of all attributes that were assigned, or grew."""
@@ -71,14 +85,19 @@ def _is_equal(value: Any, before: Any) -> bool:
 
 def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:
     """Write a proxy into the tensor that it replaced; return whether that was possible."""
-    if not isinstance(value, ExampleTensor) or isinstance(before, SymbolicValue) or type(before) is not torch.Tensor:
+    if not isinstance(value, ExampleTensor) or isinstance(before, SymbolicValue) or type(before) not in ORDINARY:
         return False
     example = value.example
     if example is before or tracer.written_tensors.is_written_by(before, example):
-        return True  # it was written in place
-    if example.shape != before.shape or example.dtype != before.dtype or example.requires_grad:
+        return True  # it was written in place, or read and put back
+    is_parameter = isinstance(before, torch.nn.Parameter)
+    if example.shape != before.shape or example.dtype != before.dtype or (example.requires_grad and not is_parameter):
         return False
-    node = tracer.create_node("get_attr", path, (), {})
+    tracer.operators.note_write(before)
+    node = tracer.create_node("get_attr", path, (), {}) if path else tracer.create_arg(before)
     tensor = tracer.proxy_of_state(node, before.detach().clone())
+    if is_parameter:
+        node = tracer.create_node("call_function", getattr, (node, "data"), {})
+        tensor = tracer.proxy_of_state(node, before.detach().clone())
     tracer.create_proxy("call_method", "copy_", (tensor, value), {})
     return True

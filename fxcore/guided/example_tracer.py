@@ -29,18 +29,29 @@ from fxcore.guided.higher_order import imported_operators, patch_higher_order
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
 from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.inputs import ExampleInputs
+from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, ExampleValue, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined, patch_calls, patch_imported
 from fxcore.guided.recorded_modes import patch_modes
 from fxcore.guided.recorded_transforms import imported_transforms, patch_transforms
 from fxcore.guided.type_questions import patch_type
+from fxcore.guided.unrecorded_operators import (
+    RANDOM_ORIGIN,
+    REGISTERED,
+    STATE_ORIGIN,
+    TraceAgain,
+    UnrecordedOperators,
+    Ways,
+)
 from fxcore.guided.written_tensors import WrittenTensors
 from fxcore.immutable_collections import immutable_dict
 from fxcore.node import Argument, Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.operators.effects import effects_of
 from fxcore.state.readings import is_array
-from fxcore.state.snapshot import state_kept
+from fxcore.state.snapshot import Snapshot, state_kept
+from fxcore.state.storage import ORDINARY
 from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import user_line
@@ -59,6 +70,8 @@ _OF_ONE_TRACE = (
     "_other_sizes",
     "_assigned",
     "_with_gradient",
+    "operators",
+    "_made_modules",
 )
 
 
@@ -77,6 +90,8 @@ class ExampleTracer(Tracer):
     written_tensors: WrittenTensors
     _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
+    operators: UnrecordedOperators
+    ways: Ways
 
     # Methods that users override.
 
@@ -100,6 +115,11 @@ class ExampleTracer(Tracer):
         """Return whether a module becomes one node. A scripted module does, because it has no Python to run."""
         return isinstance(m, torch.jit.ScriptModule) or super().is_leaf_module(m, module_qualified_name)
 
+    def _is_one_call(self, m: nn.Module, path: str) -> bool:
+        if m in self._made_modules and m.state_dict():
+            return False  # its state is as new in each run as the module itself
+        return is_one_call(self, m, path, is_leaf=self.is_leaf_module(m, path))
+
     def path_of_module(self, mod: nn.Module) -> str:
         """Return the path of a module. A module that the traced code made is kept on the root."""
         try:
@@ -109,6 +129,7 @@ class ExampleTracer(Tracer):
                 raise
             path = self._install("_module", mod)
             for below, each in mod.named_modules():
+                self._made_modules.add(each)
                 self.submodule_paths.setdefault(each, f"{path}.{below}" if below else path)
             return path
 
@@ -154,14 +175,37 @@ class ExampleTracer(Tracer):
     def create_arg(self, a: Any) -> Argument:
         """Return the argument of a node for `a` as Tracer does. A node stands for a tensor that the graph wrote."""
         kind = type(a)
-        if kind is torch.Tensor:
+        if kind in ORDINARY:
             a = self.written_tensors.redirected(a)
+            kind = type(a)
+            if kind in ORDINARY:
+                self._refuse_computed(a)
         inner = self.inner_graphs
         if kind is ExampleTensor or kind is ExampleValue or (inner.are_recorded and isinstance(a, torch.Tensor)):
             return inner.argument(a)
         if isinstance(a, GraphModule) and (path := inner.path_of(a)) is not None:
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
+
+    def _refuse_computed(self, tensor: torch.Tensor) -> None:
+        """Raise TraceError for a constant that was computed from the example or drawn. Trace again if that helps."""
+        origin = self.operators.origin_of(tensor)
+        if not origin:
+            return
+        reason, cure = f"the leaf {origin!r} computed it on the example", "Return the tensor from the leaf's forward"
+        if origin == RANDOM_ORIGIN:
+            reason = "it was drawn while tracing, and each call of the model draws other numbers"
+            cure = "Make the module or the tensor in __init__, or draw with the shape and dtype of an input"
+        elif origin == STATE_ORIGIN:
+            self.ways.lift(REGISTERED)
+            reason = "it follows from a parameter or buffer that was read past the attributes of its module"
+            cure = "Read the parameter as an attribute of its module"
+        elif origin in (self.submodule_paths or {}).values():
+            self.ways.open(origin)
+        raise TraceError(
+            f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
+            f"{self._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"
+        )
 
     # Recording.
 
@@ -199,6 +243,11 @@ class ExampleTracer(Tracer):
         """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self, node, value, False, False)
 
+    def proxy_of_parameter_or_buffer(self, value: torch.Tensor) -> Any:
+        """Return the proxy that a read of a registered tensor gives; None for other tensors."""
+        proxy = self._on_attribute_read("", value)
+        return None if proxy is value else proxy
+
     def has_gradient(self, node: Node) -> bool:
         """Return whether gradients flow through a node's value, or to parameters of the module that the node calls."""
         if node.op != "call_module":
@@ -215,8 +264,13 @@ class ExampleTracer(Tracer):
             if kind == "get_attr":
                 return get_attribute(self.root, target), Origin(False, False)
             call = target if kind == "call_function" else self._callable_of(kind, target)
+            values, keywords = value_of(args), {key: value_of(item) for key, item in kwargs.items()}
+            caller = self._caller_of(kind, target, values, keywords)
             try:
-                value = call(*value_of(args), **{key: value_of(item) for key, item in kwargs.items()})
+                if caller:
+                    value = self.operators.call_as(caller, call, values, keywords)
+                else:
+                    value = self.operators.call_unseen(call, values, keywords)
             except Exception as error:
                 self.caught_errors.note(error)
                 raise
@@ -230,6 +284,17 @@ class ExampleTracer(Tracer):
     def without_values(self) -> AbstractContextManager[None]:
         """Run calls on sizes and types alone."""
         return self._other_sizes.fake_tensors()
+
+    def _caller_of(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return the path of a called leaf, or the name of a function, that may write or keep tensors; else ""."""
+        if kind == "call_module":
+            module = self.root.get_submodule(target)
+            is_plain = type(module).__module__.startswith("torch.nn.modules.") and not has_forward_hooks(module)
+            return "" if is_plain and getattr(module, "max_norm", None) is None else str(target)
+        effects = effects_of(kind, target)
+        is_of_user = "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor))
+        may_write = effects.writes or "out" in kwargs or "max_norm" in kwargs or effects.works_in_place(args, kwargs)
+        return str(getattr(target, "__name__", target)) if is_of_user or may_write else ""
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
@@ -280,19 +345,8 @@ class ExampleTracer(Tracer):
                 "Trace the module that was scripted, or call the scripted module in another one, where it is one node"
             )
 
-        def traced() -> Graph:
-            function, is_method = self._begin(root)
-            example = ExampleInputs(function, root if is_method else None, positional, example_kwargs)
-            with state_kept(self.root, self._lifted_paths), imports_unpatched(), self._following(example, assume):
-                if concrete_args is None:
-                    graph = self._record(root, function, function, *example.arguments_for_root(self))
-                else:
-                    call, arguments = self.create_args_for_root(function, is_method, concrete_args)
-                    graph = self._record(root, function, call, arguments)
-                self.answers.become_guards(graph)
-                self.inner_graphs.remove_twins()
-                return graph
-
+        self.ways = Ways(set(), set())
+        traced = functools.partial(self._traced, root, concrete_args, positional, example_kwargs, assume)
         try:
             with gc_paused(), torch_fx_registry.tracing(), compiled_functions_inlined():
                 try:
@@ -311,25 +365,59 @@ class ExampleTracer(Tracer):
         finally:
             self._sees_indexing = self._has_arrays = False
 
+    def _traced(self, *what: Any) -> Graph:
+        """Record as `_traced_once` does, in all ways that are found to be needed."""
+        while True:
+            try:
+                return self._traced_once(*what)
+            except TraceAgain:
+                self.num_calls, self.node_name_to_scope = {}, {}
+
+    def _traced_once(
+        self, root: Any, concrete_args: Any, inputs: Any, kwargs: Any, assume: Mapping[str, Any] | None
+    ) -> Graph:
+        function, is_method = self._begin(root)
+        example = ExampleInputs(function, root if is_method else None, inputs, kwargs)
+        functions = () if is_method else (function,)
+        with (
+            state_kept(self.root, self._lifted_paths, functions=functions) as snapshot,
+            imports_unpatched(),
+            self._following(example, assume, snapshot),
+        ):
+            if concrete_args is None:
+                graph = self._record(root, function, function, *example.arguments_for_root(self))
+            else:
+                call, arguments = self.create_args_for_root(function, is_method, concrete_args)
+                graph = self._record(root, function, call, arguments)
+            self.answers.become_guards(graph)
+            self.inner_graphs.remove_twins()
+            return graph
+
     def follow_indexing(self, frame: FrameType) -> None:
         """Start the trace again, with the mode that sees indexing, if a proxy is an index in `frame`."""
         if not self._sees_indexing and is_indexing(frame):
             raise IndexedByProxyError
 
     @contextmanager
-    def _following(self, example: ExampleInputs, assume: Mapping[str, Any] | None) -> Iterator[None]:
+    def _following(
+        self, example: ExampleInputs, assume: Mapping[str, Any] | None, snapshot: Snapshot
+    ) -> Iterator[None]:
         """Hold the example's values while the trace runs. Constants of a failed trace do not stay on the model."""
         self._example = example
         self._other_sizes = OtherSizes()
-        self._assigned = AssignedAttributes(self.root)
+        self._assigned = AssignedAttributes(self.root, snapshot)
         self._with_gradient: set[Node] = set()
         self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
+        self.operators = UnrecordedOperators(snapshot, self.ways)
+        self._made_modules: set[nn.Module] = set()
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)
         constants = set(self._lifted_paths)
         try:
-            yield
+            self.written_tensors.begin()
+            with watched_hooks(self), self.operators.active():
+                yield
         except BaseException:
             self._lifted_paths &= constants
             raise
@@ -339,10 +427,16 @@ class ExampleTracer(Tracer):
                 delattr(self, name)
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
-        outputs = super()._run(call, arguments, keywords)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return run_root(self.root, call, list(args), kwargs)
+
+        outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()
         self.answers.notes = self._assigned.record(self)
         return outputs
+
+    def _on_attribute_read(self, name: str, value: Any) -> Any:
+        return value if isinstance(value, ExampleProxy) else super()._on_attribute_read(name, value)
 
     def _patch_functions(self) -> None:
         # Before others that replace the same names: the first replacement stays.

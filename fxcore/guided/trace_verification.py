@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from fxcore.errors import GuardError, VerificationError
+from fxcore.errors import GuardError, TraceError, VerificationError
 from fxcore.graph_module import GraphModule
 from fxcore.guided.inputs import copied_example
 from fxcore.state.readings import seed_generators
@@ -59,9 +59,9 @@ def verify_trace(
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
     if getattr(graph_module.graph.guards, "notes", ()):
-        comparison.calls = 2  # the second call shows the state that the model keeps and the graph leaves out
-        comparison.run(example, "the second of two calls")
-        comparison.calls = 1
+        comparison.earlier = example  # the second call shows the state that the model keeps and the graph leaves out
+        comparison.run(_other_values(example), "the second of two calls")
+        comparison.earlier = None
     dimensions: dict[str, set[int]] = {}
     refused: dict[str, str] = {}
     for sizes in _other_sizes(example):
@@ -79,6 +79,35 @@ def verify_trace(
     return found
 
 
+def refuse_kept_state(
+    root: nn.Module | Callable[..., Any],
+    graph_module: GraphModule,
+    example_inputs: Any,
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> None:
+    """Raise TraceError if a second call of the model depends on state that a first call left, and the graph does not.
+
+    The notes of the graph name this state. Model and generators are left as they were.
+    """
+    notes = getattr(graph_module.graph.guards, "notes", ())
+    if not notes:
+        return
+    args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    comparison = _Comparison(root, graph_module)
+    comparison.earlier = (args, dict(example_kwargs or {}))
+    try:
+        for second in (_other_values(comparison.earlier), comparison.earlier):
+            if comparison.run(second, "the second of two calls") is _AGREES:
+                return
+    except VerificationError as error:
+        raise TraceError(
+            f"cannot trace {type(root).__name__}: a second call of the model computes with state that the first call "
+            f"left, and a graph of one call does not have it\n{'; '.join(notes[:3])}\n"
+            "Keep the state in a buffer that forward writes in place, pass it as an input and return it, or keep the "
+            "module that has it in a leaf (leaf_modules=); verify=False gives the graph of the first call"
+        ) from error
+
+
 # Positional and keyword arguments.
 _Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 _Place = tuple[str, int]
@@ -90,7 +119,7 @@ class _Comparison:
 
     def __init__(self, root: Any, graph_module: GraphModule) -> None:
         self._root, self._graph_module = root, graph_module
-        self.calls = 1
+        self.earlier: _Inputs | None = None  # of a call before the compared one
         self._is_enforced = getattr(graph_module.graph.guards, "are_enforced", True)
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
@@ -125,10 +154,10 @@ class _Comparison:
         return _AGREES
 
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with state_kept(self._module):
+        with state_kept(self._module, functions=(call,), parameters=True):
             seed_generators(0)
-            for _ in range(1, self.calls):
-                earlier, keywords = copied_example((args, kwargs))
+            if self.earlier is not None:
+                earlier, keywords = copied_example(self.earlier)
                 call(*earlier, **keywords)
             return copied_example(call(*args, **kwargs))
 
@@ -188,6 +217,17 @@ def _resized(inputs: _Inputs, sizes: Mapping[_Place, int]) -> _Inputs:
         return flat[order.to(leaf.device)].reshape(shape).requires_grad_(leaf.requires_grad)
 
     return pytree.tree_map_with_path(changed, inputs)  # type: ignore[no-any-return]  # of the same structure
+
+
+def _other_values(inputs: _Inputs) -> _Inputs:
+    """Return inputs of the same sizes with other values, in another order and with another sum."""
+
+    def changed(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.is_meta or not leaf.is_floating_point():
+            return leaf
+        return leaf.detach().mul(0.5).requires_grad_(leaf.requires_grad)
+
+    return pytree.tree_map(changed, _resized(inputs, {}))  # type: ignore[no-any-return]  # of the same structure
 
 
 def _differences(expected: Any, obtained: Any, path: str) -> Iterator[str]:

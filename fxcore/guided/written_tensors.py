@@ -17,8 +17,28 @@ from torch.overrides import TorchFunctionMode
 from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.operators.effects import effects_of
+from fxcore.state.storage import ORDINARY
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import frames_from_here
+
+# Attributes of a tensor that are tensors with its memory.
+_VIEWS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
+_FACTS = frozenset(
+    {
+        *("size", "numel", "nelement", "stride", "storage_offset", "dim", "ndimension", "element_size", "get_device"),
+        *(
+            "is_floating_point",
+            "is_complex",
+            "is_contiguous",
+            "__len__",
+            "__hash__",
+            "__repr__",
+            "__format__",
+            "is_conj",
+        ),
+        *("untyped_storage", "data_ptr", "register_hook", "__set__", "is_neg", "is_inference", "is_shared"),
+    }
+)
 
 
 class WrittenTensors:
@@ -39,17 +59,31 @@ class WrittenTensors:
         """Return the arguments of a call to record, with proxies for tensors that recorded calls write."""
         for tensor in _written(kind, target, args, kwargs):
             with self._paused():
+                self._tracer.operators.note_write(tensor)
                 self._replace(tensor)
-        if not self._whole:
+        if not self._is_needed():
             return args, kwargs
         return self.redirected(args), self.redirected(kwargs)
 
     def redirected(self, value: Any) -> Any:
         """Return a value with proxies in the place of tensors that were written."""
-        if not self._whole or self.is_paused:
+        if self.is_paused or not self._is_needed():
             return value
         with self._paused():
             return self._redirected(value)
+
+    def begin(self) -> None:
+        """Redirect torch's calls from the start of the trace if it lifts state."""
+        if self._tracer.ways.lifted:
+            self._redirect()
+
+    def _is_needed(self) -> bool:
+        return bool(self._whole or self._tracer.ways.lifted)
+
+    def _redirect(self) -> None:
+        if self._mode is None:
+            self._mode = _Redirection(self)
+            self._mode.__enter__()  # type: ignore[no-untyped-call]  # torch's
 
     @contextmanager
     def _paused(self) -> Iterator[None]:
@@ -66,11 +100,13 @@ class WrittenTensors:
             return kind([self._redirected(item) for item in value])
         if kind is dict:
             return {key: self._redirected(item) for key, item in value.items()}
-        if kind is not torch.Tensor:
+        if kind not in ORDINARY:
             return value
         memory = _memory_of(value)
         if memory not in self._whole:
-            return value
+            if not self._tracer.operators.is_lifted(value):
+                return value
+            self._replace(value)
         if id(value) not in self._parts:
             self._parts[id(value)] = (value, self._part(value, *self._whole[memory]))
         return self._parts[id(value)][1]
@@ -94,17 +130,18 @@ class WrittenTensors:
                 "(`with torch.device(...)` is one), where the write cannot be followed\n"
                 "Make the tensor from an input (x.new_zeros(...)), or write it outside of the mode"
             )
-        whole = tensor if tensor._base is None else tensor._base
-        node = self._tracer.create_arg(whole)
-        # The model's tensors are written in each run. A tensor that the code made is made anew.
-        proxy = self._proxy_of(node, whole.detach().clone())
-        if node.meta.get("is_lifted"):
-            proxy = self._tracer.create_proxy("call_method", "clone", (proxy,), {})
+        state = self._tracer.operators.tensor_of_state(memory)
+        whole = state if state is not None else tensor if tensor._base is None else tensor._base
+        proxy = self._tracer.proxy_of_parameter_or_buffer(whole)
+        if proxy is None:
+            node = self._tracer.create_arg(whole)
+            # The model's tensors are written in each run. A tensor that the code made is made anew.
+            proxy = self._proxy_of(node, whole if state is not None else whole.detach().clone())
+            if state is None and node.meta.get("is_lifted"):
+                proxy = self._tracer.create_proxy("call_method", "clone", (proxy,), {})
         self._whole[memory] = (whole, proxy)
         self._parts[id(whole)] = (whole, proxy)
-        if self._mode is None:
-            self._mode = _Redirection(self)
-            self._mode.__enter__()  # type: ignore[no-untyped-call]  # torch's
+        self._redirect()
 
     def _part(self, tensor: torch.Tensor, whole: torch.Tensor, proxy: Any) -> Any:
         """Return a proxy for a tensor that shares the memory of another."""
@@ -130,6 +167,8 @@ class _Redirection(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if _asks_for_facts(func):
+            return func(*args, **kwargs)
         if module_hooks.active_tracer() is self._written._tracer:
             args, kwargs = self._written.redirected(args), self._written.redirected(kwargs)
         return func(*args, **kwargs)
@@ -149,8 +188,16 @@ def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, An
         value = found.pop()
         if type(value) in (tuple, list):
             found += value
-        elif type(value) is torch.Tensor:
+        elif type(value) in ORDINARY:
             yield value
+
+
+def _asks_for_facts(function: Any) -> bool:
+    """Return whether a function reads facts of a tensor beside its contents. They stay those of the tensor itself."""
+    name = getattr(function, "__name__", "")
+    if name == "__get__":
+        return getattr(function.__self__, "__name__", "") not in _VIEWS
+    return name in _FACTS
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

@@ -291,6 +291,10 @@ class Containers:
         for container in self._all():
             yield from container.changes()
 
+    def others_changed(self) -> list[Container]:
+        """Return the containers, not of modules, that hold other objects now."""
+        return [container for container in self._others if not container.is_unchanged()]
+
     def restore(self) -> None:
         """Give all modules their classes and all containers their contents back, in the saved order."""
         for module, kind in zip(self._classed, self._classes, strict=True):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxcore.graph import gc_paused
 from fxcore.state.changes import MISSING, Change, TensorFact
 from fxcore.state.containers import Container, Containers, is_graph_module
-from fxcore.state.held_state import HeldState, modules_by_path
+from fxcore.state.held_state import HeldState, StateTensor, modules_by_path
 from fxcore.state.leaf_facts import LeafFacts
+from fxcore.state.outer_state import Attributes, OuterState
 from fxcore.state.readings import Readings, global_generators
 from fxcore.state.settings import SETTINGS
+from fxcore.state.storage import has_storage, storage_of
 from fxcore.state.tensor_values import BufferPool, ValueSnapshot
 
 
@@ -69,6 +73,24 @@ class Snapshot:
             with gc_paused():
                 self._save(model, [], HeldState(model), parameters=parameters)
 
+    def include_code(self, model: object, functions: Iterable[Any] = ()) -> None:
+        """Save the attributes of the classes of a model, and the variables that hooks, methods and `functions` enclose.
+
+        Values of parameters among these are not copied.
+        """
+        outer = OuterState(self._states[id(model)].modules, functions)
+        self._readings.add(outer.readings)
+        if outer.values:
+            state = HeldState(values=outer.values)
+            self._save(outer, outer.values, state, parameters=False)
+
+    def copy_before_write(self, tensor: torch.Tensor) -> None:
+        """Copy the values of a parameter without a copy that shares memory with `tensor`, which is to be written."""
+        if has_storage(tensor):
+            storage = storage_of(tensor)
+            for values in self._values:
+                values.copy_before_write(storage)
+
     def include_classes(self, model: object) -> None:
         """Save the functions of the modules' classes, because another `type(model).forward` changes other models."""
         kinds: dict[type, None] = {}
@@ -98,6 +120,11 @@ class Snapshot:
         for values in self._values:
             values.release()
         self._values.clear()
+
+    def tensors(self) -> Iterator[StateTensor]:
+        """Yield all tensors that were saved."""
+        for state in self._states.values():
+            yield from state.tensors
 
     def state_of(self, model: object) -> HeldState:
         """Return the state that a model had when it was included."""
@@ -154,6 +181,22 @@ class Snapshot:
             *self._readings.changes(),
         ]
 
+    def changes_beside_modules(self) -> Iterator[Change]:
+        """Yield the changes of containers, arrays, attributes of objects and classes, variables and settings.
+
+        Paths of a model's own containers start with "self.".
+        """
+        own = {id(container.value) for _, state in zip(range(1), self._states.values(), strict=False)
+               for container in state.containers}  # fmt: skip
+        for container in self._containers.others_changed():
+            for change in container.changes():
+                yield change._replace(path=f"self.{change.path}") if id(container.value) in own else change
+        for change in self._readings.changes():
+            if isinstance(change.before, Attributes):
+                yield from _attribute_changes(change)
+            elif change.role != "generator":
+                yield change._replace(path=f"self.{change.path}") if change.role == "array" else change
+
     def restore(self, findings: Findings | None = None, *, trust_versions: bool = False) -> None:
         """Put the state back. `findings` of a comparison just before save the comparison here."""
         found = findings or self.compare(trust_versions=trust_versions)
@@ -164,6 +207,15 @@ class Snapshot:
         if not found.leaves_unchanged:
             self._leaves.restore()
         self._readings.restore()
+
+
+def _attribute_changes(change: Change) -> Iterator[Change]:
+    """Yield the changes of the attributes of a class, or of a variable."""
+    before, after = change.before.held, change.after.held
+    for name in before.keys() | after.keys():
+        if before.get(name, MISSING) is not after.get(name, MISSING):
+            path = f"{change.path}.{name}" if name else change.path
+            yield Change(path, "held", before.get(name, MISSING), after.get(name, MISSING), change.role)
 
 
 def _tensor_changes(
@@ -198,17 +250,24 @@ def globals_kept(*, generators: bool = True, settings: bool = True) -> AbstractC
 
 
 @contextmanager
-def state_kept(model: object, added: Collection[str] = ()) -> Iterator[None]:
+def state_kept(
+    model: object, added: Collection[str] = (), *, functions: Iterable[Any] = (), parameters: bool = False
+) -> Iterator[Snapshot]:
     """Restore a model, the global generators and torch's settings at the end of a with block, also after an error.
 
-    Values that were written into parameters in place are not restored, because copies of all parameters take memory.
-    Attributes of the model named in `added`, which is read at the end, stay: the graph of a trace refers to them.
+    Attributes of the model's classes and variables that hooks, methods and `functions` enclose are restored, too.
+    Copies of all parameters take memory. A parameter is copied right before the first write that torch's dispatcher
+    sees: with `parameters`, every write in the block; otherwise the writes that the caller gives to
+    `Snapshot.copy_before_write`. Attributes of the model named in `added`, which is read at the end, stay: the graph
+    of a trace refers to them.
     """
     snapshot = Snapshot()
     snapshot.include(model, parameters=False)
+    snapshot.include_code(model, functions)
     snapshot._readings.add((*global_generators(), *SETTINGS))
     try:
-        yield
+        with _CopyBeforeWrite(snapshot) if parameters else nullcontext():
+            yield snapshot
     finally:
         left = {}
         if added and isinstance(model, nn.Module):
@@ -217,3 +276,31 @@ def state_kept(model: object, added: Collection[str] = ()) -> Iterator[None]:
         snapshot.restore()
         for name, value in left.items():
             setattr(model, name, value)
+
+
+class _CopyBeforeWrite(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+    """Lets a snapshot copy a tensor before an operator writes the tensor."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self._snapshot = snapshot
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        for tensor in written_by(func, args, kwargs or {}):
+            self._snapshot.copy_before_write(tensor)
+        return func(*args, **(kwargs or {}))
+
+
+def written_by(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors that a call of an operator of ATen writes."""
+    schema = operator._schema
+    if not schema.is_mutable:
+        return []
+    found: list[Any] = []
+    for index, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[index] if index < len(args) else kwargs.get(argument.name)
+            found += value if isinstance(value, (list, tuple)) else [value]
+    return [each for each in found if isinstance(each, torch.Tensor)]

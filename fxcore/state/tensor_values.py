@@ -9,7 +9,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import torch
 
-from fxcore.state.storage import ORDINARY, has_all_memory, has_values, is_plain, wrapped_tensors
+from fxcore.state.storage import (
+    ORDINARY,
+    has_all_memory,
+    has_storage,
+    has_values,
+    is_plain,
+    storage_of,
+    wrapped_tensors,
+)
 
 _libc = ctypes.CDLL("msvcrt") if sys.platform == "win32" else ctypes.CDLL(None)
 _memcmp = _libc.memcmp
@@ -104,6 +112,7 @@ class ValueSnapshot:
         for saved in copies:
             saved.copied_to += start
             copy_bytes(saved.copied_to, saved.address, saved.size)
+        self._not_copied: dict[int, list[int]] | None = None  # keys by storage
         self._has_uncounted = any(saved.tensor.is_inference() for saved in self._saved.values())
         self._note_versions()
 
@@ -131,6 +140,17 @@ class ValueSnapshot:
                 if version is None or version != before or each.has_new_data()
             }
         return {key for key, each in saved.items() if each.has_changed()}
+
+    def copy_before_write(self, storage: int) -> None:
+        """Copy the values of the tensors in a storage, given as `storage_of` gives it, that have no copy yet."""
+        if self._not_copied is None:
+            self._not_copied = {}
+            for key, saved in self._saved.items():
+                if type(saved) in (_Memory, _DenseMemory) and has_storage(saved.tensor):
+                    self._not_copied.setdefault(storage_of(saved.alias), []).append(key)
+        for key in self._not_copied.pop(storage, ()):
+            saved = self._saved[key]
+            self._saved[key] = _ClonedCopy(saved.tensor, saved.alias)
 
     def has_new_version(self, key: int) -> bool:
         """Return whether torch counted a write to a tensor; True if torch never counts the tensor's writes."""

@@ -100,7 +100,7 @@ def failure_of_model(model: Any, example: Mapping[str, Any]) -> str | None:
     """
     args, kwargs = copied_example((example["example_inputs"], dict(example["example_kwargs"] or {})))
     try:
-        with state_kept(model):
+        with state_kept(model, parameters=True):
             model(*args, **kwargs)
     except TypeError as error:
         return None if "argument" in str(error) else _reason_and_line(model, error)

@@ -270,7 +270,11 @@ def test_what_contents_decide_is_refused(function):
 def test_a_model_that_remembers_its_calls_is_told_and_found_by_verifying(function, attribute):
     model = Model(function)
 
-    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(SIZE))
+    with pytest.raises(
+        TraceError, match=f"a second call of the model computes with state .*\nforward assigns self.{attribute}"
+    ):
+        fxcore.symbolic_trace(model, example_inputs=torch.rand(SIZE))
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(SIZE), verify=False)
 
     note = f"forward assigns self.{attribute}, which the graph does not"
     assert graph_module.graph.guards.notes == (note,)
