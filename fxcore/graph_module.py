@@ -448,7 +448,7 @@ def _readable_source(module: Any, name: str, **options: Any) -> str:
         known = {option: value for option, value in options.items() if option in parameters}
     forward = module.graph.python_code(root_module="self", verbose=True, **known).src.lstrip("\n")
     guards = getattr(module.graph, "guards", ())
-    if isinstance(guards, Guards):
+    if isinstance(guards, Guards) and guards.graph is not None:  # a trace without an example prints as in torch.fx
         forward = "".join([f"# {line}\n" for line in guards.lines()]) + forward
     source = _indented(f"class {name}(torch.nn.Module):\n{forward}")
     options = {key: value for key, value in options.items() if key != "expanded_def"}

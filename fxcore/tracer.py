@@ -21,6 +21,7 @@ from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
+from fxcore.guards import Guards
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call
@@ -344,7 +345,26 @@ class Tracer(TracerBase):
         with gc_paused(), torch_fx_registry.tracing():
             function, is_method = self._begin(root)
             call, arguments = self.create_args_for_root(function, is_method, concrete_args)
-            return self._record(root, function, call, arguments)
+            if self.tensor_attrs:
+                self._attribute_paths.note_constants(dict(self.tensor_attrs))
+            graph = self._record(root, function, call, arguments)
+            if paths := self._written_state():
+                notes = [f"forward writes self.{path} while it is traced, and the graph does not" for path in paths]
+                graph.guards = Guards(notes=notes)
+            return graph
+
+    def _written_state(self) -> list[str]:
+        """Return the paths of the buffers and other tensors of the root that the traced code wrote or replaced."""
+        written = self._attribute_paths.written()
+        if not self._replaced:
+            return written
+        tables = {
+            id(table): path
+            for path, module in self.root.named_modules()
+            for table in (module._parameters, module._buffers)
+        }
+        replaced = [".".join(filter(None, (tables[id(table)], name))) for table, name in self._replaced]
+        return list(dict.fromkeys([*written, *replaced]))
 
     def _record(
         self,
@@ -379,7 +399,7 @@ class Tracer(TracerBase):
             modules,
             every_attribute=type(self).getattr is not Tracer.getattr,
             every_call=any(_calls_itself(module) for module in modules),
-        ):
+        ) as self._replaced:
             self._patch_functions()
             self._patch_globals(names)
             for module in self._autowrap_search:

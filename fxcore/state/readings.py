@@ -44,12 +44,13 @@ class Readings:
             if id(reading.owner) not in self._saved:
                 self._saved[id(reading.owner)] = reading, reading.read()
 
-    def changes(self) -> list[Change]:
-        """Return a change for each value that differs now."""
-        now = [reading.read() for reading, _ in self._saved.values()]
+    def changes(self, *, but: str = "") -> list[Change]:
+        """Return a change for each value that differs now, without values of the role `but`."""
+        saved = [each for each in self._saved.values() if each[0].role != but]
+        now = [reading.read() for reading, _ in saved]
         return [
             Change(reading.path, "setting" if reading.role == "setting" else "values", before, after, reading.role)
-            for (reading, before), after in zip(self._saved.values(), now, strict=True)
+            for (reading, before), after in zip(saved, now, strict=True)
             if before != after
         ]
 

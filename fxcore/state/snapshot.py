@@ -191,10 +191,10 @@ class Snapshot:
         for container in self._containers.others_changed():
             for change in container.changes():
                 yield change._replace(path=f"self.{change.path}") if id(container.value) in own else change
-        for change in self._readings.changes():
+        for change in self._readings.changes(but="generator"):
             if isinstance(change.before, Attributes):
                 yield from _attribute_changes(change)
-            elif change.role != "generator":
+            else:
                 yield change._replace(path=f"self.{change.path}") if change.role == "array" else change
 
     def restore(self, findings: Findings | None = None, *, trust_versions: bool = False) -> None:

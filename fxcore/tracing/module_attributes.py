@@ -73,7 +73,9 @@ class AttributePaths:
         # Tensors hash by identity. As keys they stay alive, so no other tensor takes their place in memory.
         self._parameters: dict[nn.Parameter, str] = {}
         self._buffers: dict[torch.Tensor, _BufferPlace] = {}
+        self._versions: dict[torch.Tensor, int] = {}  # at the first read
         self._has_new_buffers = True
+        self._constants: dict[Any, str] = {}
 
     def parameter(self, value: nn.Parameter) -> str | None:
         """Return the first path of a parameter, also if the trace installed the parameter, or None."""
@@ -83,7 +85,25 @@ class AttributePaths:
 
     def note_buffer(self, value: torch.Tensor) -> None:
         """Note that a buffer was read. The traced code registered or assigned an unknown buffer itself."""
+        if value not in self._versions and not value.is_inference():
+            self._versions[value] = value._version
         self._has_new_buffers = self._has_new_buffers or value not in self._buffers
+
+    def note_constants(self, constants: dict[Any, str]) -> None:
+        """Note the plain tensor attributes of the root and its modules, with their paths."""
+        self._constants = constants
+        for value in constants:
+            if type(value) is torch.Tensor and not value.is_inference():
+                self._versions[value] = value._version
+
+    def written(self) -> list[str]:
+        """Return the paths of the noted tensors that were written since."""
+        found = [value for value, version in self._versions.items() if value._version != version]
+        if not found:
+            return []
+        buffers = _buffers_of(self._root)
+        paths = [buffers[value].path if value in buffers else self._constants.get(value) for value in found]
+        return [path for path in paths if path]
 
     def buffer(self, value: torch.Tensor) -> str | None:
         """Return the first path of a tensor that is a buffer now, or None."""

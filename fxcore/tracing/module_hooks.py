@@ -53,6 +53,10 @@ class InterceptedDict(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)  # a copy during the trace is an ordinary dict
 
+    def replaced(self) -> list[str]:
+        """Return the names with other values than in the original dict, proxies among them."""
+        return [name for name, value in dict.items(self) if self.original.get(name, value) is not value]
+
     def updated_original(self) -> dict[str, Any]:
         """Return the original dict with the changes that the traced code made in this one, except proxies.
 
@@ -71,12 +75,16 @@ class InterceptedDict(dict[str, Any]):
 
 
 @contextmanager
-def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict]) -> Iterator[None]:
+def intercepted_state(
+    modules: Iterable[nn.Module], kind: type[InterceptedDict]
+) -> Iterator[list[tuple[dict[str, Any], str]]]:
     """Let `kind`, a class of dicts, choose the values that readers of the parameters and buffers of `modules` get.
 
     Other threads read through the same dicts, and must get the value itself. Traces in several threads share the
-    dicts, so all of them must use the same `kind`.
+    dicts, so all of them must use the same `kind`. At the end of the block, the list that it gets holds the dict and
+    the name of each parameter and buffer that was replaced.
     """
+    replaced: list[tuple[dict[str, Any], str]] = []
     taken: list[tuple[dict[str, Any], str, InterceptedDict]] = []
     with _lock:
         for module in modules:
@@ -93,11 +101,13 @@ def intercepted_state(modules: Iterable[nn.Module], kind: type[InterceptedDict])
                         intercepted.original, intercepted.users, intercepted.is_changed = held, 1, False
                     taken.append((state, key, intercepted))
     try:
-        yield
+        yield replaced
     finally:
         with _lock:
             for state, key, intercepted in taken:
                 intercepted.users -= 1
+                if intercepted.is_changed:
+                    replaced += [(intercepted.original, name) for name in intercepted.replaced()]
                 if not intercepted.users and state.get(key) is intercepted:
                     state[key] = intercepted.updated_original()
 
@@ -154,14 +164,14 @@ def intercepted_modules(
     *,
     every_attribute: bool,
     every_call: bool,
-) -> Iterator[None]:
+) -> Iterator[list[tuple[dict[str, Any], str]]]:
     """Intercept this thread's calls of modules, and its reads of the parameters and buffers of `modules`.
 
     A call gives `on_call(module, run, args, kwargs)`, where `run(module, *args, **kwargs)` makes the call itself;
     reading gives `on_read(name, value)`. With `every_attribute`, reading submodules and modules that are not listed
     counts too. Without `every_call`, the trace misses calls of modules that torch.compile compiled in place, or whose
     class calls itself in a way of its own. Either option costs time for every class of modules that there is, since a
-    special method has to be replaced.
+    special method has to be replaced. The block gets the list of `intercepted_state`.
     """
     method = "__call__" if every_call else "_call_impl"
     patcher.replace(nn.Module, method, functools.partial(_intercepting_call, method))
@@ -171,8 +181,8 @@ def intercepted_modules(
     patcher.replace(nn.Module, "register_buffer", _intercepting_register_buffer)
     _stack.hooks.append(_Hooks(on_call, on_read, method))
     try:
-        with intercepted_state(modules, _TracedState):
-            yield
+        with intercepted_state(modules, _TracedState) as replaced:
+            yield replaced
     finally:
         _stack.hooks.pop()
 

@@ -50,3 +50,34 @@ def test_the_output_of_a_layer_is_named_by_the_layer_and_not_by_the_node():
     (note,) = build_document(graph_module).notes
 
     assert note.startswith("guard: self.0(...).shape[0] == 2 (in module 1, function forward")
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(3))
+        self.table = torch.zeros(3)
+
+    def forward(self, x):
+        self.seen.add_(1)
+        self.mean = self.mean * 0.9 + x.mean(0)
+        self.table += 1
+        return x * 2
+
+
+def test_state_that_a_trace_without_an_example_writes_is_a_note():
+    graph_module = fxcore.symbolic_trace(Counting())
+
+    assert build_document(graph_module).notes == (
+        "note: forward writes self.table while it is traced, and the graph does not",
+        "note: forward writes self.seen while it is traced, and the graph does not",
+        "note: forward writes self.mean while it is traced, and the graph does not",
+    )
+
+
+def test_the_note_of_a_trace_without_an_example_changes_no_printed_form():
+    printed = fxcore.symbolic_trace(Counting()).print_readable(print_output=False)
+
+    assert "note" not in printed
+    assert fxcore.symbolic_trace(nn.Sequential(nn.Linear(3, 3))).graph.guards == ()

@@ -1,0 +1,86 @@
+"""Attributes of classes and variables of enclosing functions are found, named and restored."""
+
+from __future__ import annotations
+
+import functools
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from fxcore.state.outer_state import OuterState
+from fxcore.state.snapshot import Snapshot, state_kept
+
+
+class Counted(nn.Module):
+    calls = 0
+    tensors: ClassVar = {"sum": torch.zeros(2)}
+
+    def forward(self, x):
+        return x
+
+
+def hooked():
+    kept = []
+    model = Counted()
+    model.register_forward_hook(lambda module, args, output: kept.append(output))
+    return model, kept
+
+
+def test_values_of_classes_and_hooks_are_listed_by_path():
+    model, kept = hooked()
+
+    found = dict(OuterState([("", model)]).values)
+
+    assert found["Counted.tensors"] is Counted.tensors
+    assert any(value is kept for value in found.values())
+
+
+def test_partials_and_methods_lead_to_their_owners():
+    owner, tensor = nn.Linear(2, 2), torch.zeros(2)
+
+    found = OuterState([], [functools.partial(owner.forward, tensor)]).values
+
+    assert [value for _, value in found] == [tensor, owner]
+
+
+def test_classes_of_libraries_are_left_alone():
+    found = OuterState([("", nn.Linear(2, 2))])
+
+    assert found.readings == found.values == []
+
+
+def test_classes_variables_and_their_tensors_are_restored():
+    model, kept = hooked()
+
+    with state_kept(model, parameters=True):
+        model(torch.ones(2))
+        Counted.calls = 5
+        Counted.tensors["sum"].add_(1)
+        Counted.added = True
+
+    assert (kept, Counted.calls, hasattr(Counted, "added")) == ([], 0, False)
+    assert not Counted.tensors["sum"].any()
+
+
+def test_a_parameter_is_copied_before_its_first_write_and_restored():
+    model = nn.Linear(2, 2)
+    before = Snapshot(model)
+
+    with state_kept(model, parameters=True):
+        model.weight.data.mul_(2)
+        with torch.no_grad():
+            torch._foreach_add_([model.bias], 1)
+
+    assert not before.changes()
+
+
+def test_without_parameters_a_written_parameter_stays_written():
+    model = nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight.fill_(1)
+
+    with state_kept(model):
+        model.weight.data.mul_(2)
+
+    assert model.weight.eq(2).all()
