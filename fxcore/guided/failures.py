@@ -97,7 +97,7 @@ def _error_of_tracer(error: BaseException) -> FxError | None:
 def _error_of_eager(root: Any, method: str, args: Any, kwargs: dict[str, Any]) -> Exception | None:
     positional = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
     call = getattr(root, method) if isinstance(root, torch.nn.Module) and method != "forward" else root
-    with state_kept(root):
+    with state_kept(root, parameters=True):
         positional, kwargs = copied_example((positional, kwargs))
         try:
             call(*positional, **kwargs)

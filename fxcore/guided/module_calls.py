@@ -37,7 +37,7 @@ def is_one_call(tracer: Any, module: nn.Module, path: str, *, is_leaf: bool) -> 
     if is_default and path in tracer.ways.opened:
         _refuse_backward_hooks(module, path)
         return False
-    held = _computed_attribute(module)
+    held = "" if isinstance(module, torch.jit.ScriptModule) else _computed_attribute(module)
     if not held:
         return True
     if not is_default:
