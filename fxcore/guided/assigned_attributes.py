@@ -85,7 +85,10 @@ def _is_equal(value: Any, before: Any) -> bool:
 
 def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:
     """Write a proxy into the tensor that it replaced; return whether that was possible."""
-    if not isinstance(value, ExampleTensor) or isinstance(before, SymbolicValue) or type(before) not in ORDINARY:
+    if isinstance(before, SymbolicValue) or type(before) not in ORDINARY or not isinstance(value, torch.Tensor):
+        return False
+    if not isinstance(value, ExampleTensor):
+        tracer.operators.note_write(before)  # from then on, the value may be one of the graph
         return False
     example = value.example
     if example is before or tracer.written_tensors.is_written_by(before, example):

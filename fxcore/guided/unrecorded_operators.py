@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleTensor
-from fxcore.state.snapshot import Snapshot, written_by
+from fxcore.state.snapshot import Snapshot
 from fxcore.state.storage import has_storage, storage_of
+from fxcore.state.writes import OperatorMode, written_by
 from fxcore.tracing.call_site import user_line
 
 _push: Callable[[Any], None] = torch._C._push_on_torch_dispatch_stack
@@ -59,11 +59,11 @@ class Ways(NamedTuple):
             raise TraceAgain
 
 
-class UnrecordedOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
+class UnrecordedOperators(OperatorMode):
     """Sees these operators in one trace."""
 
     def __init__(self, snapshot: Snapshot, ways: Ways) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        super().__init__()
         self._snapshot, self._ways = snapshot, ways
         self._caller = ""  # the path of the leaf, or the name of the function, that runs on the example
         self._origins: dict[int, tuple[StorageWeakRef, str]] = {}  # by storage
@@ -134,16 +134,14 @@ class UnrecordedOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]  
         if storage in self._read:
             self._ways.lift(storage)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        for tensor in written_by(func, args, kwargs):
+    def run(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator of ATen, and note the origin of its results."""
+        for tensor in written_by(operator, args, kwargs):
             self._before_write(tensor)
         origin = self._caller or self._origin_of_inputs(args, kwargs)
-        if origin == _OWN and _draws(func, kwargs):
+        if origin == _OWN and _draws(operator, kwargs):
             origin = RANDOM_ORIGIN
-        result = func(*args, **kwargs)
+        result = operator(*args, **kwargs)
         for leaf in pytree.tree_leaves(result):
             if isinstance(leaf, torch.Tensor) and (storage := _storage_of(leaf)):
                 known = self._origins.get(storage)

@@ -74,6 +74,8 @@ def _print_options() -> tuple[tuple[str, Any], ...]:
     return tuple(vars(torch._tensor_str.PRINT_OPTS).items())
 
 
+MODES = "the number of modes for torch functions"
+
 # By the name in messages: a function that reads the setting, and a function that sets it.
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "grad mode": (torch.is_grad_enabled, torch._C._set_grad_enabled),
@@ -95,7 +97,7 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
         torch.set_float32_matmul_precision,
     ),
     "hooks of all modules": (_hooks_of_all_modules, _set_hooks_of_all_modules),
-    "the number of modes for torch functions": (_number_of_modes, _leave_modes),
+    MODES: (_number_of_modes, _leave_modes),
     "the print options": (_print_options, lambda options: vars(torch._tensor_str.PRINT_OPTS).update(options)),
 }
 

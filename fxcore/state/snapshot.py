@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxcore.graph import gc_paused
 from fxcore.state.changes import MISSING, Change, TensorFact
@@ -18,9 +17,10 @@ from fxcore.state.held_state import HeldState, StateTensor, modules_by_path
 from fxcore.state.leaf_facts import LeafFacts
 from fxcore.state.outer_state import Attributes, OuterState
 from fxcore.state.readings import Readings, global_generators
-from fxcore.state.settings import SETTINGS
+from fxcore.state.settings import MODES, SETTINGS
 from fxcore.state.storage import has_storage, storage_of
 from fxcore.state.tensor_values import BufferPool, ValueSnapshot
+from fxcore.state.writes import CopyBeforeWrite
 
 
 class Findings(NamedTuple):
@@ -194,7 +194,7 @@ class Snapshot:
         for change in self._readings.changes(but="generator"):
             if isinstance(change.before, Attributes):
                 yield from _attribute_changes(change)
-            else:
+            elif change.path != MODES:  # a trace enters modes of its own
                 yield change._replace(path=f"self.{change.path}") if change.role == "array" else change
 
     def restore(self, findings: Findings | None = None, *, trust_versions: bool = False) -> None:
@@ -266,7 +266,7 @@ def state_kept(
     snapshot.include_code(model, functions)
     snapshot._readings.add((*global_generators(), *SETTINGS))
     try:
-        with _CopyBeforeWrite(snapshot) if parameters else nullcontext():
+        with CopyBeforeWrite(snapshot.copy_before_write) if parameters else nullcontext():
             yield snapshot
     finally:
         left = {}
@@ -276,31 +276,3 @@ def state_kept(
         snapshot.restore()
         for name, value in left.items():
             setattr(model, name, value)
-
-
-class _CopyBeforeWrite(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
-    """Lets a snapshot copy a tensor before an operator writes the tensor."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's
-        self._snapshot = snapshot
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        for tensor in written_by(func, args, kwargs or {}):
-            self._snapshot.copy_before_write(tensor)
-        return func(*args, **(kwargs or {}))
-
-
-def written_by(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Return the tensors that a call of an operator of ATen writes."""
-    schema = operator._schema
-    if not schema.is_mutable:
-        return []
-    found: list[Any] = []
-    for index, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[index] if index < len(args) else kwargs.get(argument.name)
-            found += value if isinstance(value, (list, tuple)) else [value]
-    return [each for each in found if isinstance(each, torch.Tensor)]
