@@ -11,7 +11,7 @@ from torch import nn
 from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.node_data.purity import effects_of_node
+from fxcore.node_data.purity import called_module, effects_of_node
 from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.operators.layers import draws_randomly, layer_traits, updates_state
 from fxcore.state.snapshot import Snapshot
@@ -56,7 +56,7 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
     before = set(nodes)
 
     def is_written(node: Node) -> bool:
-        return not before.isdisjoint(storage.writers(node))
+        return any(writer in before and not _is_layer(writer, module) for writer in storage.writers(node))
 
     return WrittenState(
         modules=tuple(path for path in called if _may_change_itself(path, module)),
@@ -86,6 +86,13 @@ def restore(snapshots: list[Snapshot] | None, autocasts: int) -> None:
             torch.clear_autocast_cache()
     for snapshot in snapshots or ():
         snapshot.restore()
+
+
+def _is_layer(node: Node, module: nn.Module | None) -> bool:
+    """Return whether a node calls a layer of torch that does not write its input."""
+    layer = called_module(node, module) if node.op == "call_module" else None
+    is_of_torch = isinstance(layer, nn.Module) and layer_traits(type(layer)).is_layer
+    return is_of_torch and not effects_of_node(node, module).writes
 
 
 def _may_change_itself(path: str, module: nn.Module | None) -> bool:
