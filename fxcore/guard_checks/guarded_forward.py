@@ -55,8 +55,8 @@ class GuardedForward:
         return CheckFunctions(plan, self._guards, module, type(module).__name__, prefix)
 
     @property
-    def function(self) -> FunctionType:
-        """The compiled forward."""
+    def function(self) -> Any:
+        """The compiled forward, a function."""
         with self._lock:
             if self._function is None:
                 self._function = self._compiled()
