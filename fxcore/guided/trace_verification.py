@@ -59,9 +59,11 @@ def verify_trace(
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
     if getattr(graph_module.graph.guards, "notes", ()):
-        comparison.calls = 2  # the second call shows the state that the model keeps and the graph leaves out
+        # The second call shows the state that the model keeps and the graph leaves out. Because a graph may hold the
+        # example's state, the first call has other values.
+        comparison.earlier = _resized(example, {})
         comparison.run(example, "the second of two calls")
-        comparison.calls = 1
+        comparison.earlier = None
     dimensions: dict[str, set[int]] = {}
     refused: dict[str, str] = {}
     for sizes in _other_sizes(example):
@@ -90,7 +92,7 @@ class _Comparison:
 
     def __init__(self, root: Any, graph_module: GraphModule) -> None:
         self._root, self._graph_module = root, graph_module
-        self.calls = 1
+        self.earlier: _Inputs | None = None  # the inputs of a call before
         self._is_enforced = getattr(graph_module.graph.guards, "are_enforced", True)
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
@@ -127,8 +129,8 @@ class _Comparison:
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with state_kept(self._module):
             seed_generators(0)
-            for _ in range(1, self.calls):
-                earlier, keywords = copied_example((args, kwargs))
+            if self.earlier is not None:
+                earlier, keywords = copied_example(self.earlier)
                 call(*earlier, **keywords)
             return copied_example(call(*args, **kwargs))
 
