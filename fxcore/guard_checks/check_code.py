@@ -172,7 +172,13 @@ class _Source:
         self._lines.append("    try:")
         for index, each in enumerate(work):
             guard = next((later for later in work[index:] if isinstance(later, int)), 0)
-            lines = [self._statement(each)] if isinstance(each, Node) else self._check(each, parameters)
+            if isinstance(each, int):
+                lines = self._check(each, parameters)
+            elif each.target is bool and self._guards[guard].is_assumed:
+                value = self._name_of(each.all_input_nodes[0])
+                lines = [f"{self._writer.names[each]} = {self._checker}.truth({value})"]
+            else:
+                lines = [self._statement(each)]
             for line in lines:
                 self._lines.append(f"        {line}")
                 self._guard_of_line[len(self._lines)] = guard

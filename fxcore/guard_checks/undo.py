@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from fxcore import torch_fx_registry
 from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
@@ -27,8 +28,8 @@ class WrittenState(NamedTuple):
     modes: bool = False  # grad mode, autocast
 
     def keep(self, module: Any, inputs: Sequence[Any]) -> list[Snapshot] | None:
-        """Return the present state; None if this call writes nothing, or torch compiles it."""
-        if not any(self) or torch.compiler.is_compiling():
+        """Return the present state; None if this call writes nothing, or is compiled or traced."""
+        if not any(self) or torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
             return None
         layers = [layer for path in self.modules if _changes_itself(layer := get_attribute(module, path))]
         draws = self.draws or bool(layers)

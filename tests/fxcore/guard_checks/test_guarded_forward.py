@@ -259,3 +259,28 @@ def test_threads_may_make_the_first_call_at_once(graph_module):
         thread.join()
 
     assert errors == []
+
+
+@pytest.mark.parametrize("made", [lambda gm: gm, nn.Sequential], ids=["itself", "inside another"])
+def test_a_graph_traced_again_with_an_example_keeps_its_guards(graph_module, made):
+    again = fxcore.symbolic_trace(made(graph_module), example_inputs=HOLDS)
+
+    assert [node.op for node in again.graph.nodes if node.target != "mask"] == [
+        node.op for node in graph_module.graph.nodes if node.target != "mask"
+    ]
+    assert torch.equal(again(HOLDS), graph_module(HOLDS))
+    for inputs in (BREAKS_INPUT, BREAKS_INNER):
+        with pytest.raises(GuardError):
+            again(inputs)
+
+
+def test_an_assumption_is_assumed_again():
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x + 1 if fxcore.assume(x.sum() > 0) else x - 1, example_inputs=torch.ones(2)
+    )
+
+    again = fxcore.symbolic_trace(nn.Sequential(graph_module), example_inputs=torch.ones(2))
+
+    assert again.graph.guards[0].is_assumed
+    with pytest.raises(GuardError):
+        again(-torch.ones(2))
