@@ -136,7 +136,7 @@ class GuardedGraphModule(torch.fx.GraphModule):
         graph = _graph_from_torch(self._graph)
         if isinstance(graph.guards, Guards) and graph.guards.are_enforced and len(graph.guards):
             guarded = GuardedForward(graph, graph.guards, self, graph.python_code("self"))
-            type(self).forward = guarded.function()
+            type(self).forward = guarded.function
         return code
 
     def __deepcopy__(self, memo: Any) -> Any:

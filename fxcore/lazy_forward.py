@@ -122,7 +122,7 @@ class LazyForward:
         if self._function is None:
             code = self.python_code
             if self._guarded is not None and self._is_enforced:
-                self._function = self._guarded.function()
+                self._function = self._guarded.function
             else:
                 names = code.globals.copy()
                 SOURCES.run(code.src, names, self._origin)

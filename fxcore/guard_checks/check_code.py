@@ -110,6 +110,9 @@ class ChecksOfRun:
     def after(self, node: Node, value: Any) -> None:
         """Check what can be checked once a node has a value. Raises GuardError (a ValueError)."""
         if node in self._read:
+            if node.op == "placeholder" and str(node.target).startswith("*"):
+                # An interpreter makes a list for both kinds of starred parameters.
+                value = dict(value) if str(node.target).startswith("**") else tuple(value)
             self._values[node] = value
         if node in self._missing:
             self._missing.discard(node)
@@ -169,7 +172,13 @@ class _Source:
         self._lines.append("    try:")
         for index, each in enumerate(work):
             guard = next((later for later in work[index:] if isinstance(later, int)), 0)
-            lines = [self._statement(each)] if isinstance(each, Node) else self._check(each, parameters)
+            if isinstance(each, int):
+                lines = self._check(each, parameters)
+            elif each.target is bool and self._guards[guard].is_assumed:
+                value = self._name_of(each.all_input_nodes[0])
+                lines = [f"{self._writer.names[each]} = {self._checker}.truth({value})"]
+            else:
+                lines = [self._statement(each)]
             for line in lines:
                 self._lines.append(f"        {line}")
                 self._guard_of_line[len(self._lines)] = guard

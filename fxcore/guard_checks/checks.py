@@ -27,12 +27,19 @@ State = tuple[Any, ...]
 
 
 def is_checked(*inputs: Any) -> bool:
-    """Return whether a call checks its guards. Every call does, except where the code of the graph is traced."""
+    """Return whether a call checks its guards. Every call does, except where the code of the graph is traced.
+
+    A trace with an example runs the checks on its proxies, so that the guards become guards of the new graph.
+    """
     if torch.compiler.is_compiling():
         return True
     if torch_fx_registry.is_tracing() or torch._C._is_tracing():
-        return False
+        return any(map(_has_example, inputs))
     return not any(map(_holds_proxy, inputs))
+
+
+def _has_example(value: Any) -> bool:
+    return getattr(type(value), "__fx_has_example__", False) is True
 
 
 def _holds_proxy(value: Any) -> bool:
@@ -72,9 +79,15 @@ class Checker:
         if not is_same(self._guards[index].value, found):
             self.refuse(module, index, found)
 
+    def truth(self, value: Any) -> bool:
+        """Return the truth of a value that follows from contents. A trace with an example assumes it again."""
+        if torch.compiler.is_compiling() or not _has_example(value):
+            return bool(value)
+        return bool(value.tracer.answers.assumed(value))
+
     def failed(self, module: Any, state: State | None, error: Exception, position: int) -> None:
         """Restore the state and raise GuardError for an error in a check. A run without numbers goes on unchecked."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
             raise error
         if type(error).__name__ == _NO_NUMBERS:
             return

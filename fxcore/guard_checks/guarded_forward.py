@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 import weakref
 from types import FunctionType
 from typing import Any
@@ -31,6 +32,8 @@ class GuardedForward:
         self._module = weakref.ref(module)
         self._code = code
         self._origin = graph._co_fields
+        self._lock = threading.Lock()
+        self._function: FunctionType | None = None
 
     @functools.cached_property
     def _is_plain(self) -> bool:
@@ -51,8 +54,15 @@ class GuardedForward:
         plan = Plan(nodes, self._guards, module, at_entry=not self._is_plain)
         return CheckFunctions(plan, self._guards, module, type(module).__name__, prefix)
 
-    def function(self) -> FunctionType:
-        """Compile the forward."""
+    @property
+    def function(self) -> Any:
+        """The compiled forward, a function."""
+        with self._lock:
+            if self._function is None:
+                self._function = self._compiled()
+            return self._function
+
+    def _compiled(self) -> FunctionType:
         entry = self.checks.at_entry
         name = f"check_{entry.name}"
         call = f"{name}({', '.join(['self', *map(_parameter, entry.inputs)])})"

@@ -42,8 +42,13 @@ _QUESTIONS = frozenset(
         *("is_autocast_enabled", "get_autocast_dtype", "is_inference_mode_enabled", "get_default_dtype", "contains"),
     }
 )
-# Attributes that are tensors.
-_TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "grad", "real", "imag"})
+# Attributes of a tensor that are no tensors.
+_PLAIN_ATTRIBUTES = frozenset(
+    {
+        *("shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_leaf", "itemsize", "nbytes", "names"),
+        *("is_cuda", "is_cpu", "is_meta", "is_sparse", "is_quantized", "is_nested", "is_mkldnn", "is_mps", "is_xpu"),
+    }
+)
 _PYTHON = frozenset({"_operator", "builtins", "math"})
 # Methods that change the form of a tensor.
 _RESHAPING = frozenset(
@@ -154,17 +159,8 @@ class Plan:
         return asked if self._changes(node, earliest, asked) else earliest
 
     def _is_cheap(self, node: Node) -> bool:
-        if node.op not in ("call_function", "call_method") or effects_of_node(node, None).written(
-            node.args, node.kwargs
-        ):
-            return False
-        name = _name(node)
-        if name in _QUESTIONS or name == "getitem":
-            return name != "getattr" or node.args[1] not in _TENSOR_ATTRIBUTES
-        return getattr(node.target, "__module__", "") in _PYTHON and all(
-            value.op.startswith("call_") and _name(value) != "getitem" and self._is_cheap(value)
-            for value in node.all_input_nodes
-        )
+        """Return whether a call costs nothing beside the calls of a graph, and gives the same value twice."""
+        return _is_plain(node) or (node.op == "call_function" and _name(node) in ("getitem", "getattr"))
 
     def _changes(self, node: Node, after: int, until: int) -> bool:
         """Return whether the graph changes a node's answer at a position in (after, until]."""
@@ -201,13 +197,13 @@ class Plan:
         return SharedStorage(self.nodes, self._module)
 
     def _roots(self, node: Node) -> Iterator[Node]:
-        """Yield the nodes of the graph whose values a node of the conditions reads."""
+        """Yield the nodes of the graph whose memory a node of the conditions reads."""
         for value in node.all_input_nodes:
-            if value in self.twins:
+            if value in self.twins and not _is_plain(value):
                 yield self.twins[value]
             elif value.op == "get_attr":
                 yield from [each for each in self.nodes if each.op == "get_attr" and each.target == value.target]
-            else:
+            elif not _is_plain(value):
                 yield from self._roots(value)
 
     def _reads_written_state(self, node: Node, writers: Iterable[Node]) -> bool:
@@ -235,6 +231,18 @@ class Plan:
         for value in node.all_input_nodes:
             self._place_node(value)
         self.checks.setdefault(self._ready[node], []).append(node)
+
+
+def _is_plain(node: Node) -> bool:
+    """Return whether a call gives a number, a type or another value without memory that a graph can write."""
+    if node.op not in ("call_function", "call_method"):
+        return False
+    name = _name(node)
+    if name == "getattr":
+        return node.args[1] in _PLAIN_ATTRIBUTES
+    if name in _QUESTIONS:
+        return name not in ("list", "keys")  # they may hold tensors
+    return getattr(node.target, "__module__", "") in _PYTHON and all(map(_is_plain, node.all_input_nodes))
 
 
 def _name(node: Node) -> str:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from fxcore import torch_fx_registry
 from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.node_data.purity import effects_of_node
+from fxcore.node_data.purity import called_module, effects_of_node
 from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.operators.layers import draws_randomly, layer_traits, updates_state
 from fxcore.state.snapshot import Snapshot
@@ -27,8 +28,8 @@ class WrittenState(NamedTuple):
     modes: bool = False  # grad mode, autocast
 
     def keep(self, module: Any, inputs: Sequence[Any]) -> list[Snapshot] | None:
-        """Return the present state; None if this call writes nothing, or torch compiles it."""
-        if not any(self) or torch.compiler.is_compiling():
+        """Return the present state; None if this call writes nothing, or is compiled or traced."""
+        if not any(self) or torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
             return None
         layers = [layer for path in self.modules if _changes_itself(layer := get_attribute(module, path))]
         draws = self.draws or bool(layers)
@@ -56,7 +57,7 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
     before = set(nodes)
 
     def is_written(node: Node) -> bool:
-        return not before.isdisjoint(storage.writers(node))
+        return any(writer in before and not _is_layer(writer, module) for writer in storage.writers(node))
 
     return WrittenState(
         modules=tuple(path for path in called if _may_change_itself(path, module)),
@@ -86,6 +87,13 @@ def restore(snapshots: list[Snapshot] | None, autocasts: int) -> None:
             torch.clear_autocast_cache()
     for snapshot in snapshots or ():
         snapshot.restore()
+
+
+def _is_layer(node: Node, module: nn.Module | None) -> bool:
+    """Return whether a node calls a layer of torch that does not write its input."""
+    layer = called_module(node, module) if node.op == "call_module" else None
+    is_of_torch = isinstance(layer, nn.Module) and layer_traits(type(layer)).is_layer
+    return is_of_torch and not effects_of_node(node, module).writes
 
 
 def _may_change_itself(path: str, module: nn.Module | None) -> bool:

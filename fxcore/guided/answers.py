@@ -71,7 +71,9 @@ class Answers:
     def assumed(self, proxy: ExampleProxy) -> bool:
         """Return the truth of a value in the example, and note that the graph holds for this truth alone."""
         value = bool(proxy.example)
-        self.note(self._tracer.record_without_running("call_function", bool, (proxy,), {}), value, is_assumed=True)
+        node = self._tracer.record_without_running("call_function", bool, (proxy,), {})
+        self.scalars.add(node)
+        self.note(node, value, is_assumed=True)
         return value
 
     def note(self, node: Node, value: Any, *, is_assumed: bool = False, call: RunningCall | None = None) -> None:

@@ -42,6 +42,7 @@ _MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 class ExampleProxy(RecordingProxy):
     """A proxy with the value of the example. An attribute gets its node when the node is first needed."""
 
+    __fx_has_example__ = True  # files below ask for this mark
     tracer: Any
     example: Any
     is_data: bool  # whether the contents of input tensors decide about the value

@@ -59,8 +59,10 @@ def verify_trace(
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
     if getattr(graph_module.graph.guards, "notes", ()):
-        comparison.earlier = example  # the second call shows the state that the model keeps and the graph leaves out
-        comparison.run(_other_values(example), "the second of two calls")
+        # The second call shows the state that the model keeps and the graph leaves out. Because a graph may hold the
+        # example's state, the first call has other values.
+        comparison.earlier = _resized(example, {})
+        comparison.run(example, "the second of two calls")
         comparison.earlier = None
     dimensions: dict[str, set[int]] = {}
     refused: dict[str, str] = {}
@@ -119,7 +121,7 @@ class _Comparison:
 
     def __init__(self, root: Any, graph_module: GraphModule) -> None:
         self._root, self._graph_module = root, graph_module
-        self.earlier: _Inputs | None = None  # of a call before the compared one
+        self.earlier: _Inputs | None = None  # the inputs of a call before
         self._is_enforced = getattr(graph_module.graph.guards, "are_enforced", True)
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 

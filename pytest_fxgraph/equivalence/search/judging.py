@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.errors import GuardError
 from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.fp64_reference import widened_arguments
@@ -192,4 +193,4 @@ def _nudged(tensor: torch.Tensor) -> torch.Tensor:
 
 def _is_of_guard(error: BaseException | None) -> bool:
     """Return whether an error comes from a check that the graph makes and eager does not make."""
-    return isinstance(error, AssertionError) or _OF_GUARDS.match(str(error)) is not None
+    return isinstance(error, (AssertionError, GuardError)) or _OF_GUARDS.match(str(error)) is not None

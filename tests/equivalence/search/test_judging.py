@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import fxcore
 from fixtures.searched_graphs import Calling, drawn, graph_calling, space_around
 from fxcore.state.snapshot import Snapshot
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
@@ -57,7 +58,9 @@ def test_what_a_guard_of_the_graph_refuses_is_none():
     def exported(x):
         raise RuntimeError("Expected input at *args[0].shape[0] to be equal to 4, but got 2")
 
-    for graph in (guarded, exported):
+    traced = fxcore.symbolic_trace(lambda x: x if x.shape[0] == 4 else x + 1, example_inputs=drawn(4, 3))
+
+    for graph in (guarded, exported, lambda x: traced(x)):
         assert verdict_on(torch.clone, graph, drawn(2, 3)) is Verdict.GUARDED
 
 

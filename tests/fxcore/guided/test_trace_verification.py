@@ -57,3 +57,34 @@ def test_the_model_is_left_as_it_was():
 
     assert int(model.num_batches_tracked) == 0
     assert torch.equal(model.running_mean, torch.zeros(3))
+
+
+def test_a_cache_of_another_call_is_found():
+    class KeepsFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = None
+
+        def forward(self, x):
+            if self.cache is None:
+                self.cache = x * 2
+            return x + self.cache
+
+    with pytest.raises(
+        VerificationError, match=r"on the second of two calls\. .*self\.cache.*: output has other values in the graph"
+    ):
+        fxcore.symbolic_trace(KeepsFirst(), example_inputs=torch.rand(3), verify=True)
+
+
+@pytest.mark.parametrize("enforce_guards", [None, False])
+def test_a_size_that_a_guard_refuses_is_told(enforce_guards):
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x.relu() if x.relu().shape[0] == 3 else x,
+        example_inputs=torch.rand(3, 4),
+        verify=True,
+        enforce_guards=enforce_guards,
+    )
+
+    found = graph_module.meta["free_sizes"]
+    assert found.dimensions == {"x": (1,)} or list(found.dimensions.values()) == [(1,)]
+    assert all("shape[0] == 3" in told for told in found.refused.values())

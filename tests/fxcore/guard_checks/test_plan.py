@@ -1,0 +1,116 @@
+"""Each guard is checked as early as the graph knows its value, and where the trace asked if a write lies between."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.guard_checks.plan import ENTRY, Plan
+
+
+def places_of(function, *example, edit=None, **options):
+    """Return for each place with checks, the name of a node or "entry", the guards that are checked there."""
+    graph_module = fxcore.symbolic_trace(function, example_inputs=example, **options)
+    graph = graph_module.graph
+    if edit is not None:
+        edit(graph)
+    nodes = list(graph.nodes)
+    plan = Plan(nodes, graph.guards, graph_module)
+    return {
+        "entry" if position == ENTRY else nodes[position].name: [
+            str(graph.guards[each]) for each in work if isinstance(each, int)
+        ]
+        for position, work in plan.checks.items()
+        if any(isinstance(each, int) for each in work)
+    }
+
+
+def test_questions_about_inputs_come_before_everything():
+    def function(x, flag=True):
+        y = x.relu()
+        return y * 2 if x.shape[0] > 2 and x.dtype == torch.float32 and flag else y
+
+    assert places_of(function, torch.rand(3)) == {
+        "entry": ["flag", "x.shape[0] > 2", "x.dtype == torch.float32"],
+    }
+
+
+def test_a_size_that_the_graph_computes_too_is_computed_twice_to_be_first():
+    def function(x):
+        size = x.shape[0]
+        y = x.relu().view(size, 1)
+        return y if size > 2 else y + 1
+
+    assert places_of(function, torch.rand(3)) == {"entry": ["x.shape[0] > 2"]}
+
+
+def test_a_question_about_an_inner_value_comes_right_after_its_node():
+    def function(x):
+        y = x.relu()
+        z = y.sum(0)
+        return z if y.shape[0] > 2 else z + 1
+
+    assert places_of(function, torch.rand(3)) == {"relu": ["relu(...).shape[0] > 2"]}
+
+
+def test_a_write_of_numbers_does_not_move_a_question_about_the_form():
+    def function(x):
+        y = x.relu()
+        y.add_(1)
+        return y if y.shape[0] > 2 else y + 1
+
+    assert places_of(function, torch.rand(3)) == {"relu": ["relu(...).shape[0] > 2"]}
+
+
+def test_a_write_between_keeps_a_question_about_contents_in_its_place():
+    def function(x):
+        y = x.relu()
+        y.add_(1)
+        return y if fxcore.assume(y.sum() > 2) else y + 1
+
+    (place,) = places_of(function, torch.ones(3))
+    assert place not in ("entry", "relu")
+
+
+def test_a_change_of_form_between_keeps_a_question_in_its_place():
+    def function(x, items):
+        x.unsqueeze_(0)
+        items.append(x)
+        return x * 2 if x.dim() == 2 and len(items) == 1 else x
+
+    assert places_of(function, torch.rand(3), []) == {"append": ["x.dim() == 2", "len(items) == 1"]}
+
+
+def test_a_mode_between_keeps_a_computed_value_in_its_place():
+    def function(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ x if fxcore.assume((x @ x).sum() > 0) else x
+
+    assert "entry" not in places_of(function, torch.rand(2, 2))
+
+
+def test_state_is_asked_before_it_is_written():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("position", torch.zeros((), dtype=torch.long))
+
+        def forward(self, x):
+            is_first = bool(self.position == 0)
+            self.position.add_(4)
+            return x if is_first else x + 1
+
+    (place,) = places_of(Cache(), torch.rand(3))
+    assert place in ("entry", "eq")
+
+
+def test_a_removed_twin_makes_a_guard_stand_alone_at_the_entry():
+    def rename(graph):
+        next(node for node in graph.nodes if node.name == "relu").name = "other"
+
+    def function(x):
+        y = x.relu()
+        return y if y.shape[0] > 2 else y + 1
+
+    assert places_of(function, torch.rand(3), edit=rename) == {"entry": ["relu(...).shape[0] > 2"]}
