@@ -139,7 +139,7 @@ class ExampleTracer(Tracer):
         proxy = proxy_of(self, node, value, *origin)
         self._has_arrays = self._has_arrays or is_array(value)
         if isinstance(value, torch.Tensor) and value.requires_grad:
-            self._with_gradient.add(node)
+            self.note_gradient(node)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:
             self.answers.scalars.add(node)
         if kind == "placeholder" and target in self._example.left_at_default:
@@ -198,6 +198,10 @@ class ExampleTracer(Tracer):
     def proxy_of_state(self, node: Node, value: torch.Tensor) -> ExampleProxy:
         """Return a proxy for a tensor that a node reads from the model."""
         return proxy_of(self, node, value, False, False)
+
+    def note_gradient(self, node: Node) -> None:
+        """Note that gradients flow through the value of a node."""
+        self._with_gradient.add(node)
 
     def has_gradient(self, node: Node) -> bool:
         """Return whether gradients flow through a node's value, or to parameters of the module that the node calls."""
