@@ -559,6 +559,8 @@ def test_a_block_mask_of_the_model_is_a_constant_for_its_length():
 
     with pytest.raises(GuardError, match="16"):
         graph_module.check_guards(torch.rand(2, 2, 24, 8))
+    with pytest.raises(GuardError, match="16"):
+        graph_module(torch.rand(2, 2, 24, 8))
 
 
 def test_a_block_mask_of_the_inputs_is_computed_in_each_run():
