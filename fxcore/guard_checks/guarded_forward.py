@@ -138,9 +138,10 @@ class GuardedForward:
         read = [node for check in self.checks.by_position.values() for node in check.inputs]
         needed = nodes_for([*read, *[node for position, node in plan.writers if position <= plan.last]])
         for node in plan.nodes[: plan.last + 1]:
-            if node in needed and node not in values:
-                values[node] = result_of(node, values.__getitem__, module)
-                run.after(node, values[node])
+            if node not in values:
+                if node in needed:
+                    values[node] = result_of(node, values.__getitem__, module)
+                run.after(node, values.get(node))
 
     def supports(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
         """Return whether all guards hold for the arguments of a call; None if a run of the graph must tell."""

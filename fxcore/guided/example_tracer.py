@@ -160,7 +160,7 @@ class ExampleTracer(Tracer):
         proxy = proxy_of(self, node, value, *origin)
         self._has_arrays = self._has_arrays or is_array(value)
         if isinstance(value, torch.Tensor) and value.requires_grad:
-            self._with_gradient.add(node)
+            self.note_gradient(node)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:
             self.answers.scalars.add(node)
         if kind == "placeholder" and target in self._example.left_at_default:
@@ -247,6 +247,10 @@ class ExampleTracer(Tracer):
         """Return the proxy that a read of a registered tensor gives; None for other tensors."""
         proxy = self._on_attribute_read("", value)
         return None if proxy is value else proxy
+
+    def note_gradient(self, node: Node) -> None:
+        """Note that gradients flow through the value of a node."""
+        self._with_gradient.add(node)
 
     def has_gradient(self, node: Node) -> bool:
         """Return whether gradients flow through a node's value, or to parameters of the module that the node calls."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
 
@@ -32,7 +31,8 @@ _FOLDER = "_higher_order_ops"
 
 def patch_higher_order(patcher: Patcher) -> None:
     """Let the trace of `patcher` record calls of higher-order operators."""
-    patcher.replace(HigherOrderOperator, "__call__", _recorded_operator)
+    for operator, record in _operators().items():
+        patcher.replace(type(operator), "__call__", functools.partial(_recorded_operator, record))
     patcher.replace(vars(torch.compiler), "is_dynamo_compiling", _as_in_dynamo)
     patcher.replace(vars(torch.compiler), "is_compiling", _as_in_dynamo)
     patcher.replace(vars(_scans()), "generic_associative_scan", _recorded_generic_scan)
@@ -69,11 +69,24 @@ def _as_in_dynamo(original: Callable[[], bool]) -> Callable[[], bool]:
 
 
 @functools.cache
-def _recorded_operator(original: Callable[..., Any]) -> Callable[..., Any]:
+def _operators() -> dict[Any, Callable[..., Any]]:
+    """Return the operators of this torch, each with the function that records it."""
+    found = {getattr(torch.ops.higher_order, name, None): record for name, record in _RECORDS.items()}
+    return {operator: record for operator, record in found.items() if operator is not None}
+
+
+@functools.cache
+def _recorded_operator(record: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for the call of an operator. `record` gets the arguments by position."""
+    signature = inspect.signature(original)
+
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.tracer_of_all_calls()
-        record = None if tracer is None else _RECORDS.get(self.__name__)
-        return original(self, *args, **kwargs) if record is None else record(tracer, self, *args, **kwargs)
+        if tracer is None:
+            return original(self, *args, **kwargs)
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        return record(tracer, *bound.args, **bound.kwargs)
 
     return call
 
@@ -152,6 +165,9 @@ def results_of(proxy: Any, inner: InnerGraph) -> Any:
     if not inner.returns_tuple:
         return pytree.tree_unflatten([proxy], inner.spec)
     items = [None if value is None else proxy[index] for index, value in enumerate(inner.outputs)]
+    for each in items:
+        if type(each) is ExampleValue:
+            vars(each).update(is_data=True, has_contents=True)  # another branch, or another step, gives another number
     return pytree.tree_unflatten(items, inner.spec)
 
 
@@ -177,17 +193,27 @@ def _refuse_other_kinds(
 
 
 def _kind_of(value: Any, is_same_size: bool) -> str:
+    value = value.example if type(value) is ExampleTensor else value
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {list(value.shape) if is_same_size else f'of {value.dim()} dimensions'}"
-    return type(value).__name__
+    return type(value).__name__ if value is None or isinstance(value, ExampleProxy) else repr(value)
 
 
 # Operators.
 
 
 def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    if not isinstance(pred, (torch.Tensor, ExampleProxy)):
-        return (true_fn if pred else false_fn)(*operands)
+    if isinstance(pred, (torch.Tensor, ExampleProxy)):
+        try:
+            return _recorded_cond(tracer, operator, pred, true_fn, false_fn, operands)
+        except TraceError:
+            if type(pred) is not ExampleValue:
+                raise
+    # Eager Python takes one branch for a number. A guard on sizes allows it where the branches do not fit together.
+    return (true_fn if pred else false_fn)(*operands)
+
+
+def _recorded_cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
     values, spec = pytree.tree_flatten(opened(tuple(operands)))
     condition = pred.example if isinstance(pred, ExampleProxy) else pred
     is_known = not isinstance(condition, torch.Tensor) or condition.device.type != "meta"
@@ -201,7 +227,7 @@ def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, op
         raise TraceError(
             f"the branches of torch.cond return different structures{tracer._place()}: {taken.spec} and {other.spec}"
         )
-    _refuse_other_kinds(tracer, "torch.cond", example_of(branches[0]), example_of(branches[1]), is_same_size=False)
+    _refuse_other_kinds(tracer, "torch.cond", branches[0].outputs, branches[1].outputs, is_same_size=False)
     modules, lifted = tracer.inner_graphs.modules(branches)
     given = (*inputs_of(samples, values), *lifted)
     result = recorded_call(tracer, operator, (pred, *modules, given), {}, example_of(taken))
@@ -226,12 +252,20 @@ def _branch(tracer: Any, function: Callable[..., Any], samples: list[Any], name:
         return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
     except FxError:
         raise
-    except Exception:
+    except Exception as error:
         if is_taken:
             raise
+        found = error
     tracer.answers.forget_since(progress)
-    with tracer.without_values():
-        return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
+    try:
+        with tracer.without_values():
+            return tracer.inner_graphs.record(function, samples, name)  # type: ignore[no-any-return]
+    except Exception:
+        raise TraceError(
+            f"the branch of torch.cond that the example does not take fails{tracer._place()}\n"
+            f"{type(found).__name__}: {found}\nA trace runs both branches. Let both work for the example, or give an "
+            "example that takes this branch"
+        ) from found
 
 
 def _while_loop(

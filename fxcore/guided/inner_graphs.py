@@ -127,7 +127,7 @@ class InnerGraphs:
         arguments = []
         for each in samples:
             if isinstance(each, Sample):
-                node = inner.add_input(each.name, each.value)
+                node = self._noted(inner.add_input(each.name, each.value), each.value)
                 self._samples[node] = each
                 each = proxy_of(tracer, node, each.value, each.is_data, each.has_contents, each.other)
             arguments.append(each)
@@ -231,6 +231,11 @@ class InnerGraphs:
             inner.local[node] = self._operand(depth, proxy) if is_operand else self._repeated(inner, proxy)
         return inner.local[node]
 
+    def _noted(self, node: Node, value: Any) -> Node:
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            self._tracer.note_gradient(node)
+        return node
+
     def _read_inside(self, depth: int, proxy: ExampleProxy) -> Node | None:
         """Return a node that reads an attribute, such as a dtype, from a tensor that is an operand."""
         source, inner = vars(proxy)["_source"], self._running[depth - 1]
@@ -250,7 +255,7 @@ class InnerGraphs:
         if outside is not proxy.node:
             flags = proxy.is_data, proxy.has_contents, proxy.other
             proxy = proxy_of(self._tracer, outside, proxy.example, *flags)
-        made = inner.add_operand(outside, proxy)
+        made = self._noted(inner.add_operand(outside, proxy), proxy.example)
         self._samples[made] = Sample(made.name, proxy.example, proxy)
         return made
 

@@ -88,5 +88,6 @@ def _nodes_after(graph: Any, last: Node | None) -> list[Node]:
     for node in reversed(graph.nodes):
         if node is last:
             break
-        made.append(node)
+        if node.op != "placeholder":  # an inner graph gets inputs while it is recorded
+            made.append(node)
     return made[::-1]

@@ -109,7 +109,8 @@ class _Transformed:
         """Let the graph return the result, and the second result apart. Return the structures of both."""
         spec, aux = self.inner.spec, None
         if has_aux:
-            spec, aux = spec.children_specs
+            parts = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+            spec, aux = map(pytree.tree_structure, parts)
         self.inner.arrange(spec.num_leaves, is_single=spec.is_leaf(), has_more=has_aux)
         return spec, aux
 

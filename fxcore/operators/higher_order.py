@@ -37,6 +37,6 @@ def missing_operator(name: str) -> str:
     """Return a sentence if this torch lacks the operator at the end of a dotted name; else an empty text."""
     operator = name.rpartition(".")[2]
     release = FIRST_RELEASE.get(operator)
-    if release is None or hasattr(torch.ops.higher_order, operator):
+    if release is None or torch.torch_version.TorchVersion(torch.__version__) >= release:
         return ""
     return f"torch {torch.__version__} does not have the operator {operator!r}; torch {release} has it"

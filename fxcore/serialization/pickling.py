@@ -23,6 +23,7 @@ from fxcore.graph import Graph
 from fxcore.guards import Guard, Guards
 from fxcore.node import Node
 from fxcore.node_data.targets import is_from_torch, qualified_name
+from fxcore.operators.higher_order import missing_operator
 from fxcore.seams import Seam
 
 
@@ -205,8 +206,10 @@ def _torch_function(name: str) -> Any:
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
         if found is None:
+            missing = missing_operator(name)
             raise GraphError(
                 f"cannot rebuild the graph: it calls {name}, which torch {torch.__version__} does not have; "
-                "load it with the torch that saved it"
+                + (f"{missing}; " if missing else "")
+                + "load it with the torch that saved it"
             )
     return found
