@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from fxcore.errors import ExampleError, FxError
+from fxcore.errors import ExampleError, FxError, LeafError
 from fxcore.guards import Guard
 from fxcore.guided.example_tracer import ExampleTracer
 from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
@@ -19,6 +19,7 @@ from fxcore.tracer import module_path_of
 from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
+_MOST_SECONDS = 0.2  # of a failed trace that is repeated to name the other places
 _MOST_STATEMENTS = 30  # the trace starts again for each
 
 
@@ -103,11 +104,40 @@ def diagnose(
                 statements.setdefault(found.place, found)
                 continue
             tracer.obstacles.append(found)
+        for name in tracer._lifted_paths:  # constants of a graph that nobody gets
+            delattr(tracer.root, name)
         counts = Counter(each.place for each in tracer.obstacles) | tracer.statements.runs
         first = {each.place: each for each in reversed(tracer.obstacles)} | statements
         counts |= Counter(dict.fromkeys(statements, 1))
         obstacles = [replace(first[place], count=count) for place, count in counts.most_common()]
         return Diagnosis(tuple(obstacles), tuple(guard for guard in guards if not guard.is_assumed))
+
+
+def name_other_places(
+    error: FxError,
+    seconds: float,
+    root: nn.Module | Callable[..., Any],
+    example_inputs: Any,
+    example_kwargs: Mapping[str, Any] | None,
+    assume: Mapping[str, Any] | None,
+) -> None:
+    """Add a line on the other places to the message of a failed trace, which took so many seconds.
+
+    A slow trace is not repeated for it. Its line names `diagnose` alone.
+    """
+    if isinstance(error, (ExampleError, LeafError)):
+        return
+    others = "lists every place that stops this trace"
+    if seconds < _MOST_SECONDS:
+        found = diagnose(root, example_inputs, example_kwargs).obstacles
+        assumed = tuple(place for place, wanted in (assume or {}).items() if wanted)
+        places = [f"{each.file}:{each.line}" for each in found]
+        left = [place for place in places if not place.endswith(assumed)] if assumed else places
+        if len(left) < 2:
+            return
+        others = f"lists all {len(left)} places that stop this trace, each with its cure: {', '.join(left[:3])}"
+        others += ", ..." if len(left) > 3 else ""
+    error.args = (f"{error}\nprint(fxcore.diagnose(model, example_inputs)) {others}", *error.args[1:])
 
 
 class _DiagnosingTracer(LeafTracer, ExampleTracer):

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import fxcore
+from fxcore.guided import diagnosis
 from tests.fxcore.guided import test_every_failure, test_numpy_calls
 
 PROGRAMS = [*test_every_failure.PROGRAMS, *test_numpy_calls.PROGRAMS]
@@ -131,3 +132,45 @@ def test_a_diagnosis_raises_for_no_program_that_runs(program):
 def test_a_model_that_fails_on_its_example_raises_its_own_error():
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         fxcore.diagnose(nn.Sequential(nn.Linear(3, 3), Gate()), torch.rand(2, 4))
+
+
+def test_a_diagnosis_leaves_no_constant_on_the_model():
+    class Constant(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(3) if (x + torch.ones(3)).sum() > 0 else x
+
+    model = Constant()
+    before = set(vars(model))
+
+    fxcore.diagnose(model, torch.rand(2, 3))
+
+    assert set(vars(model)) == before
+
+
+def test_a_failed_trace_names_the_other_places():
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(Net(), example_inputs=torch.rand(2, 3))
+
+    last = str(refusal.value).splitlines()[-1]
+    assert last.startswith(
+        "print(fxcore.diagnose(model, example_inputs)) lists all 2 places that stop this trace, each with its cure: "
+    )
+    assert last.count("test_diagnosis.py:") == 2
+
+
+def test_a_failed_trace_with_one_place_names_no_other():
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(Gate(), example_inputs=torch.rand(2, 3))
+
+    assert "diagnose" not in str(refusal.value)
+
+
+def test_a_slow_trace_that_failed_is_not_repeated(monkeypatch):
+    monkeypatch.setattr(diagnosis, "_MOST_SECONDS", 0)
+
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(Gate(), example_inputs=torch.rand(2, 3))
+
+    assert str(refusal.value).splitlines()[-1] == (
+        "print(fxcore.diagnose(model, example_inputs)) lists every place that stops this trace"
+    )
