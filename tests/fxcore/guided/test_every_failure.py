@@ -681,3 +681,8 @@ def test_an_error_of_a_plain_trace_stays_as_it_was():
 
     with pytest.raises(TraceError, match="symbolically traced variables cannot be used as inputs to control flow"):
         fxcore.symbolic_trace(asks)
+
+
+@PROGRAMS.refused("module is not installed as a submodule: a Linear was called")
+def makes_a_module(x):
+    return nn.Linear(3, 3)(x)
