@@ -10,6 +10,7 @@ import functools
 import inspect
 import math
 import operator
+import time
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
@@ -20,10 +21,11 @@ from torch._C import ScriptObject
 
 from fxcore import torch_fx_registry
 from fxcore._compatibility import compatibility
-from fxcore.errors import ExampleError
+from fxcore.errors import ExampleError, FxError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import enforce
+from fxcore.guided.diagnosis import name_other_places
 from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
 from fxcore.guided.trace_verification import refuse_kept_state, verify_trace
 from fxcore.node_data.arguments import map_aggregate
@@ -106,7 +108,13 @@ def symbolic_trace(
             options = {"example_inputs": example_inputs, "example_kwargs": example_kwargs, "assume": assume}
         elif verify or enforce_guards or assume:
             raise ExampleError("verify, enforce_guards and assume need an example: give example_inputs=")
-        graph = tracer.trace(root, concrete_args, **options)
+        started = time.perf_counter()
+        try:
+            graph = tracer.trace(root, concrete_args, **options)
+        except FxError as error:
+            if options and concrete_args is None:
+                name_other_places(error, time.perf_counter() - started, root, **options)
+            raise
         enforce(graph, enforce_guards)
         made = GraphModule(tracer.root, graph, name_of(root))
     if options:

@@ -512,7 +512,7 @@ def module_path_of(traceback: TracebackType | None) -> str:
     path = ""
     while traceback is not None:
         if traceback.tb_frame.f_code is Tracer.call_module.__code__:
-            path = traceback.tb_frame.f_locals["path"]
+            path = traceback.tb_frame.f_locals.get("path", path)  # the look-up of the path may have failed
         traceback = traceback.tb_next
     return path
 

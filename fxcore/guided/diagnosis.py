@@ -10,13 +10,17 @@ from typing import Any
 
 from torch import nn
 
-from fxcore.errors import TraceError
+from fxcore.errors import ExampleError, FxError, LeafError
 from fxcore.guards import Guard
 from fxcore.guided.example_tracer import ExampleTracer
-from fxcore.guided.leaf_tracer import LeafTracer
+from fxcore.guided.leaf_tracer import LeafModules, LeafTracer
+from fxcore.guided.value_statements import Place, ValueStatements
+from fxcore.tracer import module_path_of
 from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
+_MOST_SECONDS = 0.2  # of a failed trace that is repeated to name the other places
+_MOST_STATEMENTS = 30  # the trace starts again for each
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class Obstacle:
     reason: str
     cure: str
     count: int = 1
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The file and the line."""
+        return self.file, self.line
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" + (f": {self.source}" if self.source else "")
@@ -74,24 +83,74 @@ def diagnose(
 ) -> Diagnosis:
     """Trace a model with an example, go on after each obstacle, and return all obstacles.
 
-    At a branch that depends on the contents of tensors the trace takes the example's branch. A module that fails in its
-    forward is recorded as one call. Raises the model's own errors on the example.
+    At a branch that depends on the contents of tensors the trace takes the example's branch. A statement that cannot be
+    traced runs on the example's values, and the trace starts again. Where that does not help, the module is recorded as
+    one call. Raises the model's own errors on the example, and ExampleError (a TypeError) if the example does not fit.
     """
-    tracer = _DiagnosingTracer()
-    positional = () if example_inputs is None else example_inputs
-    graph = tracer.trace(root, example_inputs=positional, example_kwargs=example_kwargs)
-    counts = Counter((each.file, each.line) for each in tracer.obstacles)
-    first = {(each.file, each.line): each for each in reversed(tracer.obstacles)}
-    obstacles = [replace(first[place], count=count) for place, count in counts.most_common()]
-    return Diagnosis(tuple(obstacles), tuple(guard for guard in graph.guards if not guard.is_assumed))
+    statements: dict[Place, Obstacle] = {}
+    is_automatic = False
+    while True:
+        tracer = _DiagnosingTracer(list(statements), "auto" if is_automatic else ())
+        guards: tuple[Guard, ...] = ()
+        try:
+            positional = () if example_inputs is None else example_inputs
+            guards = tuple(tracer.trace(root, example_inputs=positional, example_kwargs=example_kwargs).guards)
+        except ExampleError:
+            raise
+        except FxError as error:
+            found = tracer.obstacle_of(error)
+            if not is_automatic:
+                is_automatic = not found.file or found.place in statements or len(statements) >= _MOST_STATEMENTS
+                statements.setdefault(found.place, found)
+                continue
+            tracer.obstacles.append(found)
+        for name in tracer._lifted_paths:  # constants of a graph that nobody gets
+            delattr(tracer.root, name)
+        counts = Counter(each.place for each in tracer.obstacles) | tracer.statements.runs
+        first = {each.place: each for each in reversed(tracer.obstacles)} | statements
+        counts |= Counter(dict.fromkeys(statements, 1))
+        obstacles = [replace(first[place], count=count) for place, count in counts.most_common()]
+        return Diagnosis(tuple(obstacles), tuple(guard for guard in guards if not guard.is_assumed))
+
+
+def name_other_places(
+    error: FxError,
+    seconds: float,
+    root: nn.Module | Callable[..., Any],
+    example_inputs: Any,
+    example_kwargs: Mapping[str, Any] | None,
+    assume: Mapping[str, Any] | None,
+) -> None:
+    """Add a line on the other places to the message of a failed trace, which took so many seconds.
+
+    A slow trace is not repeated for it. Its line names `diagnose` alone.
+    """
+    if isinstance(error, (ExampleError, LeafError)):
+        return
+    others = "lists every place that stops this trace"
+    if seconds < _MOST_SECONDS:
+        found = diagnose(root, example_inputs, example_kwargs).obstacles
+        assumed = tuple(place for place, wanted in (assume or {}).items() if wanted)
+        places = [f"{each.file}:{each.line}" for each in found]
+        left = [place for place in places if not place.endswith(assumed)] if assumed else places
+        if len(left) < 2:
+            return
+        others = f"lists all {len(left)} places that stop this trace, each with its cure: {', '.join(left[:3])}"
+        others += ", ..." if len(left) > 3 else ""
+    error.args = (f"{error}\nprint(fxcore.diagnose(model, example_inputs)) {others}", *error.args[1:])
 
 
 class _DiagnosingTracer(LeafTracer, ExampleTracer):
-    """Notes each obstacle, and goes on."""
+    """Notes each obstacle, and goes on. Chosen statements run on the example's values."""
 
-    def __init__(self) -> None:
-        super().__init__("auto")
+    def __init__(self, places: list[Place], leaf_modules: LeafModules) -> None:
+        super().__init__(leaf_modules)
+        self.statements = ValueStatements(self, places)
         self.obstacles: list[Obstacle] = []
+
+    def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        with self.statements:
+            return super()._run(call, arguments, keywords)
 
     def note_data_read(self, guard: Guard, reason: str) -> bool:
         """Note a branch that depends on the contents of tensors, and take it as in the example."""
@@ -106,11 +165,22 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
 
     def note_leaf(self, module_path: str, error: Exception) -> None:
         """Note a module, or the model itself, that cannot be traced."""
-        file, line, source = place_of(error)
+        self.obstacles.append(self.obstacle_of(error, module_path))
+
+    def obstacle_of(self, error: Exception, module_path: str | None = None) -> Obstacle:
+        """Return the obstacle that an error tells of. Its module is the innermost one that ran."""
+        raised: BaseException = error
+        while raised.__cause__ is not None and place_of(raised.__cause__)[0]:
+            raised = raised.__cause__
+        if module_path is None:
+            module_path = module_path_of(raised.__traceback__)
+        file, line, source = place_of(raised)
         first, _, _ = str(error).partition("\n")
-        reason = f"{type(error).__name__}: {first}" if not isinstance(error, TraceError) else first
+        reason = first.partition(f" at {file}:")[0] if file else first
+        if not isinstance(error, FxError):
+            reason = f"{type(error).__name__}: {reason}"
         cure = f"{_leaf_option(module_path)}, wrap= for the function there, or torch.export.export(model, inputs)"
-        self.obstacles.append(Obstacle(module_path, file, line, source, reason, cure))
+        return Obstacle(module_path, file, line, source, reason, cure)
 
 
 def _leaf_option(module_path: str) -> str:

@@ -50,11 +50,11 @@ class CaughtErrors:
             place = f"{file}:{line}"
             if not any(place.endswith(each) for each in self._assumed):
                 raise TraceError(
-                    f"the traced code catches {_shown(error)}, raised at {place}: {source}\n"
+                    f"the traced code catches {_shown(error)} at {place}: {source}\n"
                     "Other inputs may not raise it, and the graph would go on as the example does. Ask for the reason "
                     f"of the error instead (a size, a type), take the example's way with assume={{{place!r}: True}}, "
                     "or keep it in a leaf (fxcore.wrap, leaf_modules=)"
-                )
+                ) from error
 
 
 def explained(

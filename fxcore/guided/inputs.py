@@ -67,7 +67,7 @@ class ExampleInputs:
         try:
             tracer.create_arg(default)
         except TraceArgumentError as error:
-            raise ExampleError(
+            raise TraceArgumentError(
                 f"the default of parameter {parameter.name!r} is no argument of a node: {parameter.default!r:.200}\n"
                 "Trace a function of the other parameters, such as functools.partial(function, "
                 f"{parameter.name}=...)"

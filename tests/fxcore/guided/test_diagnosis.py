@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+import sys
+
+import pytest
 import torch
 from torch import nn
 
 import fxcore
+from fxcore.guided import diagnosis
+from tests.fxcore.guided import test_every_failure, test_numpy_calls
+
+PROGRAMS = [*test_every_failure.PROGRAMS, *test_numpy_calls.PROGRAMS]
 
 
 class Gate(nn.Module):
@@ -68,3 +77,100 @@ def test_a_module_that_fails_is_told_with_its_line():
 
     assert [each.source for each in found.obstacles] == ["return x + len(str(x.tolist()))"]
     assert found.obstacles[0].module_path == "1"
+
+
+class Obstructed(nn.Module):
+    """Stops a trace at many places, of several kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.means = nn.Sequential(Mean(), Mean())
+
+    def forward(self, x):
+        sizes = torch.LongTensor(
+            [x.shape[0]],
+        )
+        for _ in range(2):
+            sizes = sizes + torch.LongTensor([x.shape[1]])
+        try:
+            x = x.view(7, -1)
+        except RuntimeError:
+            x = x + 1
+        copied = pickle.loads(pickle.dumps(x))
+        if copied.sum() > 0:
+            x = x + copied
+        return self.means(x) + sizes
+
+
+def test_the_diagnosis_goes_on_behind_each_statement_that_cannot_be_traced():
+    found = fxcore.diagnose(Obstructed(), torch.rand(2, 3))
+
+    assert [(each.source, each.count, each.module_path) for each in found.obstacles] == [
+        ("return x + float(x.mean().item())", 2, "means.0"),
+        ("sizes = sizes + torch.LongTensor([x.shape[1]])", 2, ""),
+        ("if copied.sum() > 0:", 1, ""),
+        ("sizes = torch.LongTensor(", 1, ""),
+        ("x = x.view(7, -1)", 1, ""),
+        ("copied = pickle.loads(pickle.dumps(x))", 1, ""),
+    ]
+    assert found.obstacles[3].reason == "tracing raised TypeError: object of type 'int' has no len()"
+    assert found.obstacles[4].reason == (
+        "the traced code catches RuntimeError: shape '[7, -1]' is invalid for input of size 6"
+    )
+    assert sys.gettrace() is None or "value_statements" not in repr(sys.gettrace())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_diagnosis_raises_for_no_program_that_runs(program):
+    found = fxcore.diagnose(program.call, program.example)
+
+    assert found.is_traceable == (program.outcome != "refused")
+    assert all(each.file == inspect.getsourcefile(program.call) for each in found.obstacles)
+
+
+def test_a_model_that_fails_on_its_example_raises_its_own_error():
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        fxcore.diagnose(nn.Sequential(nn.Linear(3, 3), Gate()), torch.rand(2, 4))
+
+
+def test_a_diagnosis_leaves_no_constant_on_the_model():
+    class Constant(nn.Module):
+        def forward(self, x):
+            return x + torch.ones(3) if (x + torch.ones(3)).sum() > 0 else x
+
+    model = Constant()
+    before = set(vars(model))
+
+    fxcore.diagnose(model, torch.rand(2, 3))
+
+    assert set(vars(model)) == before
+
+
+def test_a_failed_trace_names_the_other_places():
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(Net(), example_inputs=torch.rand(2, 3))
+
+    last = str(refusal.value).splitlines()[-1]
+    assert last.startswith(
+        "print(fxcore.diagnose(model, example_inputs)) lists all 2 places that stop this trace, each with its cure: "
+    )
+    assert last.count("test_diagnosis.py:") == 2
+
+
+def test_a_failed_trace_with_one_place_names_no_other():
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(Gate(), example_inputs=torch.rand(2, 3))
+
+    assert "diagnose" not in str(refusal.value)
+
+
+def test_a_slow_trace_that_failed_is_not_repeated(monkeypatch):
+    monkeypatch.setattr(diagnosis, "_MOST_SECONDS", 0)
+
+    with pytest.raises(fxcore.FxError) as refusal:
+        fxcore.symbolic_trace(Gate(), example_inputs=torch.rand(2, 3))
+
+    assert str(refusal.value).splitlines()[-1] == (
+        "print(fxcore.diagnose(model, example_inputs)) lists every place that stops this trace"
+    )

@@ -29,7 +29,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 import fxcore
-from fxcore.errors import ExampleError, FxError, TraceError
+from fxcore.errors import FxError, TraceArgumentError, TraceError
 from tests.fxcore.guided.program import EXAMPLE, SECOND, Program, Programs, check
 
 PROGRAMS = Programs()
@@ -671,7 +671,7 @@ def test_a_default_that_no_node_can_hold_is_refused_by_name():
     def called(x, function=torch.nn.Module.train):
         return x * 2
 
-    with pytest.raises(ExampleError, match=r"the default of parameter 'function' is no argument of a node"):
+    with pytest.raises(TraceArgumentError, match=r"the default of parameter 'function' is no argument of a node"):
         fxcore.symbolic_trace(called, example_inputs=EXAMPLE)
 
 
@@ -681,3 +681,8 @@ def test_an_error_of_a_plain_trace_stays_as_it_was():
 
     with pytest.raises(TraceError, match="symbolically traced variables cannot be used as inputs to control flow"):
         fxcore.symbolic_trace(asks)
+
+
+@PROGRAMS.refused("module is not installed as a submodule: a Linear was called")
+def makes_a_module(x):
+    return nn.Linear(3, 3)(x)
