@@ -33,7 +33,6 @@ from pytest_fxgraph.document.nested_graphs import (
 )
 from pytest_fxgraph.document.origins import Origins, unread_frame
 from pytest_fxgraph.document.process_groups import has_groups, with_named_group
-from pytest_fxgraph.document.specialisations import specialisation_notes
 from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
@@ -140,7 +139,8 @@ class _DocumentBuilder:
         try:
             document = self.document()
             _check_metadata(self._options.meta, document, self._nodes)
-            return canonical_symbols(with_origins_of_names(document, self._graphs, self._nodes))
+            document = with_origins_of_names(document, self._graphs, self._nodes)
+            return canonical_symbols(document) if document.symbols else document
         finally:
             del self._effects
             self._texts.references.clear()
@@ -163,13 +163,17 @@ class _DocumentBuilder:
             modules=tuple(self._module_records()),
             state=_by_block(state.records()),
             torch_version=str(torch.__version__),
-            notes=(
-                *structure_notes(self._graph, self._texts.text),
-                *range_notes(self._module, nodes),
-                *specialisation_notes(self._graph, self._nodes),
-                *capture_notes(self._module),
-            ),
+            notes=tuple(self._notes(nodes)),
         )
+
+    def _notes(self, nodes: Sequence[NodeRecord]) -> Iterator[str]:
+        is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
+        yield from structure_notes(self._graph, self._texts.text)
+        if is_captured:
+            yield from range_notes(self._module, nodes)
+        yield from _specialisation_notes(self._graph, self._nodes)
+        if is_captured:
+            yield from capture_notes(self._module)
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
@@ -382,6 +386,25 @@ class _DocumentBuilder:
 
     def _hooks(self, module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
         return hook_config(module, self._texts.names.name)
+
+
+def _specialisation_notes(graph: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
+    """Describe guards by condition, module, function and source text, and leaves by the reason; without places."""
+    notes = []
+    for guard in getattr(graph, "guards", ()):
+        where = [f"in module {guard.module_path}"] if guard.module_path else []
+        where += [f"function {guard.function.rpartition('.')[2]}"] if guard.function else []
+        where += [guard.source] if guard.source else []
+        kind = "assumed" if guard.is_assumed else "guard"
+        notes.append(f"{kind}: {guard.expression}" + (f" ({', '.join(where)})" if where else ""))
+    notes += [f"note: {note}" for note in getattr(getattr(graph, "guards", ()), "notes", ())]
+    for node in nodes:
+        if unread_frame(node) is not None:  # no tracer wrote anything there
+            continue
+        reason = node.meta.get("leaf_reason")
+        if isinstance(reason, str):
+            notes.append(f"leaf: {node.target}: {reason}")
+    return tuple(dict.fromkeys(notes))
 
 
 def _by_block(records: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
