@@ -324,6 +324,8 @@ class GraphText(Items[_Level, Ends]):
             name = self._nodes[position].name
             if name.startswith(prefix) and len(name) > len(prefix):
                 names[position] = encoded_name(name[len(prefix) :])
+        if len(names) == run.stop - run.start:
+            return names
         taken = set(names.values())
         counts: dict[str, int] = {}
         for position in range(run.start, run.stop):
