@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from fxcore.operators.kinds import is_packet, operator_name, packet_name
-from pytest_fxgraph.document.module_traits import Attributes
+from pytest_fxgraph.document.modules import Attributes
 from pytest_fxgraph.document.nested_graphs import graphs_in, is_graph_module
 from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, class_name
 from pytest_fxgraph.errors import DocumentError, TargetError

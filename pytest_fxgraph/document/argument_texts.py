@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import re
+import sys
 import types
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,12 @@ _FUNCTIONS = (
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
+def has_groups() -> bool:
+    """Tell whether there are groups of processes, of which a graph may name one."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_available() and distributed.is_initialized()
+
+
 class ArgumentTexts:
     """Writes arguments; `references` maps each node that may be read to its `%name` and grows from outside."""
 
@@ -46,12 +53,16 @@ class ArgumentTexts:
     ) -> None:
         self.references: dict[Any, str] = {}
         self.names = TargetNames(self.text, own_name)
-        self.groups = ProcessGroupTexts()
         self._constants = constants
         self._node_type = node_type
         self._writers: dict[type, Writer] = dict(self._plain_writers())
         if node_type is not None:
             self._writers[node_type] = self._reference
+
+    @functools.cached_property
+    def groups(self) -> ProcessGroupTexts:
+        """The texts of the groups of processes that the arguments name."""
+        return ProcessGroupTexts()
 
     def text(self, value: Any) -> str:
         """Write a value. Raises DocumentError with the reason if it has no text that is the same in every run."""

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from fxcore.graph import gc_paused
+from fxcore.tracer import Tracer
 from pytest_fxgraph.choices import CONSTANT_FORMS
-from pytest_fxgraph.document.argument_texts import ArgumentTexts, structure_notes
+from pytest_fxgraph.document.argument_texts import ArgumentTexts, has_groups, structure_notes
 from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes
 from pytest_fxgraph.document.effects import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
@@ -21,9 +22,16 @@ from pytest_fxgraph.document.folding import numbered_prefixes
 from pytest_fxgraph.document.generated_code import Graphs, Place, with_code
 from pytest_fxgraph.document.generated_names import with_origins_of_names
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
-from pytest_fxgraph.document.module_config import module_config, training_flag
 from pytest_fxgraph.document.module_hooks import hook_config
-from pytest_fxgraph.document.module_traits import Attributes, CalledModule, ModuleTraits, parts_of, traits_of
+from pytest_fxgraph.document.modules import (
+    Attributes,
+    CalledModule,
+    ModuleTraits,
+    module_config,
+    parts_of,
+    training_flag,
+    traits_of,
+)
 from pytest_fxgraph.document.nested_graphs import (
     delegate_config,
     delegated_graph,
@@ -32,8 +40,7 @@ from pytest_fxgraph.document.nested_graphs import (
     is_graph_module,
 )
 from pytest_fxgraph.document.origins import Origins, unread_frame
-from pytest_fxgraph.document.process_groups import has_groups, with_named_group
-from pytest_fxgraph.document.specialisations import specialisation_notes
+from pytest_fxgraph.document.process_groups import with_named_group
 from pytest_fxgraph.document.state_records import StateRecords
 from pytest_fxgraph.document.tensor_texts import value_of
 from pytest_fxgraph.errors import DocumentError
@@ -140,11 +147,24 @@ class _DocumentBuilder:
         try:
             document = self.document()
             _check_metadata(self._options.meta, document, self._nodes)
-            return canonical_symbols(with_origins_of_names(document, self._graphs, self._nodes))
+            if not self._has_chosen_names(document):
+                document = with_origins_of_names(document, self._graphs, self._nodes)
+            return canonical_symbols(document) if document.symbols else document
         finally:
             del self._effects
             self._texts.references.clear()
             self._nodes, self._called, self._positions = [], {}, {}
+
+    def _has_chosen_names(self, document: GraphDocument) -> bool:
+        """Return whether each name is the user's. Our tracer makes up names for tensors that the graph reads, only."""
+        tracer = getattr(self._graph, "_tracer_cls", None)
+        is_ours = tracer is not None and issubclass(tracer, Tracer) and not getattr(self._module, "meta", None)
+        return (
+            is_ours
+            and "get_attr" not in self._ops
+            and not any(node.value for node in document.nodes)
+            and not any(module.graph for module in document.modules)
+        )
 
     def document(self) -> GraphDocument:
         """Write the document without code."""
@@ -163,13 +183,17 @@ class _DocumentBuilder:
             modules=tuple(self._module_records()),
             state=_by_block(state.records()),
             torch_version=str(torch.__version__),
-            notes=(
-                *structure_notes(self._graph, self._texts.text),
-                *range_notes(self._module, nodes),
-                *specialisation_notes(self._graph, self._nodes),
-                *capture_notes(self._module),
-            ),
+            notes=tuple(self._notes(nodes)),
         )
+
+    def _notes(self, nodes: Sequence[NodeRecord]) -> Iterator[str]:
+        is_captured = bool(getattr(self._module, "meta", None))  # captures and exported programs leave notes there
+        yield from structure_notes(self._graph, self._texts.text)
+        if is_captured:
+            yield from range_notes(self._module, nodes)
+        yield from _specialisation_notes(self._graph, self._nodes)
+        if is_captured:
+            yield from capture_notes(self._module)
 
     def _records(self) -> Iterator[NodeRecord]:
         targets, args, kwargs = self._calls()
@@ -181,10 +205,12 @@ class _DocumentBuilder:
             self._nodes, self._names, self._ops, targets, args, kwargs, effects, strict=True
         ):
             frame = unread_frame(node)
-            if frame is None:
-                value, scope = value_of(node.meta), scope_of(node)
-            else:
+            if frame is not None:
                 value, scope = None, scope_of_frame(frame, op, target)
+            elif meta := node.meta:
+                value, scope = value_of(meta), scope_of(node)
+            else:
+                value = scope = None
             source = source_of(node) if sources else None
             meta = self._metadata(node) if asked else ()
             yield NodeRecord(name, op, target, arg, kwarg, value, effect, scope, source, meta)
@@ -382,6 +408,25 @@ class _DocumentBuilder:
 
     def _hooks(self, module: torch.nn.Module) -> tuple[tuple[str, str], ...]:
         return hook_config(module, self._texts.names.name)
+
+
+def _specialisation_notes(graph: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
+    """Describe guards by condition, module, function and source text, and leaves by the reason; without places."""
+    notes = []
+    for guard in getattr(graph, "guards", ()):
+        where = [f"in module {guard.module_path}"] if guard.module_path else []
+        where += [f"function {guard.function.rpartition('.')[2]}"] if guard.function else []
+        where += [guard.source] if guard.source else []
+        kind = "assumed" if guard.is_assumed else "guard"
+        notes.append(f"{kind}: {guard.expression}" + (f" ({', '.join(where)})" if where else ""))
+    notes += [f"note: {note}" for note in getattr(getattr(graph, "guards", ()), "notes", ())]
+    for node in nodes:
+        if unread_frame(node) is not None:  # no tracer wrote anything there
+            continue
+        reason = node.meta.get("leaf_reason")
+        if isinstance(reason, str):
+            notes.append(f"leaf: {node.target}: {reason}")
+    return tuple(dict.fromkeys(notes))
 
 
 def _by_block(records: Sequence[StateRecord]) -> tuple[StateRecord, ...]:

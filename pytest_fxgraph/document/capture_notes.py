@@ -52,7 +52,7 @@ def canonical_symbols(document: GraphDocument) -> GraphDocument:
 
     torch gives one symbol to sizes of several graphs that have nothing in common.
     """
-    if not document.symbols or not is_of_capture(document):
+    if not is_of_capture(document):
         return document
     counts: Counter[str] = Counter()
     modules: list[ModuleRecord] = []

@@ -11,7 +11,7 @@ from fxcore.nodes.shared_storage import StorageSets
 from fxcore.operators.effects import PLAIN, Effects, first_argument, function_effects, method_effects, module_effects
 from fxcore.operators.table import facts_of_name
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.document.module_traits import CalledModule
+from pytest_fxgraph.document.modules import CalledModule
 
 Finder = Callable[[str], Any]
 

@@ -153,11 +153,13 @@ def blocks_of_level(
     if depth >= _MOST_DEPTH or stop - start <= _FEWEST_LINES_SAVED:
         return []
     runs = items.runs(start, stop, len(numbered_prefixes(base[:-1])) + depth)
-    times = Counter(run.path for run in runs)
+    if not runs:
+        return []
+    times = Counter([run.path for run in runs]) if items.has_names else {}
     families: dict[str, list[Run]] = {}
     rest: list[Run] = []
     for run in runs:
-        if (times[run.path] == 1 or not items.has_names) and _PATH.match(run.path):
+        if times.get(run.path, 1) == 1 and _PATH.match(run.path):
             families.setdefault(family_of(run.path), []).append(run)
         else:
             rest.append(run)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pytest_fxgraph.document.argument_texts import has_groups
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.nested_graphs import attribute_of
-from pytest_fxgraph.document.process_groups import ProcessGroupTexts, has_groups, with_named_group
+from pytest_fxgraph.document.process_groups import ProcessGroupTexts, with_named_group
 from pytest_fxgraph.errors import DocumentError
 
 # Where a graph is: the paths of the modules that lead to it, each inside the one before. () is the outermost.

@@ -10,7 +10,7 @@ each test makes anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pytest_fxgraph.document.costs import CostBlock
@@ -20,6 +20,11 @@ MOST_BYTES = 256 * 1024 * 1024  # of a golden file
 HOOK_KEYS = ("forward pre-hooks", "forward hooks")  # of `config`; no parameter or attribute can have these names
 RANGE_NOTE = "range: "  # begins the notes on exported dimensions
 MOST_RECORDS = 150_000  # nodes, modules and tensors of a golden: what is read in seconds
+# Beginnings of the notes that a level compares, and of the note that names one of several programs.
+_NOTES_AT_LEVEL = {
+    "cost": ("program: ",),
+    "breaks": ("program: ", "frontend: ", "break: ", "recompile: ", "skipped: ", "fallback: "),
+}
 
 
 class NodeRecord(NamedTuple):
@@ -80,3 +85,21 @@ class GraphDocument:
     cost: CostBlock | None = None  # only where the level is `cost`; of the outermost only
     # Written last for a comparison at level `exact`: an update leaves names as they were traced. Never compared.
     keeps_traced_names: bool = field(default=False, compare=False)
+
+
+def recorded_at(document: GraphDocument, level: str) -> GraphDocument:
+    """Return the facts that a golden of this level holds: costs alone, breaks alone, or the whole document."""
+    beginnings = _NOTES_AT_LEVEL.get(level)
+    if beginnings is None:
+        return document
+    notes = tuple([note for note in document.notes if note.startswith(beginnings)])
+    return replace(document, nodes=(), modules=(), state=(), code="", symbols=(), notes=notes)
+
+
+def without_code(document: GraphDocument) -> GraphDocument:
+    """Return a document without its code and the code of graphs inside it."""
+    modules = [
+        module if module.graph is None else module._replace(graph=without_code(module.graph))
+        for module in document.modules
+    ]
+    return replace(document, code="", modules=tuple(modules))

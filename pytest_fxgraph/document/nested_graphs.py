@@ -10,7 +10,7 @@ import torch
 
 from pytest_fxgraph.document.argument_texts import ArgumentTexts
 from pytest_fxgraph.document.literals import bytes_text
-from pytest_fxgraph.document.module_traits import Attributes, parts_of, traits_of
+from pytest_fxgraph.document.modules import Attributes, parts_of, traits_of
 
 # What executorch's LoweredBackendModule has, and whatever is made like it: the graph, and what a backend made of it.
 _DELEGATE = ("original_module", "backend_id", "processed_bytes", "compile_specs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -74,18 +75,21 @@ def differs_in_names_at_most(text: str, document: GraphDocument) -> bool:
     try:
         walk = _Walk(document.nodes)
         graph = _lines_of(found.pop("graph", ""))
-        walk.level([] if graph == [NO_NODES] else _taken_apart(graph, _Lines.of), "", Texts(refuses_unknown=True))
+        walk.level(
+            () if graph == (NO_NODES,) else _taken_apart(graph, _lines_of_nodes), "", Texts(refuses_unknown=True)
+        )
         _check(walk.position == len(document.nodes))
         modules, state = (_taken_apart(_lines_of(found.pop(title, "")), list) for title in ("modules", "state"))
         _check(_records(modules, "", document.modules, 0, module_texts) == len(document.modules))
         _check(_records(state, "", document.state, 0, state_texts) == len(document.state))
     except LookupError:
         return False
-    return dict(short_sections(document)) == {title: _lines_of(section) for title, section in found.items()}
+    rest = {title: list(_lines_of(section)) for title, section in found.items()}
+    return dict(short_sections(document)) == rest
 
 
-def _lines_of(section: str) -> list[str]:
-    return f"\n{section}".split(f"\n{INDENT}")[1:]
+def _lines_of(section: str) -> tuple[str, ...]:
+    return tuple(f"\n{section}".split(f"\n{INDENT}")[1:])
 
 
 class _Block(NamedTuple, Generic[_Part]):
@@ -103,11 +107,11 @@ class _Lines(NamedTuple):
     names: list[str]
     references: list[str]
 
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> _Lines:
-        """Find the names in lines. Raises LookupError for a line that is no node."""
-        names = [text[1 : text.find(" ")] if text[:1] == "%" else _name_of_input_or_output(text) for text in texts]
-        return cls(list(texts), names, [f"%{name}" for name in names])
+
+def _lines_of_nodes(texts: Sequence[str]) -> _Lines:
+    """Find the names in lines. Raises LookupError for a line that is no node."""
+    names = [text[1 : text.find(" ")] if text[:1] == "%" else _name_of_input_or_output(text) for text in texts]
+    return _Lines(list(texts), names, [f"%{name}" for name in names])
 
 
 def _name_of_input_or_output(line: str) -> str:
@@ -118,10 +122,13 @@ def _name_of_input_or_output(line: str) -> str:
     return found[2] or found[1] or "output"
 
 
-def _taken_apart(lines: Sequence[str], part_of: Callable[[Sequence[str]], _Part]) -> list[_Part | _Block[_Part]]:
+@functools.lru_cache(maxsize=256)  # levels, blocks and tests of one model have parts of their goldens in common
+def _taken_apart(
+    lines: tuple[str, ...], part_of: Callable[[Sequence[str]], _Part]
+) -> tuple[_Part | _Block[_Part], ...]:
     """Return the blocks of one level, and the lines between them as parts. Raises LookupError for an unknown body."""
     bodies: dict[str, tuple[str, ...]] = {}
-    known: dict[str, list[_Part | _Block[_Part]]] = {}
+    known: dict[str, tuple[_Part | _Block[_Part], ...]] = {}
     parts: list[_Part | _Block[_Part]] = []
     position = 0
     # Most lines are no block; the pattern needs ten times as long as this question.
@@ -144,7 +151,7 @@ def _taken_apart(lines: Sequence[str], part_of: Callable[[Sequence[str]], _Part]
         else:
             body = _taken_apart(changed(bodies[label], below) or () if label else below, part_of)
         parts.append(_Block(head, path or head, body))
-    return [*parts, part_of(lines[position:])] if position < len(lines) else parts
+    return (*parts, part_of(lines[position:])) if position < len(lines) else tuple(parts)
 
 
 def _check(is_alike: bool) -> None:

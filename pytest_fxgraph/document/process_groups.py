@@ -38,12 +38,6 @@ class ProcessGroupTexts:
         return None if group is None else self.text(group)
 
 
-def has_groups() -> bool:
-    """Tell whether there are groups of processes, of which a graph may name one."""
-    distributed = sys.modules.get("torch.distributed")
-    return distributed is not None and distributed.is_available() and distributed.is_initialized()
-
-
 def with_named_group(node: Any, texts: ProcessGroupTexts) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call; of an operator that takes a group, with the group's text in its place."""
     place = _group_argument(node.target) if node.op == "call_function" and node.args else None

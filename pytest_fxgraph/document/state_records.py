@@ -12,7 +12,7 @@ import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub lacks it
 
 from pytest_fxgraph.document.model import StateRecord
-from pytest_fxgraph.document.module_traits import Attributes, parts_of
+from pytest_fxgraph.document.modules import Attributes, parts_of
 from pytest_fxgraph.document.target_names import class_name
 from pytest_fxgraph.document.tensor_texts import constant_text, known_text_and_bytes, text_and_bytes
 from pytest_fxgraph.errors import DocumentError

@@ -14,7 +14,6 @@ Golden files, inline goldens, `fxgraph show` and reports hold this text. `docume
 from __future__ import annotations
 
 import functools
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -147,18 +146,19 @@ class Texts(dict[str, str]):
 
 def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
     """Write a node of the block `base`, a module path that ends in a dot, under its own name in the block."""
-    spelt, op, target = texts.__getitem__, node.op, node.target
-    call, facts = _call_and_facts(op, target, node.value, node.scope, base)
+    _, op, target, args, kwargs, value, effects, scope, _, meta, name_from = node
+    spelt = texts.__getitem__
+    call, facts = _call_and_facts(op, target, value, scope, base)
     # Arguments come before effects, because the order decides about the numbers of a block's inputs.
-    joined = ", ".join(map(spelt, node.args))
-    if node.kwargs:
-        by_keyword = ", ".join([f"{key_text(key)}={spelt(text)}" for key, text in node.kwargs])
+    joined = ", ".join(map(spelt, args))
+    if kwargs:
+        by_keyword = ", ".join([f"{key_text(key)}={spelt(text)}" for key, text in kwargs])
         joined = f"{joined}, {by_keyword}" if joined else by_keyword
-    if node.effects or node.meta or node.name_from is not None:
+    if effects or meta or name_from is not None:
         facts = _with_rare_facts(facts, node, spelt)
     if call is not None and op in _CALLS:
         return f"%{own} = {call}{joined}){facts}"
-    if op == "placeholder" and call is not None and len(node.args) < 2 and not node.kwargs:
+    if op == "placeholder" and call is not None and len(args) < 2 and not kwargs:
         alias = "" if target == own else f" as %{own}"
         line = f"input {target}{alias}{f' = {joined}' if joined else ''}"
     elif op == "output" and own == target == "output":
@@ -167,7 +167,7 @@ def node_line(node: NodeRecord, own: str, texts: Texts, base: str) -> str:
         line = f"%{own} = {op} {string_text(target)}({joined})"
     elif op == "get_attr":
         line = f"%{own} = {call}"
-    elif node.args and _RECEIVER.match(receiver := spelt(node.args[0])):
+    elif args and _RECEIVER.match(receiver := spelt(args[0])):
         line = f"%{own} = {receiver}{call}{joined[len(receiver) + len(', ') :]})"
     else:
         line = f"%{own} = {call}{joined})"
@@ -324,6 +324,8 @@ class GraphText(Items[_Level, Ends]):
             name = self._nodes[position].name
             if name.startswith(prefix) and len(name) > len(prefix):
                 names[position] = encoded_name(name[len(prefix) :])
+        if len(names) == run.stop - run.start:
+            return names
         taken = set(names.values())
         counts: dict[str, int] = {}
         for position in range(run.start, run.stop):
@@ -438,19 +440,12 @@ def _module_facts(kind: str, config: tuple[tuple[str, str], ...], training: bool
 
 def state_texts(state: Iterable[StateRecord], base: str) -> list[str]:
     """Write tensors on a line each."""
-    return [
-        f"{_path_text(each.path, base)}: {_state_facts(_STATE_FACTS(each))}"
-        f"{'' if each.same_as is None else _same_as_text(each.same_as, base)}"
-        for each in state
-    ]
-
-
-_STATE_FACTS = operator.attrgetter("kind", "value", "requires_grad", "persistent", "content", "storage", "name_from")
+    return [f"{_path_text(each.path, base)}: {_state_facts(each[1:], base)}" for each in state]
 
 
 @functools.lru_cache(maxsize=4096)  # the tensors of a model are of few sorts
-def _state_facts(facts: tuple[str, str, bool, bool, str | None, str | None, str | None]) -> str:
-    kind, value, requires_grad, persistent, content, storage, name_from = facts
+def _state_facts(facts: tuple[str, str, bool, bool, str | None, str | None, str | None, str | None], base: str) -> str:
+    kind, value, requires_grad, persistent, same_as, content, storage, name_from = facts
     text = f"{kind} {fact_text(value)}"
     if content is not None:
         text += f"; = {fact_text(content)}"
@@ -462,7 +457,7 @@ def _state_facts(facts: tuple[str, str, bool, bool, str | None, str | None, str 
         text += f"; storage {fact_text(storage)}"
     if name_from is not None:
         text += f"; named by {fact_text(name_from)}"
-    return text
+    return text if same_as is None else text + _same_as_text(same_as, base)
 
 
 def _cost_lines(block: CostBlock) -> Iterator[str]:

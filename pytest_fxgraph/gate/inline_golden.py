@@ -13,8 +13,7 @@ import pytest
 
 from fxcore.graph import gc_paused
 from pytest_fxgraph.captures.subjects import programs_of
-from pytest_fxgraph.document.level_facts import recorded_at, without_code
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument, recorded_at, without_code
 from pytest_fxgraph.errors import GoldenMissingError, GoldenWriteError, SubjectError
 from pytest_fxgraph.gate.attempt import GoldenAttempt
 from pytest_fxgraph.gate.comparison import TestPlace, compare

@@ -23,8 +23,7 @@ from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.document.builder import build_document_of_graph
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.document.generated_code import Graphs, with_code
-from pytest_fxgraph.document.level_facts import recorded_at, without_code
-from pytest_fxgraph.document.model import GraphDocument
+from pytest_fxgraph.document.model import GraphDocument, recorded_at, without_code
 from pytest_fxgraph.document.node_names import differs_in_names_at_most
 from pytest_fxgraph.goldens.program_set import PROGRAM_NOTE
 from pytest_fxgraph.report.outcome import Terms, Told

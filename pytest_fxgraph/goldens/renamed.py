@@ -26,7 +26,7 @@ def graph_digest(text: str, level: str) -> str:
     # Imported here, because a run without such goldens reads none.
     from pytest_fxgraph.document.decoding import decode
     from pytest_fxgraph.document.encoding import encode
-    from pytest_fxgraph.document.level_facts import without_code
+    from pytest_fxgraph.document.model import without_code
     from pytest_fxgraph.document.node_names import rename_nodes
 
     document = decode(text, "a golden")

@@ -10,7 +10,7 @@ from torch import fx, nn
 import fxcore
 from pytest_fxgraph.document.builder import build_document, build_document_of_graph
 from pytest_fxgraph.document.generated_code import Graphs, under_names_of, with_code
-from pytest_fxgraph.document.level_facts import without_code
+from pytest_fxgraph.document.model import without_code
 from pytest_fxgraph.document.node_names import rename_nodes
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.document.decoding import decode
-from pytest_fxgraph.document.level_facts import without_code
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord, without_code
 from pytest_fxgraph.document.spelling import fits_in_a_block
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.inline_text import dedented, read_inline, write_inline
