@@ -24,6 +24,7 @@ MOST_OF_SUMMARY = 1_048_576
 _ROOM = 1_500  # for the list of omitted parts
 _MOST_ROWS = 50
 _MOST_NAMES = 10  # goldens of one cause
+_MOST_COMMANDS = 3  # of inline goldens of one cause
 _MOST_PICTURES = 8  # a browser draws each picture in a frame of its own
 _BOXES = (25, 15)  # boxes of a picture; the first size that GitHub draws
 _LONGEST_SPAN = 300
@@ -108,9 +109,13 @@ def _row(cause: _Cause) -> tuple[str, str, str, str]:
 
 
 def _accepting(cause: _Cause) -> str:
-    if len(cause) > 1:
-        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
-    return code_span(cause[0].command)
+    # `fxgraph accept` writes files alone.
+    inline = list(dict.fromkeys(code_span(each.command) for each in cause if each.inline is not None))
+    inline[_MOST_COMMANDS:] = [f"{len(inline) - _MOST_COMMANDS} more"] if len(inline) > _MOST_COMMANDS else []
+    if len(cause) == 1 or not any(each.inline is None for each in cause):
+        return " and ".join(inline) or code_span(cause[0].command)
+    cluster = f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
+    return "; inline goldens with ".join([cluster, *([" and ".join(inline)] if inline else [])])
 
 
 def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
