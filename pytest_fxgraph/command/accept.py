@@ -11,6 +11,7 @@ from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_json, pri
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
+    by_file,
     clusters_of,
     decide,
     received_in,
@@ -83,10 +84,10 @@ def _accept(received: list[ReceivedGolden], *, is_json: bool) -> int:
     accepted: list[str] = []
     # At a terminal, a number says more than hundreds of lines. A log has all lines.
     is_counted = len(received) > _MOST_NAMED and sys.stdout.isatty()
-    for each in tracked(received, "accepted", sys.stderr):
-        line = decide(each, accepts=True)
-        accepted += [each.name] if line else []
-        print_lines([line] if line and not is_counted and not is_json else [])
+    for each in tracked(by_file(received), "accepted", sys.stderr):
+        lines = decide(each, accepts=True)
+        accepted += [part.name for part in each] if lines else []
+        print_lines([] if is_counted or is_json else lines)
     if is_json:
         print_json({"accepted": accepted})
     elif is_counted:

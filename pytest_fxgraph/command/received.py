@@ -9,7 +9,7 @@ import fnmatch
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -140,10 +140,13 @@ class ReceivedGolden:
             return Cause(self.name, headline(difference), cause_parts(difference, self.name))
         return Cause(self.name, reason, (reason,))
 
-    def accept(self) -> None:
-        """Put the text in the place of the golden. Raises GoldenError if the golden is another one by now."""
-        if self.row is not None:
-            self._check_replaced(self._table_file().accept(self.row))
+    def accept(self, rows: Sequence[str] = ()) -> None:
+        """Put the text, or rows of it, in the place of the golden.
+
+        Raises GoldenError if the golden is another one by now.
+        """
+        if rows:
+            self._check_replaced(self._table_file().accept(rows))
             return
         received = self._read()
         if rows_if_table(received.text.encode(), str(self.path)) is None:
@@ -160,10 +163,10 @@ class ReceivedGolden:
                 "run the test again with pytest --fx-received"
             )
 
-    def reject(self) -> None:
-        """Remove what was received; the golden stays as it is. Raises GoldenError if that fails."""
-        if self.row is not None:
-            self._table_file().receive({self.row: None})
+    def reject(self, rows: Sequence[str] = ()) -> None:
+        """Remove what was received, or rows of it; the golden stays as it is. Raises GoldenError if that fails."""
+        if rows:
+            self._table_file().receive(dict.fromkeys(rows))
         else:
             GoldenStore(self.path.parent).remove(self.path.name)
 
@@ -231,14 +234,20 @@ def shown_names(names: Iterable[str], indent: str) -> Iterator[str]:
         yield f"{indent}and {len(names) - SHOWN} more"
 
 
-def decide(received: ReceivedGolden, *, accepts: bool) -> str:
-    """Accept or reject a received file and return the line that says so; "", after printing the reason, if it fails."""
+def by_file(received: Iterable[ReceivedGolden]) -> list[list[ReceivedGolden]]:
+    """Put the received rows of a table together, because one write decides about all of them."""
+    files: dict[Path, list[ReceivedGolden]] = {}
+    for each in received:
+        files.setdefault(each.path, []).append(each)
+    return list(files.values())
+
+
+def decide(received: Sequence[ReceivedGolden], *, accepts: bool) -> list[str]:
+    """Accept or reject a received file, or rows of it; return a line for each. Print the reason for a failure."""
+    first = received[0]
     try:
-        if accepts:
-            received.accept()
-        else:
-            received.reject()
+        (first.accept if accepts else first.reject)([each.row for each in received if each.row is not None])
     except GateError as error:
         print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
-        return ""
-    return f"{'accepted' if accepts else 'rejected'} {received.name}"
+        return []
+    return [f"{'accepted' if accepts else 'rejected'} {each.name}" for each in received]

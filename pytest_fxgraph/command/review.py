@@ -12,6 +12,7 @@ from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, pr
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
+    by_file,
     clusters_of,
     decide,
     nothing_differs,
@@ -92,7 +93,7 @@ class _Review:
             elif key == "s":
                 self._counts["skipped"] += len(received)
             else:
-                for each in received:
+                for each in by_file(received):
                     self._decide(each, accepts=key == "a")
 
     def summary(self) -> str:
@@ -107,12 +108,11 @@ class _Review:
             return FAILED
         return DIFFERENT if self._left else SAME
 
-    def _decide(self, received: ReceivedGolden, *, accepts: bool) -> None:
-        line = decide(received, accepts=accepts)
-        self._counts[line.partition(" ")[0] or "refused"] += 1
-        if line:
-            self._left -= 1
-            print_lines([line])
+    def _decide(self, received: list[ReceivedGolden], *, accepts: bool) -> None:
+        lines = decide(received, accepts=accepts)
+        self._counts[("accepted" if accepts else "rejected") if lines else "refused"] += len(received)
+        self._left -= len(lines)
+        print_lines(lines)
 
     def _decision(self, received: list[ReceivedGolden]) -> str:
         """Ask until a key decides, and return it."""
