@@ -22,6 +22,7 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.report.clusters import Cluster, chosen_cluster
 from pytest_fxgraph.report.outcome import Terms
+from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.progress import tracked
 
 _MOST_NAMED = 20  # accepted goldens
@@ -101,7 +102,6 @@ def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:
         yield f"nothing was received below {folder}" if folder.is_dir() else f"there is no folder {folder} here"
         return
     for number, cluster in enumerate(clusters, start=1):
-        count = len(cluster.goldens)
-        yield f"{number}  {cluster.key}  {count} golden{'s' if count > 1 else ''}: {cluster.headline}"
+        yield f"{number}  {cluster.key}  {counted(len(cluster.goldens), 'golden')}: {cluster.headline}"
         yield from shown_names(cluster.goldens, "     ")
     yield f"look at one with `fxgraph diff`; accept one cluster with `fxgraph accept --cluster {clusters[0].key}`"

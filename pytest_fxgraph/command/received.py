@@ -34,7 +34,7 @@ from pytest_fxgraph.goldens.table_file import TableFile
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, clustered
 from pytest_fxgraph.report.outcome import Terms
-from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.printable import first_lines, printable_line
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import headline
 
@@ -226,12 +226,9 @@ def clusters_of(received: list[ReceivedGolden]) -> list[Cluster]:
     return clustered(each.cause() for each in tracked(received, "compared", sys.stderr))
 
 
-def shown_names(names: Iterable[str], indent: str) -> Iterator[str]:
-    """Yield the names of the goldens of one cause, and the number of further ones."""
-    names = [*names]
-    yield from (f"{indent}{name}" for name in names[:SHOWN])
-    if len(names) > SHOWN:
-        yield f"{indent}and {len(names) - SHOWN} more"
+def shown_names(names: Iterable[str], indent: str) -> list[str]:
+    """Return the names of the goldens of one cause, and the number of further ones."""
+    return [f"{indent}{line}" for line in first_lines([*names], SHOWN)]
 
 
 def by_file(received: Iterable[ReceivedGolden]) -> list[list[ReceivedGolden]]:

@@ -16,7 +16,7 @@ from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import counted, first_lines, printable, printable_line
 
 # In bytes; a text has at most as many characters. GitHub refuses a longer text as a whole.
 MOST_OF_COMMENT = 65_536
@@ -124,8 +124,7 @@ def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
     told = f"{len(cause)} goldens: " if len(cause) > 1 else ""
     said = _WORDS.get(first.status)
     title = f"{html_code(first.golden)}: {said}" if said else f"{told}{html_code(first.headline)}"
-    names = [f"- {code_span(each.golden)}" for each in cause[:_MOST_NAMES]]
-    names += [f"- and {len(cause) - _MOST_NAMES} more"] if len(cause) > _MOST_NAMES else []
+    names = first_lines([f"- {code_span(each.golden)}" for each in cause], _MOST_NAMES, "- and {} more")
     text = first.section or "\n".join(first.lines)
     return _folded(title, [*names, "", *picture, *code_block(text)], is_open=is_open)
 
@@ -154,7 +153,7 @@ def _add_rest(pages: _Pages, report: RunReport) -> None:
     """Add unused goldens and the texts of hooks."""
     if report.unused:
         count = len(report.unused)
-        title = f"no test asked for {count} golden{'s' if count > 1 else ''}"
+        title = f"no test asked for {counted(count, 'golden')}"
         pages.add(_folded(title, [f"- {code_span(golden)}" for golden in report.unused]), "list of unused goldens")
     for section in report.sections:
         pages.add([*code_block(section), ""], "section of a hook")

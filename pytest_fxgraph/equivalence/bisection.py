@@ -16,6 +16,7 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.paired_operators import described, largest_error, outputs_differ, paired_operators
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
 from pytest_fxgraph.report.numeric_failure import PathStep
+from pytest_fxgraph.report.printable import listed
 
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
 
@@ -144,8 +145,8 @@ def _place(event: Event) -> str:
 
 
 def _names(events: tuple[Event, ...]) -> str:
-    names = [f"{event.node} ({event.name})" if event.node else event.name for event in events[:3]]
-    return (", ".join(names) + (f" and {len(events) - 3} more" if len(events) > 3 else "")) if names else "nothing"
+    names = [f"{event.node} ({event.name})" if event.node else event.name for event in events]
+    return listed(names, 3) or "nothing"
 
 
 def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:

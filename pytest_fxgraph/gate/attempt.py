@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_fxgraph.errors import GoldenMissingError, MismatchError
+from pytest_fxgraph.report.printable import first_lines
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_call import InlineCall
@@ -131,10 +132,8 @@ def end_attempt(item: pytest.Item) -> None:
 def _failure_message(failures: list[str]) -> str:
     if len(failures) == 1:
         return failures[0]
-    lines = [f"{len(failures)} goldens of this test do not match"]
-    lines += failures[:_MOST_SHOWN]
-    if len(failures) > _MOST_SHOWN:
-        lines.append(f"and {len(failures) - _MOST_SHOWN} more, each in a report section of its own")
+    more = "and {} more, each in a report section of its own"
+    lines = [f"{len(failures)} goldens of this test do not match", *first_lines(failures, _MOST_SHOWN, more)]
     return "\n\n".join(lines)
 
 
