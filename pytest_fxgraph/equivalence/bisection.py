@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 import fxcore
+from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.equivalence.divergence_path import divergence_path
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.paired_operators import described, largest_error, outputs_differ, paired_operators
-from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
+from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
+from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
@@ -91,10 +94,8 @@ def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = No
 def _recorded_call(subject: Any, recorder: OperatorRecorder) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(subject, fxcore.GraphModule):
-            values = placeholder_values(subject.graph, args, kwargs)
-            if values is not None:
-                with recorder:
-                    return RecordingInterpreter(subject, recorder).run(*values)
+            with recorder, suppress(CaptureError):
+                return RecordingInterpreter(subject, recorder).run(*arguments_in_order(subject, args, kwargs))
         with recorder:
             return subject(*args, **kwargs)
 
