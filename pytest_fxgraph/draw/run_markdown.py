@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
-from pytest_fxgraph.draw.run_page import ACCEPT
-from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.draw.run_page import ACCEPT, graph_of
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.numeric_failure import NumericFailure
@@ -135,13 +133,10 @@ def _folded(title: str, body: Sequence[str], *, is_open: bool = False) -> list[s
 
 def _picture(outcome: Outcome) -> list[str]:
     """Return the change and its neighbours as a flowchart, or nothing where GitHub would not draw it."""
-    try:
-        documents = [decode(text, outcome.golden) for text in outcome.graphs]
-    except GoldenError:
+    expected, obtained = [*(graph_of(text, outcome.golden) for text in outcome.graphs), None, None][:2]
+    if expected is None or (obtained is None and len(outcome.graphs) > 1):
         return []
-    if not documents:
-        return []
-    picture = picture_of(documents[0], documents[1] if len(documents) > 1 else None, title="")
+    picture = picture_of(expected, obtained, title="")
     for most in _BOXES:
         text = mermaid_text(picture, picture.opened(most))
         if fits_on_github(text):
