@@ -110,7 +110,7 @@ class MismatchError(AssertionError):
         self.path = path  # the steps of the error through the graph, where the check looked for them
 
     def report_data(self, nodeid: str) -> dict[str, object]:
-        """Return the failure of a test as plain data; `NumericFailure.from_dict` reads the data."""
+        """Return the failure of a test as plain data; `record_of(NumericFailure, data)` reads it."""
         return {
             "nodeid": nodeid,
             "headline": str(self).partition("\n")[0],

@@ -21,6 +21,7 @@ from pytest_fxgraph.document.modules import Attributes
 from pytest_fxgraph.document.nested_graphs import graphs_in, is_graph_module
 from pytest_fxgraph.document.target_names import PUBLIC_MODULES, TargetNames, class_name
 from pytest_fxgraph.errors import DocumentError, TargetError
+from pytest_fxgraph.report import printable
 
 CALLS = ("call_function", "call_method", "call_module")
 # Dialects with other names for torch's operators. Their names are right even if executorch is not loaded.
@@ -135,8 +136,7 @@ def validate_target(target: Any, calls: Iterable[OperatorCall], own_name: OwnNam
 
 def listed(texts: Sequence[str]) -> str:
     """Join the first 12 texts and count the others; "nothing" for an empty list."""
-    shown = ", ".join(texts[:_SHOWN]) or "nothing"
-    return shown if len(texts) <= _SHOWN else f"{shown} and {len(texts) - _SHOWN} more"
+    return printable.listed(texts, _SHOWN) or "nothing"
 
 
 def name_of_target(target: Any) -> str:

@@ -145,8 +145,9 @@ def test_a_golden_that_matches_is_left_as_it_is(tmp_path):
 def test_a_spoilt_golden_is_refused_and_can_be_rewritten(tmp_path):
     path = tmp_path / "net.yaml"
     path.write_text("name: ci\n")
-    with pytest.raises(GoldenFormatError):
+    with pytest.raises(GoldenFormatError, match="or rewrite it with update=True") as caught:
         assert_graph_matches_golden(Net(), path)
+    assert "--fx" not in str(caught.value)
 
     assert_graph_matches_golden(Net(), path, update=True)
 

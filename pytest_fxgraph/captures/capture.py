@@ -15,6 +15,7 @@ from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES
 from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
+from pytest_fxgraph.report.printable import counted
 
 _MOST_SHOWN = 20
 _NO_BACKWARD = "frontend={!r} records no backward graph; use frontend='aot' with mode='train'"
@@ -240,7 +241,7 @@ class Capture:
         if not self.graphs:
             lines = [f"{self.model_name} was not captured: frontend {self.frontend!r} made no graph of it"]
         elif found:
-            words = f"{len(self.breaks)} graph break{'' if len(self.breaks) == 1 else 's'}"
+            words = counted(len(self.breaks), "graph break")
             lines = [f"{self.model_name} is not captured whole: {words}, {len(self.graphs)} graphs"]
         else:
             return
@@ -285,11 +286,11 @@ class Capture:
             )
 
     def __repr__(self) -> str:
-        facts = [f"{len(self.graphs)} graph{'' if len(self.graphs) == 1 else 's'}"]
+        facts = [counted(len(self.graphs), "graph")]
         if self.is_dynamo and not isinstance(self._breaks, Unavailable):
-            facts.append(f"{len(self.breaks)} break{'' if len(self.breaks) == 1 else 's'}")
+            facts.append(counted(len(self.breaks), "break"))
         if self.is_dynamo and not isinstance(self._recompiles, Unavailable) and self._recompiles:
-            facts.append(f"{len(self.recompiles)} recompile{'' if len(self.recompiles) == 1 else 's'}")
+            facts.append(counted(len(self.recompiles), "recompile"))
         return f"<capture of {self.model_name} by {self.frontend}: {', '.join(facts)}>"
 
 

@@ -19,6 +19,7 @@ from pytest_fxgraph.choices import FRONTENDS
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.origins import Origins
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
+from pytest_fxgraph.report.printable import first_lines
 from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
 
 DECOMPOSE = "decompose"
@@ -78,9 +79,7 @@ class Stage:
             f"  ~ {', '.join(map(str, node.made_from))} -> {node}{_place(node)}"
             for node in self.nodes_that_were("rewritten")
         ]
-        yield from lines[:_MOST_SHOWN]
-        if len(lines) > _MOST_SHOWN:
-            yield f"  and {len(lines) - _MOST_SHOWN} more"
+        yield from first_lines(lines, _MOST_SHOWN, "  and {} more")
 
 
 class Stages(Sequence[Stage]):

@@ -11,6 +11,7 @@ from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_json, pri
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
+    by_file,
     clusters_of,
     decide,
     received_in,
@@ -21,6 +22,7 @@ from pytest_fxgraph.errors import GateError
 from pytest_fxgraph.goldens.layout import GoldenLayout
 from pytest_fxgraph.report.clusters import Cluster, chosen_cluster
 from pytest_fxgraph.report.outcome import Terms
+from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.progress import tracked
 
 _MOST_NAMED = 20  # accepted goldens
@@ -83,10 +85,10 @@ def _accept(received: list[ReceivedGolden], *, is_json: bool) -> int:
     accepted: list[str] = []
     # At a terminal, a number says more than hundreds of lines. A log has all lines.
     is_counted = len(received) > _MOST_NAMED and sys.stdout.isatty()
-    for each in tracked(received, "accepted", sys.stderr):
-        line = decide(each, accepts=True)
-        accepted += [each.name] if line else []
-        print_lines([line] if line and not is_counted and not is_json else [])
+    for each in tracked(by_file(received), "accepted", sys.stderr):
+        lines = decide(each, accepts=True)
+        accepted += [part.name for part in each] if lines else []
+        print_lines([] if is_counted or is_json else lines)
     if is_json:
         print_json({"accepted": accepted})
     elif is_counted:
@@ -100,7 +102,6 @@ def _listing(clusters: list[Cluster], layout: GoldenLayout) -> Iterator[str]:
         yield f"nothing was received below {folder}" if folder.is_dir() else f"there is no folder {folder} here"
         return
     for number, cluster in enumerate(clusters, start=1):
-        count = len(cluster.goldens)
-        yield f"{number}  {cluster.key}  {count} golden{'s' if count > 1 else ''}: {cluster.headline}"
+        yield f"{number}  {cluster.key}  {counted(len(cluster.goldens), 'golden')}: {cluster.headline}"
         yield from shown_names(cluster.goldens, "     ")
     yield f"look at one with `fxgraph diff`; accept one cluster with `fxgraph accept --cluster {clusters[0].key}`"

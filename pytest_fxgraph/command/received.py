@@ -9,7 +9,7 @@ import fnmatch
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -34,7 +34,7 @@ from pytest_fxgraph.goldens.table_file import TableFile
 from pytest_fxgraph.goldens.table_rows import Row, rows_if_table
 from pytest_fxgraph.report.clusters import Cause, Cluster, cause_parts, clustered
 from pytest_fxgraph.report.outcome import Terms
-from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.printable import first_lines, printable_line
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import headline
 
@@ -140,10 +140,13 @@ class ReceivedGolden:
             return Cause(self.name, headline(difference), cause_parts(difference, self.name))
         return Cause(self.name, reason, (reason,))
 
-    def accept(self) -> None:
-        """Put the text in the place of the golden. Raises GoldenError if the golden is another one by now."""
-        if self.row is not None:
-            self._check_replaced(self._table_file().accept(self.row))
+    def accept(self, rows: Sequence[str] = ()) -> None:
+        """Put the text, or rows of it, in the place of the golden.
+
+        Raises GoldenError if the golden is another one by now.
+        """
+        if rows:
+            self._check_replaced(self._table_file().accept(rows))
             return
         received = self._read()
         if rows_if_table(received.text.encode(), str(self.path)) is None:
@@ -160,10 +163,10 @@ class ReceivedGolden:
                 "run the test again with pytest --fx-received"
             )
 
-    def reject(self) -> None:
-        """Remove what was received; the golden stays as it is. Raises GoldenError if that fails."""
-        if self.row is not None:
-            self._table_file().receive({self.row: None})
+    def reject(self, rows: Sequence[str] = ()) -> None:
+        """Remove what was received, or rows of it; the golden stays as it is. Raises GoldenError if that fails."""
+        if rows:
+            self._table_file().receive(dict.fromkeys(rows))
         else:
             GoldenStore(self.path.parent).remove(self.path.name)
 
@@ -223,22 +226,25 @@ def clusters_of(received: list[ReceivedGolden]) -> list[Cluster]:
     return clustered(each.cause() for each in tracked(received, "compared", sys.stderr))
 
 
-def shown_names(names: Iterable[str], indent: str) -> Iterator[str]:
-    """Yield the names of the goldens of one cause, and the number of further ones."""
-    names = [*names]
-    yield from (f"{indent}{name}" for name in names[:SHOWN])
-    if len(names) > SHOWN:
-        yield f"{indent}and {len(names) - SHOWN} more"
+def shown_names(names: Iterable[str], indent: str) -> list[str]:
+    """Return the names of the goldens of one cause, and the number of further ones."""
+    return [f"{indent}{line}" for line in first_lines([*names], SHOWN)]
 
 
-def decide(received: ReceivedGolden, *, accepts: bool) -> str:
-    """Accept or reject a received file and return the line that says so; "", after printing the reason, if it fails."""
+def by_file(received: Iterable[ReceivedGolden]) -> list[list[ReceivedGolden]]:
+    """Put the received rows of a table together, because one write decides about all of them."""
+    files: dict[Path, list[ReceivedGolden]] = {}
+    for each in received:
+        files.setdefault(each.path, []).append(each)
+    return list(files.values())
+
+
+def decide(received: Sequence[ReceivedGolden], *, accepts: bool) -> list[str]:
+    """Accept or reject a received file, or rows of it; return a line for each. Print the reason for a failure."""
+    first = received[0]
     try:
-        if accepts:
-            received.accept()
-        else:
-            received.reject()
+        (first.accept if accepts else first.reject)([each.row for each in received if each.row is not None])
     except GateError as error:
         print(f"fxgraph: {printable_line(str(error))}", file=sys.stderr)
-        return ""
-    return f"{'accepted' if accepts else 'rejected'} {received.name}"
+        return []
+    return [f"{'accepted' if accepts else 'rejected'} {each.name}" for each in received]

@@ -12,6 +12,7 @@ from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, pr
 from pytest_fxgraph.command.project import add_golden_dir, golden_layout_here
 from pytest_fxgraph.command.received import (
     ReceivedGolden,
+    by_file,
     clusters_of,
     decide,
     nothing_differs,
@@ -22,6 +23,7 @@ from pytest_fxgraph.command.received import (
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.outline import outline_lines
 from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.report.printable import counted, first_lines
 from pytest_fxgraph.report.text import full_section
 
 _MOST_LINES = 60  # of a picture; `d` shows all that is known
@@ -92,7 +94,7 @@ class _Review:
             elif key == "s":
                 self._counts["skipped"] += len(received)
             else:
-                for each in received:
+                for each in by_file(received):
                     self._decide(each, accepts=key == "a")
 
     def summary(self) -> str:
@@ -107,12 +109,11 @@ class _Review:
             return FAILED
         return DIFFERENT if self._left else SAME
 
-    def _decide(self, received: ReceivedGolden, *, accepts: bool) -> None:
-        line = decide(received, accepts=accepts)
-        self._counts[line.partition(" ")[0] or "refused"] += 1
-        if line:
-            self._left -= 1
-            print_lines([line])
+    def _decide(self, received: list[ReceivedGolden], *, accepts: bool) -> None:
+        lines = decide(received, accepts=accepts)
+        self._counts[("accepted" if accepts else "rejected") if lines else "refused"] += len(received)
+        self._left -= len(lines)
+        print_lines(lines)
 
     def _decision(self, received: list[ReceivedGolden]) -> str:
         """Ask until a key decides, and return it."""
@@ -129,9 +130,8 @@ class _Review:
                 print_lines(f"  {each}  {_KEYS[each]}" for each in keys)
 
     def _shown(self, headline: str, received: list[ReceivedGolden]) -> Iterator[str]:
-        count = len(received)
         yield ""
-        yield f"{count} golden{'s' if count > 1 else ''}: {headline}"
+        yield f"{counted(len(received), 'golden')}: {headline}"
         yield from shown_names((each.name for each in received), "  ")
         yield ""
         yield from _picture(received[0])
@@ -149,10 +149,8 @@ def _picture(received: ReceivedGolden) -> Iterator[str]:
     except GateError as error:
         yield str(error)
         return
-    lines = [*outline_lines(picture, picture.opened(_MOST_BOXES))]
-    yield from (f"  {line}" for line in lines[:_MOST_LINES])
-    if len(lines) > _MOST_LINES:
-        yield f"and {len(lines) - _MOST_LINES} more lines"
+    lines = [f"  {line}" for line in outline_lines(picture, picture.opened(_MOST_BOXES))]
+    yield from first_lines(lines, _MOST_LINES, "and {} more lines")
 
 
 def _words(received: ReceivedGolden) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from pytest_fxgraph.document import text_writer
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
 
@@ -163,9 +164,9 @@ class GraphIndex:
         return module.kind if module is not None else node.target
 
     def call_text(self, node: NodeRecord) -> str:
-        """Write a node as a call: its target with its arguments."""
-        arguments = [*node.args, *(f"{keyword}={text}" for keyword, text in node.kwargs)]
-        called = f"{node.target}({', '.join(arguments)})"
+        """Write a node as goldens do, without its name and the facts behind it."""
+        bare = node._replace(value=None, effects=(), scope=None, meta=(), name_from=None)
+        called = text_writer.node_line(bare, node.name, text_writer.Texts(), "").removeprefix(f"%{node.name} = ")
         module = self.modules.get(node.target) if node.op == "call_module" else None
         return f"{called}  # {module.kind}" if module is not None else called
 

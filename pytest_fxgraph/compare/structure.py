@@ -104,7 +104,9 @@ def _with_owners(paths: Sequence[str]) -> set[str]:
 
 def _without_consequences(modules: Sequence[Change], nodes: Sequence[Change]) -> list[Change]:
     """Leave out added and removed modules if the list has the node that calls them."""
-    called = {text.partition("(")[0] for change in nodes for text in (change.expected, change.obtained)}
+    called = {
+        text.removeprefix("self.").partition("(")[0] for change in nodes for text in (change.expected, change.obtained)
+    }
     called |= {text.removeprefix("call_module ") for text in called}
     return [change for change in modules if change.action == "changed" or change.where not in called]
 

@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
-from pytest_fxgraph.draw.run_page import ACCEPT
-from pytest_fxgraph.errors import GoldenError
+from pytest_fxgraph.draw.run_page import ACCEPT, graph_of
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import counted, first_lines, printable, printable_line
 
 # In bytes; a text has at most as many characters. GitHub refuses a longer text as a whole.
 MOST_OF_COMMENT = 65_536
@@ -24,6 +22,7 @@ MOST_OF_SUMMARY = 1_048_576
 _ROOM = 1_500  # for the list of omitted parts
 _MOST_ROWS = 50
 _MOST_NAMES = 10  # goldens of one cause
+_MOST_COMMANDS = 3  # of inline goldens of one cause
 _MOST_PICTURES = 8  # a browser draws each picture in a frame of its own
 _BOXES = (25, 15)  # boxes of a picture; the first size that GitHub draws
 _LONGEST_SPAN = 300
@@ -108,9 +107,13 @@ def _row(cause: _Cause) -> tuple[str, str, str, str]:
 
 
 def _accepting(cause: _Cause) -> str:
-    if len(cause) > 1:
-        return f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
-    return code_span(cause[0].command)
+    # `fxgraph accept` writes files alone.
+    inline = list(dict.fromkeys(code_span(each.command) for each in cause if each.inline is not None))
+    inline[_MOST_COMMANDS:] = [f"{len(inline) - _MOST_COMMANDS} more"] if len(inline) > _MOST_COMMANDS else []
+    if len(cause) == 1 or not any(each.inline is None for each in cause):
+        return " and ".join(inline) or code_span(cause[0].command)
+    cluster = f"`pytest --fx-received`, then {code_span(f'{ACCEPT} {cause[0].cluster}')}"
+    return "; inline goldens with ".join([cluster, *([" and ".join(inline)] if inline else [])])
 
 
 def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
@@ -119,8 +122,7 @@ def _details(cause: _Cause, picture: list[str], *, is_open: bool) -> list[str]:
     told = f"{len(cause)} goldens: " if len(cause) > 1 else ""
     said = _WORDS.get(first.status)
     title = f"{html_code(first.golden)}: {said}" if said else f"{told}{html_code(first.headline)}"
-    names = [f"- {code_span(each.golden)}" for each in cause[:_MOST_NAMES]]
-    names += [f"- and {len(cause) - _MOST_NAMES} more"] if len(cause) > _MOST_NAMES else []
+    names = first_lines([f"- {code_span(each.golden)}" for each in cause], _MOST_NAMES, "- and {} more")
     text = first.section or "\n".join(first.lines)
     return _folded(title, [*names, "", *picture, *code_block(text)], is_open=is_open)
 
@@ -131,13 +133,10 @@ def _folded(title: str, body: Sequence[str], *, is_open: bool = False) -> list[s
 
 def _picture(outcome: Outcome) -> list[str]:
     """Return the change and its neighbours as a flowchart, or nothing where GitHub would not draw it."""
-    try:
-        documents = [decode(text, outcome.golden) for text in outcome.graphs]
-    except GoldenError:
+    expected, obtained = [*(graph_of(text, outcome.golden) for text in outcome.graphs), None, None][:2]
+    if expected is None or (obtained is None and len(outcome.graphs) > 1):
         return []
-    if not documents:
-        return []
-    picture = picture_of(documents[0], documents[1] if len(documents) > 1 else None, title="")
+    picture = picture_of(expected, obtained, title="")
     for most in _BOXES:
         text = mermaid_text(picture, picture.opened(most))
         if fits_on_github(text):
@@ -149,7 +148,7 @@ def _add_rest(pages: _Pages, report: RunReport) -> None:
     """Add unused goldens and the texts of hooks."""
     if report.unused:
         count = len(report.unused)
-        title = f"no test asked for {count} golden{'s' if count > 1 else ''}"
+        title = f"no test asked for {counted(count, 'golden')}"
         pages.add(_folded(title, [f"- {code_span(golden)}" for golden in report.unused]), "list of unused goldens")
     for section in report.sections:
         pages.add([*code_block(section), ""], "section of a hook")

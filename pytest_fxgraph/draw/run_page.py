@@ -61,7 +61,7 @@ def run_page(report: RunReport) -> str:
 
 
 def _page_graph(outcome: Outcome) -> PageGraph:
-    documents = [_decoded(text, outcome.golden) for text in outcome.graphs]
+    documents = [graph_of(text, outcome.golden) for text in outcome.graphs]
     obtained = documents[-1] if documents else None
     expected = documents[0] if len(documents) > 1 else None
     sources: dict[str, str] = {}
@@ -80,8 +80,8 @@ def _page_graph(outcome: Outcome) -> PageGraph:
     )
 
 
-def _decoded(text: str, name: str) -> GraphDocument | None:
-    # A text that cannot be read back is shown in words alone.
+def graph_of(text: str, name: str) -> GraphDocument | None:
+    """Read a graph of an outcome; None for a text that cannot be read back, which is shown in words alone."""
     try:
         return decode(text, name)
     except GoldenError:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 import fxcore
+from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.equivalence.divergence_path import divergence_path
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.paired_operators import described, largest_error, outputs_differ, paired_operators
-from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, placeholder_values, run_model
+from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
+from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.report.numeric_failure import PathStep
+from pytest_fxgraph.report.printable import listed
 
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
 
@@ -90,10 +94,8 @@ def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = No
 def _recorded_call(subject: Any, recorder: OperatorRecorder) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(subject, fxcore.GraphModule):
-            values = placeholder_values(subject.graph, args, kwargs)
-            if values is not None:
-                with recorder:
-                    return RecordingInterpreter(subject, recorder).run(*values)
+            with recorder, suppress(CaptureError):
+                return RecordingInterpreter(subject, recorder).run(*arguments_in_order(subject, args, kwargs))
         with recorder:
             return subject(*args, **kwargs)
 
@@ -144,8 +146,8 @@ def _place(event: Event) -> str:
 
 
 def _names(events: tuple[Event, ...]) -> str:
-    names = [f"{event.node} ({event.name})" if event.node else event.name for event in events[:3]]
-    return (", ".join(names) + (f" and {len(events) - 3} more" if len(events) > 3 else "")) if names else "nothing"
+    names = [f"{event.node} ({event.name})" if event.node else event.name for event in events]
+    return listed(names, 3) or "nothing"
 
 
 def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:

@@ -32,11 +32,6 @@ def settings_in_words(changes: Iterable[Change]) -> dict[str, str]:
     return {change.path: f"{change.before} -> {change.after}" for change in changes if change.role == "setting"}
 
 
-def listed_changes(changes: list[str]) -> str:
-    """Return the first three changes, and the number of the others."""
-    return "; ".join(changes[:3]) + (f" and {len(changes) - 3} more" if len(changes) > 3 else "")
-
-
 def words_of(changes: Iterable[Change]) -> list[str]:
     """Return a sentence for each change. A generator may be used, and two objects may print the same: no sentence."""
     return [words for change in changes if change.role != "generator" for words in _words_of(change)]

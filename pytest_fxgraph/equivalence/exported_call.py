@@ -20,6 +20,7 @@ from pytest_fxgraph.captures.subjects import (
 )
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.report.printable import counted, listed
 
 _LIFTED = ("PARAMETER", "BUFFER", "CONSTANT_TENSOR", "CUSTOM_OBJ", "TOKEN")  # kinds of inputs that no caller gives
 _NAMES_OF_LIFTED = ("p_", "b_", "c_", "obj_", "token")  # the beginnings of their names in torch.export
@@ -121,10 +122,10 @@ def _count(arguments: Arguments) -> int:
 
 
 def _lifted_message(lifted: list[str], arguments: Arguments) -> str:
-    given = _count(arguments)
+    given = counted(_count(arguments), "input")
     return (
-        f"cannot call the graph module of an exported program with {given} input{'s' if given != 1 else ''}: the first "
-        f"{len(lifted)} that it takes ({_listed(lifted)}) are parameters, buffers and constants, which the program has"
+        f"cannot call the graph module of an exported program with {given}: the first {len(lifted)} that it takes "
+        f"({listed(lifted, 3)}) are parameters, buffers and constants, which the program has"
     )
 
 
@@ -190,7 +191,3 @@ def _named(spec: Any, name: str | None, renamed: dict[str, str] | None = None) -
     if renamed and spec.kind.name == "USER_INPUT_MUTATION":
         made.target = renamed.get(spec.target, spec.target)
     return made
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

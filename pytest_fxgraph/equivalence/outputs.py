@@ -18,6 +18,7 @@ from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.nested_values import SINGLES, has_equality, parts_of
 from pytest_fxgraph.equivalence.tolerance import Tolerance, ToleranceRule
 from pytest_fxgraph.errors import UncomparableError
+from pytest_fxgraph.report.printable import listed
 
 # A user's function of both values and their path. It returns "" for equal values, the difference in words, or None to
 # leave the comparison to the check.
@@ -76,8 +77,8 @@ class OutputComparison:
         if missing or extra:
             yield Mismatch("structure", path, _describe_part_counts(len(steps), len(obtained_steps), missing, extra))
         elif steps != obtained_steps:
-            yield Mismatch("structure", path, f"has its keys in the order {_listed(steps)} in eager, "
-                                              f"{_listed(obtained_steps)} in the graph")  # fmt: skip
+            yield Mismatch("structure", path, f"has its keys in the order {listed(steps, 5)} in eager, "
+                                              f"{listed(obtained_steps, 5)} in the graph")  # fmt: skip
 
     def _compare_leaves(self, expected: Any, obtained: Any, path: str) -> Iterator[Mismatch]:
         values, others = _as_tensor(expected), _as_tensor(obtained)
@@ -261,15 +262,10 @@ def _are_equal(expected: torch.Tensor, obtained: torch.Tensor) -> bool:
 def _describe_part_counts(expected: int, obtained: int, missing: list[str], extra: list[str]) -> str:
     text = f"has {expected} parts in eager, {obtained} in the graph"
     if missing:
-        text += f"; the graph lacks {_listed(missing)}"
+        text += f"; the graph lacks {listed(missing, 5)}"
     if extra:
-        text += f"; eager lacks {_listed(extra)}"
+        text += f"; eager lacks {listed(extra, 5)}"
     return text
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
 
 
 def _describe_type(value: object) -> str:

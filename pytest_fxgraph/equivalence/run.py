@@ -15,13 +15,14 @@ from fxcore.state.held_state import HeldState, StateTensor
 from fxcore.state.readings import Readings, global_generators, seed_generators
 from fxcore.state.snapshot import Findings, Snapshot, globals_kept
 from fxcore.state.storage import copy_tensor, has_storage, storage_of
+from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.equivalence.aliasing import Sharing, sharing_of_outputs
 from pytest_fxgraph.equivalence.change_words import settings_in_words
 from pytest_fxgraph.equivalence.gradients import Gradients, differentiable_parameters, gradients_of
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments, copy_arguments, fresh_sample
 from pytest_fxgraph.equivalence.nested_values import tensors_in, with_iterators_read
 from pytest_fxgraph.equivalence.state_changes import StateAfter, StateNames, state_after
-from pytest_fxgraph.errors import SubjectError
+from pytest_fxgraph.errors import CaptureError, SubjectError
 
 
 @dataclass(frozen=True)
@@ -191,21 +192,6 @@ def _detached_output(output: Any, of_state: Mapping[int, list[StateTensor]], gra
         return output
 
 
-def placeholder_values(graph: fxcore.Graph, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the arguments in the order of the placeholders; None if a placeholder has neither value nor default."""
-    if not kwargs:
-        return args
-    values = list(args)
-    for node in [node for node in graph.nodes if node.op == "placeholder"][len(args) :]:
-        if node.target in kwargs:
-            values.append(kwargs[node.target])
-        elif node.args:
-            values.append(node.args[0])
-        else:
-            return None
-    return tuple(values)
-
-
 @dataclass(frozen=True)
 class InterpreterCall:
     """Runs a graph by an interpreter class of the user's; each call makes a new one, as it may keep state.
@@ -217,10 +203,11 @@ class InterpreterCall:
     graph_module: fxcore.GraphModule
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        values = placeholder_values(self.graph_module.graph, args, kwargs)
-        if values is None:
+        try:
+            values = arguments_in_order(self.graph_module, args, kwargs)
+        except CaptureError:
             raise SubjectError(
                 f"cannot run {self.kind.__name__}: the graph's inputs do not name the keyword arguments "
                 f"{sorted(kwargs)}"
-            )
+            ) from None
         return self.kind(self.graph_module).run(*values)

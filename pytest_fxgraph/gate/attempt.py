@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_fxgraph.errors import GoldenMissingError, MismatchError
+from pytest_fxgraph.report.printable import first_lines
 
 if TYPE_CHECKING:
     from pytest_fxgraph.gate.inline_call import InlineCall
@@ -130,17 +132,15 @@ def end_attempt(item: pytest.Item) -> None:
 def _failure_message(failures: list[str]) -> str:
     if len(failures) == 1:
         return failures[0]
-    lines = [f"{len(failures)} goldens of this test do not match"]
-    lines += failures[:_MOST_SHOWN]
-    if len(failures) > _MOST_SHOWN:
-        lines.append(f"and {len(failures) - _MOST_SHOWN} more, each in a report section of its own")
+    more = "and {} more, each in a report section of its own"
+    lines = [f"{len(failures)} goldens of this test do not match", *first_lines(failures, _MOST_SHOWN, more)]
     return "\n\n".join(lines)
 
 
 def attach_outcomes(outcomes: Iterable[Outcome], report: pytest.TestReport, strips: Iterable[StageStrip] = ()) -> None:
     """Put outcomes and lowerings on a report as plain data, which pytest-xdist carries; an empty list is left out."""
     for name, found in ((_ATTRIBUTE, outcomes), (_STRIPS, strips)):
-        plain = [each.to_dict() for each in found]
+        plain = [asdict(each) for each in found]
         if plain:
             setattr(report, name, plain)
 
@@ -169,8 +169,9 @@ def extract_numeric_failures(report: pytest.TestReport) -> list[NumericFailure]:
     if not plain:
         return []
     from pytest_fxgraph.report.numeric_failure import NumericFailure
+    from pytest_fxgraph.report.plain_data import record_of
 
-    return [NumericFailure.from_dict(each) for each in plain]
+    return [record_of(NumericFailure, each) for each in plain]
 
 
 def mark_missing(attempt: GoldenAttempt, error: BaseException, report: pytest.TestReport) -> None:
@@ -192,9 +193,10 @@ def extract_strips(report: pytest.TestReport) -> list[StageStrip]:
     plain: list[dict[str, Any]] = getattr(report, _STRIPS, [])
     if not plain:
         return []
+    from pytest_fxgraph.report.plain_data import record_of
     from pytest_fxgraph.report.stage_strip import StageStrip
 
-    return [StageStrip.from_dict({**each, "nodeid": str(report.nodeid)}) for each in plain]
+    return [record_of(StageStrip, {**each, "nodeid": str(report.nodeid)}) for each in plain]
 
 
 def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:
@@ -202,6 +204,8 @@ def extract_outcomes(report: pytest.TestReport) -> list[Outcome]:
     plain: list[dict[str, Any]] = getattr(report, _ATTRIBUTE, [])
     if not plain:
         return []
-    from pytest_fxgraph.report.outcome import Outcome  # here: the plugin imports this file in every run
+    # Here, because the plugin imports this file in every run.
+    from pytest_fxgraph.report.outcome import Outcome
+    from pytest_fxgraph.report.plain_data import record_of
 
-    return [Outcome.from_dict(each) for each in plain]
+    return [record_of(Outcome, each) for each in plain]

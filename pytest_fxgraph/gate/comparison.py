@@ -101,6 +101,10 @@ class Place(ABC):
         """Return the command that writes the golden, and a remark. Without a command, the remark is the next step."""
         return "", ""
 
+    def in_own_words(self, error: GoldenError) -> GoldenError:
+        """Return the error of a golden that cannot be read, with a next step that the place knows."""
+        return error
+
     @abstractmethod
     def missing_lines(self, command: str, reason: str) -> tuple[str, ...]:
         """Describe a golden that is missing."""
@@ -205,6 +209,7 @@ def _missing(place: Place, obtained: Obtained[Any], outcome: Outcome) -> Excepti
 
 
 def _unreadable(place: Place, obtained: Obtained[Any], outcome: Outcome, error: GoldenError) -> Exception | None:
+    error = place.in_own_words(error)
     # A newer release wrote a file of another version on purpose. Any other file that cannot be read is damaged.
     command = ""
     if isinstance(error, GoldenFormatError) and not isinstance(error, GoldenVersionError):

@@ -242,6 +242,10 @@ class ScriptFile(Place):
         self.attempt.texts[self.shown] = outcome.new_text or ""
         return outcome
 
+    def in_own_words(self, error: GoldenError) -> GoldenError:
+        """Return the error with the call's own way to update in place of pytest's option."""
+        return type(error)(str(error).replace("pytest --fx-update-golden", "update=True"))
+
     def way_to_accept(self) -> tuple[str, str]:
         """Return the advice to update, as there is no command."""
         return "", self._remedy

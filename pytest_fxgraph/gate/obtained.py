@@ -149,8 +149,7 @@ class ObtainedGraph:
         """
         from pytest_fxgraph.report.change_data import change_data
         from pytest_fxgraph.report.clusters import cluster_key
-        from pytest_fxgraph.report.other_torch import other_torch_remark, with_remark
-        from pytest_fxgraph.report.text import full_section, headline, short_lines
+        from pytest_fxgraph.report.text import full_section, headline, other_torch_remark, short_lines
 
         difference = self._difference or self._compared(golden, self.document)
         document = self._with_sources()
@@ -163,7 +162,7 @@ class ObtainedGraph:
         section = full_section(difference, golden, document, golden=shown, command=command)
         return Told(
             headline(difference),
-            tuple(with_remark(short_lines(difference, golden=shown, command=command), remark)),
+            tuple(short_lines(difference, golden=shown, command=command, remark=remark)),
             f"{section}\n{remark}" if remark else section,
             cluster,
             change_data(difference, cluster),

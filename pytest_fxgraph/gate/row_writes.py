@@ -14,6 +14,7 @@ from pytest_fxgraph.goldens.files import base_path, is_received
 from pytest_fxgraph.goldens.store import GoldenStore
 from pytest_fxgraph.goldens.unused import judged_files
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import counted, listed
 from pytest_fxgraph.report.run_record import RunRecord
 from pytest_fxgraph.settings import UNUSED_GOLDENS, value_of_config
 
@@ -76,11 +77,11 @@ class RowWrites:
         self.refused += [wanted[name] for name in refused]
         if refused:
             self.errors.append(
-                f"cannot write {_count(len(refused), 'row')} of {table}: {_listed(refused)}: another run has "
-                "changed them since this run compared with them; look at them, and run the tests again"
+                f"cannot write {counted(len(refused), 'row')} of {table}: {listed(refused, _MOST_SHOWN)}: another run "
+                "has changed them since this run compared with them; look at them, and run the tests again"
             )
         if len(refused) < len(wanted):
-            self.told.append(f"wrote {_count(len(wanted) - len(refused), 'row')} of {table}")
+            self.told.append(f"wrote {counted(len(wanted) - len(refused), 'row')} of {table}")
 
     def _receive(self, table: str, received: Mapping[str, Outcome]) -> None:
         rows = {name: _row_of(outcome) if outcome.received else None for name, outcome in received.items()}
@@ -119,16 +120,15 @@ class RowWrites:
             stale = [name for name in rows if name not in self._asked.get(base_path(path), {})]
             if stale and self._config.getoption("fx_prune_golden"):
                 self._file(table).merge((), remove=stale)
-                self.told.append(
-                    f"removed {_count(len(stale), 'row')} of {table} that no test asks for: {_listed(stale)}"
-                )
+                rows_removed = f"{counted(len(stale), 'row')} of {table}"
+                self.told.append(f"removed {rows_removed} that no test asks for: {listed(stale, _MOST_SHOWN)}")
                 return
         except (GateError, OSError) as error:
             self.errors.append(str(error))
             return
         if stale:
             told = (
-                f"no test asks for {len(stale)} of the rows of {table}: {_listed(stale)} "
+                f"no test asks for {len(stale)} of the rows of {table}: {listed(stale, _MOST_SHOWN)} "
                 "(--fx-prune-golden removes them)"
             )
             is_error = value_of_config(UNUSED_GOLDENS, self._config) == "fail"
@@ -145,12 +145,3 @@ def _row_of(outcome: Outcome) -> Row:
 
     (row,) = decode_table(outcome.new_text or outcome.received or "", outcome.golden).values()
     return row
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return ", ".join(names[:_MOST_SHOWN]) + more

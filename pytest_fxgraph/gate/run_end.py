@@ -20,7 +20,7 @@ from pytest_fxgraph.goldens.store import GoldenStore, write_whole
 from pytest_fxgraph.goldens.unused import judged_files, unused_goldens
 from pytest_fxgraph.report.json_report import RunReport, json_text
 from pytest_fxgraph.report.outcome import Outcome
-from pytest_fxgraph.report.printable import printable_line
+from pytest_fxgraph.report.printable import counted, first_lines, printable_line
 from pytest_fxgraph.report.run_record import RunRecord
 
 _MOST_CLUSTERS = 5
@@ -60,7 +60,7 @@ class RunEnd:
             if self._config.getoption("fx_report"):
                 self._write_reports(record)
         if self._unused and self._unused_setting() == "fail":
-            count = f"{len(self._unused)} golden{'s' if len(self._unused) > 1 else ''}"
+            count = counted(len(self._unused), "golden")
             self._errors.append(f"the run fails, as no test asked for {count} ({settings.UNUSED_GOLDENS.option}=fail)")
         if session.exitstatus == pytest.ExitCode.OK and (self._errors or goldens.errors):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -186,12 +186,11 @@ class RunEnd:
             if outcome.cluster:
                 goldens.setdefault(outcome.cluster, {}).setdefault(outcome.golden, outcome)
         shared = sorted((each for each in goldens.items() if len(each[1]) > 1), key=lambda each: -len(each[1]))
-        lines = []
-        for key, outcomes in shared[:_MOST_CLUSTERS]:
-            first = next(iter(outcomes.values()))
-            lines.append(f"{len(outcomes)} goldens differ in the same way (cluster {key}): {first.headline}")
-        if len(shared) > _MOST_CLUSTERS:
-            lines.append(f"and {len(shared) - _MOST_CLUSTERS} more clusters")
+        told = [
+            f"{len(outcomes)} goldens differ in the same way (cluster {key}): {next(iter(outcomes.values())).headline}"
+            for key, outcomes in shared
+        ]
+        lines = first_lines(told, _MOST_CLUSTERS, "and {} more clusters")
         in_files = [key for key, outcomes in shared if any(each.inline is None for each in outcomes.values())]
         if in_files:
             first_step = "" if self._config.getoption("fx_received") else "pytest --fx-received, then "
@@ -247,7 +246,7 @@ class RunEnd:
         lines = [f"removed {golden}" for golden in self._removed]
         unused = self._told_unused()
         if unused:
-            count = f"{len(unused)} golden{'s' if len(unused) > 1 else ''}"
+            count = counted(len(unused), "golden")
             lines.append(f"no test asked for {count}; if they are not needed, add --fx-prune-golden to this command")
             lines += [f"unused {golden}" for golden in unused]
         return lines

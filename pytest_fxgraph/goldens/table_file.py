@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -86,8 +86,8 @@ class TableFile:
             self.store.write(received, write_received(Received(encode_table(found.values()), digest, cause)))
         return received
 
-    def accept(self, name: str) -> bool:
-        """Put one received row into the table, and forget the row in the received file.
+    def accept(self, names: Collection[str]) -> bool:
+        """Put received rows into the table, and forget them in the received file.
 
         Returns False, and writes nothing, if the table is another one than the table of the comparison. Raises
         GoldenError or OSError if a file cannot be read or written.
@@ -98,12 +98,12 @@ class TableFile:
             wanted, found = decode_table(told.text, str(received)), self.rows()
             if told.compared_with != self.store.digest(self.place):
                 return False
-            found[name] = wanted[name]
+            found.update({name: wanted[name] for name in names})
             self.store.write(self.place, encode_table(found.values()))
             if found == wanted:
                 self.store.remove(received)
             else:
-                causes = {row: each for row, each in told.cause.get("rows", {}).items() if row != name}
+                causes = {row: each for row, each in told.cause.get("rows", {}).items() if row not in names}
                 left = Received(told.text, self.store.digest(self.place), {**told.cause, "rows": causes})
                 self.store.write(received, write_received(left))
         return True

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pytest_fxgraph.document.yaml_reader import Items, Record, YamlDataError, read_yaml
 from pytest_fxgraph.errors import GoldenFormatError
 from pytest_fxgraph.goldens.files import golden_digest
+from pytest_fxgraph.report.printable import aligned
 
 Values = Mapping[str, int | float]
 KEYS = ("row", "test")  # of a line; no column may have these names
@@ -117,11 +118,7 @@ def table_lines(rows: Mapping[str, Row]) -> list[str]:
         [name, *(number_text(row.values[column]) if column in row.values else "-" for column in columns)]
         for name, row in sorted(rows.items())
     ]
-    widths = [max(map(len, cells)) for cells in zip(head, *body, strict=True)]
-    return [
-        "  ".join([cells[0].ljust(widths[0]), *(map(str.rjust, cells[1:], widths[1:]))]).rstrip()
-        for cells in (head, *body)
-    ]
+    return aligned([head, *body])
 
 
 def number_text(value: float, *, quoted: bool = False) -> str:

@@ -13,7 +13,7 @@ from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.numeric_failure import NumericFailure
 from pytest_fxgraph.report.outcome import Outcome
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import first_lines, printable, printable_line
 
 # GitHub shows this many errors per step, and drops the rest silently.
 MOST_ON_GITHUB = 10
@@ -108,8 +108,10 @@ def _of_goldens(group: Sequence[Outcome], place: Place | None) -> Annotation:
     if len(names) == 1:
         title, lines = f"golden {names[0]}", [first.headline]
     else:
-        title, lines = f"{len(names)} goldens differ in the same way", [first.headline, *names[:_MOST_NAMES]]
-        lines += [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+        title, lines = (
+            f"{len(names)} goldens differ in the same way",
+            [first.headline, *first_lines(names, _MOST_NAMES)],
+        )
     if len(names) > 1:
         lines.append(f"accept with: pytest --fx-received, then fxgraph accept --cluster {first.cluster}")
     elif first.command:

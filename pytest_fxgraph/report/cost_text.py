@@ -8,6 +8,7 @@ from pytest_fxgraph.compare.cost import BETTER
 from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.document.costs import CostBlock, CostRecord
 from pytest_fxgraph.report.change_text import describe_change
+from pytest_fxgraph.report.printable import aligned
 
 _NOT_RECORDED = {
     "added": "no costs recorded: update",
@@ -32,8 +33,7 @@ def cost_headline(leading: Sequence[Change]) -> str:
 def cost_lines(block: CostBlock) -> list[str]:
     """Write costs as a table with a line per module, and the facts of the whole graph below."""
     rows = [_HEAD, *(_row(path or "(root)", record) for path, record in block.modules), _row("total", block.total)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    lines = aligned(rows)
     lines.append(
         f"peak activation memory: {block.peak_activation:,} bytes, in {block.peak_at or 'the outermost module'}"
     )

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pytest_fxgraph.compare.difference import Change
+from pytest_fxgraph.document.folding import numbered_prefixes
 from pytest_fxgraph.document.literals import references, rename_references
-from pytest_fxgraph.report.numbered_paths import NUMBER, format_paths, numbered_prefixes
+from pytest_fxgraph.report.numbered_paths import NUMBER, format_paths
 
 _MOST_COMPARED = 8
 _COUNTED = re.compile(r"_\d{1,9}\Z")

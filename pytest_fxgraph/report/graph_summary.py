@@ -12,7 +12,7 @@ from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
 from pytest_fxgraph.report.context import node_line
 from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import first_lines, printable, printable_line
 
 MOST_LINES = 20
 _MOST_GROUPS = 12
@@ -38,9 +38,7 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
 
 def _lines_by_module(document: GraphDocument) -> list[str]:
     inputs = [node for node in document.nodes if node.op == "placeholder"]
-    lines = [node_line(node) for node in inputs[:_MOST_INPUTS]]
-    if len(inputs) > _MOST_INPUTS:
-        lines.append(f"and {len(inputs) - _MOST_INPUTS} more inputs")
+    lines = first_lines([node_line(node) for node in inputs], _MOST_INPUTS, "and {} more inputs")
     kinds = {module.path: module.kind.rpartition(".")[2] for module in document.modules}
     inner = [node for node in document.nodes if node.op not in ("placeholder", "output")]
     for depth in range(_DEEPEST, -1, -1):

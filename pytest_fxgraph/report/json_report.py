@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_fxgraph.errors import ReportError
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.plain_data import record_of
 from pytest_fxgraph.report.run_record import RunRecord
 
 if TYPE_CHECKING:
@@ -59,14 +60,14 @@ def json_text(report: RunReport) -> str:
         "unused": list(report.unused),
         "sections": list(report.sections),
         "failures": [{name: getattr(each, name) for name in _FAILURE} for each in report.failures],
-        "run": report.record.to_dict(),
+        "run": asdict(report.record),
     }
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
 def read_record(path: Path) -> RunRecord:
     """Read the record of its run from a report. Raises ReportError for anything but a report of this format."""
-    return _read(path, lambda data: RunRecord.from_dict(data["run"]))
+    return _read(path, lambda data: record_of(RunRecord, data["run"]))
 
 
 def read_report(path: Path) -> RunReport:
@@ -104,28 +105,17 @@ def _report_of(data: Mapping[str, Any]) -> RunReport:
 
     return RunReport(
         str(data["summary"]),
-        RunRecord.from_dict(data["run"]),
-        tuple(_outcome(each) for each in data["outcomes"]),
+        record_of(RunRecord, data["run"]),
+        tuple(record_of(Outcome, each) for each in data["outcomes"]),
         tuple(map(str, data["unused"])),
         tuple(map(str, data["sections"])),
         # Reports of earlier releases have no failures.
-        tuple(
-            NumericFailure(str(each["nodeid"]), str(each["headline"]), str(each["section"]))
-            for each in data.get("failures", ())
-        ),
+        tuple(record_of(NumericFailure, each) for each in data.get("failures", ())),
     )
 
 
-def _outcome(data: Mapping[str, Any]) -> Outcome:
-    texts = {
-        name: str(data[name]) for name in ("nodeid", "golden", "level", "status", "headline", "section", "cluster")
-    }
-    lines = [str(line) for line in data["lines"]]
-    return Outcome.from_dict({**data, **texts, "lines": lines, "command": str(data.get("command", ""))})
-
-
 def _shown(outcome: Outcome) -> dict[str, Any]:
-    data = outcome.to_dict()
+    data = asdict(outcome)
     for text in ("new_text", "received", "graphs", "sources", "inline", "terms", "row"):
         data.pop(text)
     return data

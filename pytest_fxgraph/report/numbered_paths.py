@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 NUMBER = re.compile(r"\d{1,9}")
 _FEW = 3
@@ -23,12 +23,6 @@ def steps_between(path: str, following: str) -> tuple[int, ...] | None:
         return None
     pairs = zip(NUMBER.findall(path), NUMBER.findall(following), strict=True)
     return tuple(int(other) - int(one) for one, other in pairs)
-
-
-def numbered_prefixes(path: str) -> Iterator[str]:
-    """Yield each part of a path that ends in a number, the outermost first: `stages.1`, then `stages.1.blocks.0`."""
-    for match in re.finditer(r"\d(?=\.|\Z)", path):
-        yield path[: match.end()]
 
 
 def format_paths(paths: Sequence[str]) -> str:

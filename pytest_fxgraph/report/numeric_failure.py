@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -51,26 +49,3 @@ class NumericFailure:
     section: str  # the whole failure as text
     tensors: tuple[TensorError, ...] = ()
     path: tuple[PathStep, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the failure as values that pytest-xdist can send."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> NumericFailure:
-        """Read the result of `to_dict`."""
-        return cls(
-            data["nodeid"],
-            data["headline"],
-            data["section"],
-            tuple(_tensor_error(each) for each in data["tensors"]),
-            tuple(PathStep(**each) for each in data["path"]),
-        )
-
-
-def _tensor_error(data: Mapping[str, Any]) -> TensorError:
-    found = data["histogram"]
-    histogram = None
-    if found is not None:
-        histogram = ErrorHistogram(**{**found, "within": tuple(found["within"]), "beyond": tuple(found["beyond"])})
-    return TensorError(data["where"], data["description"], tuple(data["lines"]), histogram)

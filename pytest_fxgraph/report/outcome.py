@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pytest_fxgraph.budget import Allowances, allowances_of
@@ -101,18 +101,6 @@ class Outcome:
     def cause(self) -> dict[str, Any]:
         """The cause of the mismatch as values that JSON can hold: compared how, the headline and the cluster."""
         return {**(self.terms or {"level": self.level}), "headline": self.headline, "cluster": self.cluster}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as values that JSON and pytest-xdist can send."""
-        return {**asdict(self), "lines": list(self.lines), "changes": [dict(change) for change in self.changes]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Read an outcome that `to_dict` returned; fields that this release does not know are left out."""
-        known = {field.name for field in fields(cls)}
-        values = {key: value for key, value in data.items() if key in known}
-        lists = {name: tuple(data.get(name, ())) for name in ("lines", "changes", "graphs", "sources")}
-        return cls(**{**values, **lists})
 
     @property
     def has_failed(self) -> bool:

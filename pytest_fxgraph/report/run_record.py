@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 Ids = Mapping[str, tuple[str, ...]]  # by test file, relative to rootdir
 
@@ -25,49 +24,3 @@ class RunRecord:
     asked: tuple[str, ...] = ()  # goldens that were compared, or would have been if they were there
     others: Mapping[str, str] = field(default_factory=dict)  # further goldens on disk, with the test files they are for
     gone: tuple[str, ...] = ()  # test files that are not there
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as values that JSON can hold."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> RunRecord:
-        """Read the dict of `to_dict`. Raises KeyError or ValueError for data of another form."""
-        return cls(
-            _truth(data["had_path_arguments"]),
-            _truth(data["finished"]),
-            found=_ids(data["found"]),
-            ended=_ids(data["ended"]),
-            failed=_ids(data["failed"]),
-            asked=_texts(data["asked"]),
-            others={_text(golden): _text(file) for golden, file in _mapping(data["others"]).items()},
-            gone=_texts(data["gone"]),
-        )
-
-
-def _ids(value: object) -> Ids:
-    return {_text(file): _texts(ids) for file, ids in _mapping(value).items()}
-
-
-def _mapping(value: object) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"expected names and values, got {value!r:.40}")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-        raise ValueError(f"expected a list of texts, got {value!r:.40}")
-    return tuple(_text(each) for each in value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"expected a text, got {value!r:.40}")
-    return value
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, got {value!r:.40}")
-    return value

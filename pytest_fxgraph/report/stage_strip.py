@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -40,20 +38,3 @@ class StageStrip:
     def title(self) -> str:
         """Name the stages in order."""
         return " \N{RIGHTWARDS ARROW} ".join(stage.name for stage in self.stages)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the strip as values that pytest-xdist can send."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> StageStrip:
-        """Read the result of `to_dict`."""
-        stages = tuple(
-            StripStage(
-                stage["name"],
-                tuple(StripNode(**{**node, "made_from": tuple(node["made_from"])}) for node in stage["nodes"]),
-                tuple(stage["removed"]),
-            )
-            for stage in data["stages"]
-        )
-        return cls(data["nodeid"], stages, data["text"])

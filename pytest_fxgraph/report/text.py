@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.difference import CLASSES, Change, Difference
@@ -24,6 +24,8 @@ _MOST_SEARCHED = 20  # each search goes through the whole graph
 LONGEST_HEADLINE = 119
 # Limits for each text in a headline, tried in order until the headline is short enough.
 _LENGTHS = (LONGEST_HEADLINE, 60, 40, 30, 20)
+_MOST_SHORT_LINES = 6
+_CHOSEN_BY_TORCH = re.compile(r"(?:torch\.ops\.)?(?:aten|prims)\.")
 _DIGEST = re.compile(r"\bsha256[=:][0-9a-f]+,? ?")
 
 
@@ -100,10 +102,11 @@ def _describe_operators(leading: list[Change]) -> tuple[str, int]:
     return ", ".join(texts), len(leading)
 
 
-def short_lines(difference: Difference, *, golden: str = "", command: str = "") -> list[str]:
+def short_lines(difference: Difference, *, golden: str = "", command: str = "", remark: str | None = None) -> list[str]:
     """Describe a difference in at most six lines: the headline, the first difference, the command that accepts.
 
-    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can.
+    `golden` is the golden's path, empty for two graphs. `command` accepts the new graph, if a command can. A `remark`
+    stands before it.
     """
     lines = [f"{f'{printable_line(golden)} does not match' if golden else 'the graphs differ'}: {headline(difference)}"]
     for group in folded(leading_changes(difference))[:1]:
@@ -112,12 +115,33 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "") 
         lines.extend([f"  first: {first}"] if not headline(difference).startswith(first) else [])
         lines.extend([f"  {clipped(place)}{count}"] if place else [])
     more = _counted_by_class(difference)
-    lines.extend([f"  in all: {more}"] if more else [])
-    lines.append(
-        f"  compared at level {difference.level}{'; if the new graph is right, accept it with' * bool(command)}"
+    end = [
+        *([f"  {remark}"] if remark else []),
+        f"  compared at level {difference.level}{'; if the new graph is right, accept it with' * bool(command)}",
+        *([f"    {command}"] if command else []),
+    ]
+    lines.extend([f"  in all: {more}"] if more and len(lines) + len(end) < _MOST_SHORT_LINES else [])
+    return [printable(line) for line in (*lines, *end)]
+
+
+def other_torch_remark(difference: Difference, torch_version: str) -> str | None:
+    """Return the next step if torch alone changed. Return None unless torch chose all operators that differ."""
+    named = [name for change in difference.changes for name in _operators(change)]
+    if difference.kind != "operators" or not named or not all(map(_CHOSEN_BY_TORCH.match, named)):
+        return None
+    minor = ".".join(torch_version.split(".")[:2])
+    return (
+        f"if the model is the same, torch {minor} exports this operator otherwise: record a variant with "
+        "--fx-update-golden --fx-update-variant"
     )
-    lines.extend([f"    {command}"] if command else [])
-    return [printable(line) for line in lines]
+
+
+def _operators(change: Change) -> Iterable[str]:
+    if change.kind != "operators":
+        return ()
+    if change.field == "target":
+        return change.expected, change.obtained
+    return (change.operator or change.where,)
 
 
 def full_section(

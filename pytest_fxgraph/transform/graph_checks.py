@@ -16,6 +16,7 @@ from pytest_fxgraph.equivalence.check import code_is_stale
 from pytest_fxgraph.equivalence.exported_call import user_inputs
 from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
+from pytest_fxgraph.report.printable import listed
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,8 @@ def check_graph(graph_module: Any, name: str, dead_before: frozenset[str], *, is
         )
     left = sorted(dead_nodes(graph_module) - dead_before)
     if left:
-        listed = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         raise AssertionError(
-            f"{name} left nodes without users: {listed}; call graph.eliminate_dead_code() before recompile(), "
+            f"{name} left nodes without users: {listed(left, 5)}; call graph.eliminate_dead_code() before recompile(), "
             "or erase_node() for each"
         )
 
@@ -117,9 +117,8 @@ def check_meta(
         if missing:
             lost.append(f"{node.name} ({', '.join(missing)})")
     if lost:
-        listed = ", ".join(lost[:5]) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
         raise AssertionError(
-            f"{name} lost the meta of {listed}; copy it to the nodes that take their place "
+            f"{name} lost the meta of {listed(lost, 5)}; copy it to the nodes that take their place "
             "(new.meta.update(old.meta), or graph.node_copy())"
         )
 

@@ -17,10 +17,11 @@ from pytest_fxgraph.captures.tracing import trace as trace_by_fxcore
 from pytest_fxgraph.captures.tracing import trace_for_inputs
 from pytest_fxgraph.captures.tracing_failure import describe_failure, name_of
 from pytest_fxgraph.choices import TRACES
-from pytest_fxgraph.equivalence.change_words import listed_changes, words_of
+from pytest_fxgraph.equivalence.change_words import words_of
 from pytest_fxgraph.equivalence.exported_call import owner_of, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.errors import CaptureError, SubjectError
+from pytest_fxgraph.report.printable import listed
 from pytest_fxgraph.transform.graph_checks import GraphFacts
 from pytest_fxgraph.transform.graph_copies import copied, with_own_graph
 from pytest_fxgraph.transform.passes import Form
@@ -138,7 +139,7 @@ class SubjectSnapshot:
         if changes:
             self._snapshot.restore()
             raise AssertionError(
-                f"{name} changed the model that it was given: {listed_changes(changes)}. "
+                f"{name} changed the model that it was given: {listed(changes, 3, '; ')}. "
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
         for program, facts in self._facts.items():
@@ -156,6 +157,6 @@ def check_inputs_unchanged(inputs: Snapshot, name: str) -> None:
     if changes:
         inputs.restore()
         raise AssertionError(
-            f"{name}, while it ran, changed the inputs of the check: {listed_changes(changes)}; they were put "
+            f"{name}, while it ran, changed the inputs of the check: {listed(changes, 3, '; ')}; they were put "
             "back. A pass that runs the graph on an example must run it on a copy (x.clone())"
         )

@@ -16,6 +16,7 @@ from fxcore.matching.replacement import graph_of
 from fxcore.subgraph_rewriter import ReplacedPatterns, replace_pattern_with_filters
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_module
 from pytest_fxgraph.document.origins import Origins
+from pytest_fxgraph.report.printable import listed
 
 _REASONS = 3
 _NAMED = 5
@@ -44,17 +45,17 @@ class RewriteMessage:
         if not self.replaced:
             return "the pattern did not match" + ("; the nearest places:" if self.explanation.near else "")
         places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.accepted]
-        found = "; ".join(places[:_NAMED]) + (f" and {len(places) - _NAMED} more" if len(places) > _NAMED else "")
+        found = listed(places, _NAMED, "; ")
         near = "; the nearest places that did not:" if self.explanation.near else ""
         return f"the pattern matched {_times(self.replaced)}: {found}{near}"
 
     def _absent_lines(self) -> list[str]:
         names = list(dict.fromkeys(describe_call(node) for node in self.explanation.absent))
-        return [f"  the graph has nowhere {_listed(names)}"] if names else []
+        return [f"  the graph has nowhere {listed(names, _NAMED)}"] if names else []
 
     def _refused_lines(self) -> list[str]:
         places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.refused]
-        return [f"  match_filters refused {_listed(places)}"] if places else []
+        return [f"  match_filters refused {listed(places, _NAMED)}"] if places else []
 
     def _lines_of(self, place: NearPlace) -> list[str]:
         head = f"  at {self._place(place.node)}: {place.agreed} of {place.total} operations are there, but"
@@ -76,10 +77,6 @@ class RewriteMessage:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 MatchFilter = Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], bool]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -9,6 +9,9 @@ from fixtures.documents import document
 from pytest_fxgraph.command.main import main
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.goldens.files import Received, golden_digest, received_path, write_received
+from pytest_fxgraph.goldens.store import GoldenStore
+from pytest_fxgraph.goldens.table_file import TableFile
+from pytest_fxgraph.goldens.table_rows import Row
 
 OLD = "%x = input x\n%a = torch.relu(%x)\nreturn %a"
 NEW = "%x = input x\n%a = torch.gelu(%x)\nreturn %a"
@@ -247,3 +250,21 @@ def test_of_very_many_goldens_a_terminal_gets_the_number_and_a_log_the_names(cap
     names = [f"accepted golden/tests/test_net/test_{number:02}.yaml" for number in range(21)]
     assert (status, out) == (0, ["accepted 21 of 21 goldens"] if is_terminal else names)
     assert received_files() == []
+
+
+def test_rows_of_a_cause_are_put_into_their_table_in_one_write(capsys, monkeypatch):
+    rows = [Row(f"m{number}", f"m{number}", {"nodes": number}) for number in range(5)]
+    table = TableFile(GoldenStore("golden"), PurePosixPath("test_a/table.yaml"), "the table")
+    cause = {"headline": "nodes 1 -> 2", "cluster": "abc123"}
+    table.receive({row.name: row for row in rows}, {row.name: cause for row in rows[:4]})
+    written: list[str] = []
+    write = GoldenStore.write
+    monkeypatch.setattr(
+        GoldenStore, "write", lambda store, place, text: [written.append(str(place)), write(store, place, text)][-1]
+    )
+
+    status, lines, _ = run(capsys, "--cluster", "abc123")
+
+    assert (status, lines) == (0, [f"accepted golden/test_a/table.yaml[m{number}]" for number in range(4)])
+    assert sorted(written) == ["table.received.yaml", "table.yaml"]
+    assert [*table.rows()] == ["m0", "m1", "m2", "m3"]

@@ -82,10 +82,10 @@ def test_another_ending_is_refused_with_the_reason(shards, capsys):
     ("change", "reason"),
     [
         (lambda data: data.pop("outcomes"), "'outcomes' is missing"),
-        (lambda data: data["outcomes"][0].pop("lines"), "'lines' is missing"),
+        (lambda data: data["outcomes"][0].pop("level"), "'level' is missing"),
         (lambda data: data["outcomes"][0].update(status="odd"), "an outcome cannot be 'odd'"),
         (lambda data: data.update(failures=[{}]), "'nodeid' is missing"),
-        (lambda data: data.update(failures=[3]), "not subscriptable"),
+        (lambda data: data.update(failures=[3]), "expected names and values, got 3"),
         (lambda data: data.update(outcomes=3), "not iterable"),
     ],
 )

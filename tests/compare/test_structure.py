@@ -272,7 +272,11 @@ def test_a_module_that_comes_with_its_node_is_listed_once():
 
     (change,) = compare_documents(expected, obtained).changes
 
-    assert (change.subject, change.operator, change.obtained) == ("node", "torch.nn.ReLU", "act(%x)  # torch.nn.ReLU")
+    assert (change.subject, change.operator, change.obtained) == (
+        "node",
+        "torch.nn.ReLU",
+        "self.act(%x)  # torch.nn.ReLU",
+    )
 
 
 def test_total_mismatch_is_bounded():

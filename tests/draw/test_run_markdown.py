@@ -52,6 +52,16 @@ def test_goldens_of_one_cause_are_one_row_and_told_once():
     assert "words of 1.yaml" not in text
 
 
+def test_inline_goldens_of_a_cause_have_commands_of_their_own():
+    inline = [outcome(f"test_net.py:{line}", cluster="abc123", inline={}) for line in (3, 9)]
+
+    assert "| `pytest test_net.py:3` and `pytest test_net.py:9` |" in markdown(*inline)
+    assert (
+        "| `pytest --fx-received`, then `fxgraph accept --cluster abc123`; inline goldens with "
+        "`pytest test_net.py:3` and `pytest test_net.py:9` |"
+    ) in markdown(outcome("a.yaml", cluster="abc123"), *inline)
+
+
 def test_a_golden_that_two_tests_compared_is_told_once_and_those_that_match_not_at_all():
     text = markdown(outcome("a"), outcome("a"), outcome("b", "matched"), outcome("c", "updated"))
 

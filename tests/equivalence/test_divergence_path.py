@@ -13,6 +13,7 @@ import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
 from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep
+from pytest_fxgraph.report.plain_data import record_of
 
 fx_equivalence = FxEquivalence(tells_path=True)
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -38,7 +39,7 @@ def failure_after(change: Callable[[fxcore.GraphModule], None]) -> NumericFailur
     graph.recompile()
     with pytest.raises(MismatchError) as caught:
         fx_equivalence(model, X, graph=graph)
-    return NumericFailure.from_dict(caught.value.report_data("test_net.py::test_net"))
+    return record_of(NumericFailure, caught.value.report_data("test_net.py::test_net"))
 
 
 def replace_third_tanh(graph: fxcore.GraphModule) -> None:

@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
 from pytest_fxgraph.gate.inline_call import source_digest
 from pytest_fxgraph.gate.inline_writes import InlineWrites
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.plain_data import record_of
 
 SOURCE = b"def test_a(g):\n    assert f == g.inline()\n    assert h == g.inline('old')\n"
 NEG = "input x\n%neg = torch.neg(%x)\nreturn %neg\n"
@@ -51,7 +53,7 @@ def test_all_texts_of_a_file_are_written_at_once(writes, tmp_path):
 
 
 def test_an_outcome_that_came_from_a_worker_is_written(writes):
-    writes.take(Outcome.from_dict(json.loads(json.dumps(outcome("a", FIRST, NEG).to_dict()))))
+    writes.take(record_of(Outcome, json.loads(json.dumps(asdict(outcome("a", FIRST, NEG))))))
 
     writes.write()
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -177,7 +177,7 @@ def test_one_golden_that_differs_and_a_run_without_goldens(session):
 
 
 def test_a_numeric_failure_of_the_last_attempt_is_kept_with_the_line_of_its_test(session):
-    found = {"fxgraph_numeric_failures": [NumericFailure(ID, "they differ", "by much").to_dict()]}
+    found = {"fxgraph_numeric_failures": [asdict(NumericFailure(ID, "they differ", "by much"))]}
 
     finish(session, failing="call", outcome="failed", phases=("setup", "call"), **found)  # and the worker is gone
     finish(session, failing="call", outcome="failed", **found)

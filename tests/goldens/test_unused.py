@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from pytest_fxgraph.goldens.unused import unused_goldens
+from pytest_fxgraph.report.plain_data import record_of
 from pytest_fxgraph.report.run_record import RunRecord
 
 RUN = RunRecord(
@@ -69,4 +70,4 @@ def test_no_runs_know_nothing():
 
 
 def test_a_record_survives_its_plain_form():
-    assert RunRecord.from_dict(GONE.to_dict()) == GONE
+    assert record_of(RunRecord, asdict(GONE)) == GONE

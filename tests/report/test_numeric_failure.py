@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from pytest_fxgraph.report.numeric_failure import ErrorHistogram, NumericFailure, PathStep, TensorError
+from pytest_fxgraph.report.plain_data import record_of
 
 
 def test_a_failure_is_the_same_after_it_was_sent():
@@ -15,4 +18,4 @@ def test_a_failure_is_the_same_after_it_was_sent():
         (PathStep("first", "relu", "relu_1", "block", "model.py:3", "1", "2", 0.5), PathStep("left out", "3 more")),
     )
 
-    assert NumericFailure.from_dict(failure.to_dict()) == failure
+    assert record_of(NumericFailure, asdict(failure)) == failure

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, asdict
 
 import pytest
 
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.plain_data import record_of
 
 MISMATCH = Outcome(
     nodeid="tests/test_net.py::test_net[a]",
@@ -24,17 +25,17 @@ MISMATCH = Outcome(
 
 
 def test_an_outcome_survives_json():
-    assert Outcome.from_dict(json.loads(json.dumps(MISMATCH.to_dict()))) == MISMATCH
+    assert record_of(Outcome, json.loads(json.dumps(asdict(MISMATCH)))) == MISMATCH
 
 
 def test_an_outcome_with_defaults_survives_json():
     matched = Outcome("t.py::t", "golden/t/t.yaml", "exact", "matched")
 
-    assert Outcome.from_dict(json.loads(json.dumps(matched.to_dict()))) == matched
+    assert record_of(Outcome, json.loads(json.dumps(asdict(matched)))) == matched
 
 
 def test_fields_of_a_later_release_are_left_out():
-    assert Outcome.from_dict({**MISMATCH.to_dict(), "colour": "red"}) == MISMATCH
+    assert record_of(Outcome, {**asdict(MISMATCH), "colour": "red"}) == MISMATCH
 
 
 def test_an_outcome_cannot_be_changed():

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import aligned, counted, first_lines, listed, printable, printable_line
 
 
 def test_what_a_terminal_would_obey_is_shown_instead():
@@ -23,3 +23,15 @@ def test_what_the_log_of_a_build_would_obey_is_shown_instead():
 
 def test_the_name_of_a_file_is_one_line():
     assert printable_line("a\n::error::b\r\nc") == "a\\n::error::b\\x0d\\nc"
+
+
+def test_a_list_and_a_count_say_how_many_are_left_out():
+    assert [counted(number, "golden") for number in (0, 1, 2)] == ["0 goldens", "1 golden", "2 goldens"]
+    assert [listed("abcd"[:count], 3) for count in (0, 3, 4)] == ["", "a, b, c", "a, b, c and 1 more"]
+    assert listed(["a", "b", "c"], 1, "; ") == "a and 2 more"
+    assert first_lines(["a", "b"], 2) == ["a", "b"]
+    assert first_lines(["a", "b", "c"], 1, "and {} more lines") == ["a", "and 2 more lines"]
+
+
+def test_columns_stand_below_each_other():
+    assert aligned([("name", "n"), ("a", "10")]) == ["name   n", "a     10"]

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from pytest_fxgraph.report.plain_data import record_of
 from pytest_fxgraph.report.stage_strip import StageStrip, StripNode, StripStage
 
 STRIP = StageStrip(
@@ -13,7 +16,7 @@ STRIP = StageStrip(
 
 
 def test_a_strip_is_the_same_after_it_was_sent():
-    assert StageStrip.from_dict(STRIP.to_dict()) == STRIP
+    assert record_of(StageStrip, asdict(STRIP)) == STRIP
 
 
 def test_a_strip_is_named_by_its_stages():
