@@ -326,8 +326,9 @@ def changed_calls(
     A call changes the structure of the inputs (None, missing and further elements and keys, tuples for lists), sizes
     of one dimension or of every input, dtypes, ranks, layouts, plain values, the list of arguments, modes (train, grad,
     inference, autocast, default dtype) and attributes of modules. `str(call)` names the changes;
-    `call.check(model, graph)` returns "right" or "refused", and raises MismatchError if the graph answers otherwise
-    than the model. A failing call shrinks to the one change that matters. Without `graph` the model is traced here.
+    `call.check(model, graph)` returns "right", "refused" or "both raise", and raises MismatchError if the graph
+    answers otherwise than the model. A failing call shrinks to the change that matters. Without `graph` the model is
+    traced here.
     """
     example = arguments_of(inputs, kwargs)
     graph = graph if graph is not None else _traced(model, example.args, example.kwargs)
@@ -355,9 +356,9 @@ def fuzz_guards(
 ) -> Counter[str]:
     """Call the graph of a model in ways that differ from the example; each answer must be the model's, or a refusal.
 
-    Return the numbers of right and of refused calls. `inputs` and `kwargs` are the example of the trace; without
-    `graph` the model is traced with them. The draws depend on `seed` alone. Model and graph are restored after each
-    call. Raises MismatchError with the smallest call that shows a difference, and if the graph refuses its own example.
+    Return the numbers of calls that were "right", "refused", and at which "both raise". `inputs` and `kwargs` are the
+    example of the trace; without `graph` the model is traced with them. The draws depend on `seed` alone. Model and
+    graph are restored after each call. Raises MismatchError with the smallest call that shows a difference, and if the graph refuses its own example.
     """
     __tracebackhide__ = True
     example = arguments_of(inputs, kwargs)

@@ -24,7 +24,8 @@ from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
-Verdict = Literal["right", "refused"]
+# A call that both refuse with an error of their own says little about the graph.
+Verdict = Literal["right", "refused", "both raise"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +81,8 @@ class ChangedCall:
                 verdict: Verdict = "refused"
                 found = list(_changed_by_refusal(graph, arguments, snapshot))
             else:
-                verdict = "right"
                 expected = run_model(model, model, settings)
+                verdict = "both raise" if isinstance(expected, RunFailure) else "right"
                 found = list(_differences(expected, obtained, arguments, self.grads))
         if found:
             error = mismatch_error(found, CheckContext(), (f"at this call: {self}",))

@@ -141,7 +141,9 @@ def _changes_of_tensor(path: str, tensor: torch.Tensor) -> Iterator[Change]:
             yield Change("size", path, words, partial(_resized, dim=dim, size=other))
     for dtype in _FLOATS if tensor.is_floating_point() else () if tensor.is_complex() else _INTEGERS:
         if dtype is not tensor.dtype:
-            yield Change("dtype", path, f"is of {dtype}, not {tensor.dtype}", _of_tensor(_typed(dtype)))
+            yield Change(
+                "dtype", path, f"is of {dtype}, not {tensor.dtype}", _of_tensor(partial(torch.Tensor.to, dtype=dtype))
+            )
     yield Change("structure", path, "is None", _always(None))
     yield Change("tensor", path, "has one dimension more", _of_tensor(lambda each: each.unsqueeze(0)))
     if tensor.dim() and tensor.shape[0]:
@@ -155,10 +157,6 @@ def _changes_of_tensor(path: str, tensor: torch.Tensor) -> Iterator[Change]:
 
 def _always(value: Any) -> Callable[[Any], Any]:
     return lambda _: value
-
-
-def _typed(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:
-    return lambda tensor: tensor.to(dtype)
 
 
 def _with_other_requires_grad(value: Any) -> Any:
