@@ -358,7 +358,8 @@ def fuzz_guards(
 
     Return the numbers of calls that were "right", "refused", and at which "both raise". `inputs` and `kwargs` are the
     example of the trace; without `graph` the model is traced with them. The draws depend on `seed` alone. Model and
-    graph are restored after each call. Raises MismatchError with the smallest call that shows a difference, and if the graph refuses its own example.
+    graph are restored after each call. Raises MismatchError with the smallest call that shows a difference, and if the
+    graph refuses its own example.
     """
     __tracebackhide__ = True
     example = arguments_of(inputs, kwargs)
