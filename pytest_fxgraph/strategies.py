@@ -314,14 +314,14 @@ def graphs_with_inputs(**options: Any) -> st.SearchStrategy[tuple[fxcore.GraphMo
     return graphs(**options).flatmap(lambda graph: st.tuples(st.just(graph), inputs_of(graph)))
 
 
-_MOST_CHANGES = 3
+_MOST_CHANGES = 2
 _TRIES_OF_ROUND = 10  # hypothesis varies its own examples after some draws; short rounds draw independent calls
 
 
 def changed_calls(
     model: Any, inputs: Any, *, kwargs: Mapping[str, Any] | None = None, graph: fxcore.GraphModule | None = None
 ) -> st.SearchStrategy[ChangedCall]:
-    """Return a strategy for calls that differ from the example in one to three points.
+    """Return a strategy for calls that differ from the example in one or two points.
 
     A call changes the structure of the inputs (None, missing and further elements and keys, tuples for lists), sizes
     of one dimension or of every input, dtypes, ranks, layouts, plain values, the list of arguments, modes (train, grad,

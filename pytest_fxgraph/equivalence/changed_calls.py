@@ -35,7 +35,7 @@ class ChangedCall:
     example: Arguments
     changes: tuple[Change, ...] = ()
     seed: int = 0  # of new values between the least and the largest of each tensor; 0 keeps the example's
-    grads: bool = False  # compare gradients, too
+    grads: bool = False  # compare gradients, too, if the modes of the call record them
     twice: bool = False  # call twice in a row, because the first call may leave state behind
 
     def __str__(self) -> str:
@@ -75,7 +75,8 @@ class ChangedCall:
         with globals_kept(), self._applied(model, graph):
             snapshot = Snapshot(model, graph)
             names = StateNames(snapshot.state_of(model))
-            settings = RunSettings(arguments, names, snapshot, 1 + self.seed, self.grads, False, self.twice, "same")
+            grads = self.grads and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+            settings = RunSettings(arguments, names, snapshot, 1 + self.seed, grads, False, self.twice, "same")
             obtained = run_model(graph, graph, settings)
             if isinstance(obtained, RunFailure) and isinstance(obtained.error, fxcore.FxError):
                 verdict: Verdict = "refused"
@@ -83,7 +84,7 @@ class ChangedCall:
             else:
                 expected = run_model(model, model, settings)
                 verdict = "both raise" if isinstance(expected, RunFailure) else "right"
-                found = list(_differences(expected, obtained, arguments, self.grads))
+                found = list(_differences(expected, obtained, arguments, grads))
         if found:
             error = mismatch_error(found, CheckContext(), (f"at this call: {self}",))
             raise error from getattr(obtained, "error", None)
