@@ -259,14 +259,18 @@ def _double_by_default() -> Iterator[None]:
 
 
 def _attributes(model: Any, graph: Any) -> Iterator[Change]:
-    """Yield the changes of numbers and flags that the modules of the graph share with modules of the model, or copy."""
+    """Yield the changes of numbers and flags that the modules of the graph share with modules of the model, or copy.
+
+    Of torch's own modules only the training flag changes: another `hidden_size` of an LSTM reads beyond its memory.
+    """
     if not isinstance(model, nn.Module):
         return
     of_model = dict(modules_by_path(model))
     for path, module in modules_by_path(graph):
         for name, value in vars(module).items():
             is_shared = path in of_model and vars(of_model[path]).get(name) is value
-            if is_shared and type(value) in (bool, int, float) and not name.startswith("_"):
+            is_own = is_shared and (name == "training" or not type(of_model[path]).__module__.startswith("torch."))
+            if is_own and type(value) in (bool, int, float) and not name.startswith("_"):
                 other = _other_values(value)[0]
                 where = f"{path}.{name}".lstrip(".")
                 yield Change("attribute", where, f"is {other!r}, not {value!r}", _always(other))

@@ -108,3 +108,25 @@ def test_values_are_the_examples_or_drawn_between_its_ends():
 
     assert not torch.equal(drawn, X)
     assert 0 <= drawn.min() <= drawn.max() <= 5
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self._count, self.name = 2.0, 1, "scaled"
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(x) * self.scale
+
+
+def test_attributes_are_numbers_of_own_modules_and_training_flags_that_the_graph_has_too():
+    graph = Scaled()
+    attributes = changes_of(Scaled(), graph, Arguments((X,), {}))["attribute"]
+    graph.scale = 3.0
+
+    left = changes_of(Scaled(), graph, Arguments((X,), {}))["attribute"]
+
+    flags = ["training is False, not True", "dropout.training is False, not True"]
+    assert sorted(map(str, attributes)) == sorted([*flags, "scale is 3.0, not 2.0"])
+    assert sorted(map(str, left)) == sorted(flags)
