@@ -1,4 +1,4 @@
-"""Hypothesis strategies for random modules, graphs and inputs, to test passes with.
+"""Hypothesis strategies for random modules, graphs and inputs, to test passes with, and for calls, to test guards with.
 
 Example:
     @given(strategies.modules_with_inputs())
@@ -9,7 +9,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +19,24 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 import fxcore
-from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.equivalence.changed_calls import ChangedCall
+from pytest_fxgraph.equivalence.example_changes import changes_of
+from pytest_fxgraph.equivalence.inputs import arguments_of
+from pytest_fxgraph.errors import GateError, MismatchError
 
 try:
     from hypothesis import strategies as st
+
+    from pytest_fxgraph.equivalence.search.drawing import minimal
 except ImportError as missing:
     raise GateError(
         "pytest_fxgraph.strategies needs hypothesis, which is not installed: pip install 'pytest-fxgraph[hypothesis]'"
     ) from missing
 
-__all__ = ["graphs", "graphs_with_inputs", "inputs_of", "modules", "modules_with_inputs", "tensors"]
+__all__ = [
+    *("changed_calls", "fuzz_guards", "graphs", "graphs_with_inputs"),
+    *("inputs_of", "modules", "modules_with_inputs", "tensors"),
+]
 
 # Batch, channels, height and width of every value in a drawn module.
 SHAPE = (2, 4, 6, 6)
@@ -303,3 +312,77 @@ def modules_with_inputs(**options: Any) -> st.SearchStrategy[tuple[RandomModule,
 def graphs_with_inputs(**options: Any) -> st.SearchStrategy[tuple[fxcore.GraphModule, tuple[torch.Tensor, ...]]]:
     """Return a strategy for pairs of a graph module and its arguments; the options are the options of `modules`."""
     return graphs(**options).flatmap(lambda graph: st.tuples(st.just(graph), inputs_of(graph)))
+
+
+_MOST_CHANGES = 2
+_TRIES_OF_ROUND = 10  # hypothesis varies its own examples after some draws; short rounds draw independent calls
+
+
+def changed_calls(
+    model: Any, inputs: Any, *, kwargs: Mapping[str, Any] | None = None, graph: fxcore.GraphModule | None = None
+) -> st.SearchStrategy[ChangedCall]:
+    """Return a strategy for calls that differ from the example in one or two points.
+
+    A call changes the structure of the inputs (None, missing and further elements and keys, tuples for lists), sizes
+    of one dimension or of every input, dtypes, ranks, layouts, plain values, the list of arguments, modes (train, grad,
+    inference, autocast, default dtype) and attributes of modules. `str(call)` names the changes;
+    `call.check(model, graph)` returns "right", "refused" or "both raise", and raises MismatchError if the graph
+    answers otherwise than the model. A failing call shrinks to the change that matters. Without `graph` the model is
+    traced here.
+    """
+    example = arguments_of(inputs, kwargs)
+    graph = graph if graph is not None else _traced(model, example.args, example.kwargs)
+    by_kind = changes_of(model, graph, example)
+    change = st.one_of([st.sampled_from(changes) for changes in by_kind.values()])
+    changes = st.lists(change, min_size=1, max_size=_MOST_CHANGES, unique_by=lambda each: (each.kind, each.where))
+    return st.builds(
+        ChangedCall,
+        example=st.just(example),
+        changes=changes.map(tuple),
+        seed=st.integers(0, 3),
+        grads=st.booleans(),
+        twice=st.booleans(),
+    )
+
+
+def fuzz_guards(
+    model: Any,
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    graph: fxcore.GraphModule | None = None,
+    tries: int = 100,
+    seed: int = 0,
+) -> Counter[str]:
+    """Call the graph of a model in ways that differ from the example; each answer must be the model's, or a refusal.
+
+    Return the numbers of calls that were "right", "refused", and at which "both raise". `inputs` and `kwargs` are the
+    example of the trace; without `graph` the model is traced with them. The draws depend on `seed` alone. Model and
+    graph are restored after each call. Raises MismatchError with the smallest call that shows a difference, and if the
+    graph refuses its own example.
+    """
+    __tracebackhide__ = True
+    example = arguments_of(inputs, kwargs)
+    graph = graph if graph is not None else _traced(model, example.args, example.kwargs)
+    if ChangedCall(example).check(model, graph) == "refused":
+        raise MismatchError("the graph refuses the example that it was traced with", "")
+    counts: Counter[str] = Counter()
+
+    def is_wrong(call: ChangedCall) -> bool:
+        try:
+            counts[call.check(model, graph)] += 1
+        except MismatchError:
+            return True
+        return False
+
+    calls = changed_calls(model, example.args, kwargs=example.kwargs, graph=graph)
+    for round_ in range(-(-tries // _TRIES_OF_ROUND)):
+        found = minimal(calls, is_wrong, seed + round_ * 2**32, min(tries, _TRIES_OF_ROUND))
+        if found is not None:
+            found.check(model, graph)
+            raise MismatchError(f"the graph differs at this call at some times only: {found}", "")
+    return counts
+
+
+def _traced(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> fxcore.GraphModule:
+    return fxcore.symbolic_trace(model, example_inputs=args, example_kwargs=dict(kwargs))

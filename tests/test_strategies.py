@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fxcore
 from pytest_fxgraph import strategies
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.errors import GateError
+from pytest_fxgraph.errors import GateError, MismatchError
 from pytest_fxgraph.strategies import OPERATIONS, OUTPUTS, SHAPE, Program, Step, module_of
 from pytest_fxgraph.transform.fixture import FxTransform
 
@@ -114,6 +114,53 @@ def test_tensors_have_the_shape_asked_for(drawn):
     shape, tensor = drawn
 
     assert tensor.shape == shape
+
+
+class MaskOrNone(torch.nn.Module):
+    def forward(self, x, mask=None):
+        return x.relu() if mask is None else x * mask
+
+
+class TwiceLarge(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.shape[0] > 2 else x
+
+
+X = torch.arange(6.0).view(3, 2)
+
+
+def test_a_missing_guard_is_found_and_shrunk_to_the_change_that_matters():
+    graph = fxcore.symbolic_trace(MaskOrNone(), example_inputs=(X,), enforce_guards=False)
+
+    with pytest.raises(MismatchError, match=r"\n  at this call: the call gives mask a tensor$"):
+        strategies.fuzz_guards(MaskOrNone(), X, graph=graph)
+
+
+def test_calls_that_a_guard_refuses_are_counted():
+    graph = fxcore.symbolic_trace(TwiceLarge(), example_inputs=(X,), enforce_guards=True)
+
+    counts = strategies.fuzz_guards(TwiceLarge(), X, graph=graph, tries=40)
+
+    assert counts["right"]
+    assert counts["refused"]
+    assert counts == strategies.fuzz_guards(TwiceLarge(), X, graph=graph, tries=40)
+
+
+def test_a_graph_that_refuses_its_own_example_is_a_mismatch():
+    graph = fxcore.symbolic_trace(TwiceLarge(), example_inputs=(X,), enforce_guards=True)
+
+    with pytest.raises(MismatchError, match="the graph refuses the example that it was traced with"):
+        strategies.fuzz_guards(TwiceLarge(), X[:2], graph=graph)
+
+
+def test_calls_are_drawn_for_a_test_of_ones_own():
+    model = MaskOrNone()
+    graph = fxcore.symbolic_trace(model, example_inputs=(X,))
+
+    call = find(strategies.changed_calls(model, X, graph=graph), lambda call: call.seed == 2, settings=FEW)
+
+    assert len(call.changes) == 1
+    assert "values of seed 2" in str(call)
 
 
 def test_inputs_of_a_foreign_module_are_refused():

@@ -127,11 +127,11 @@ ORDER = (
     *("fxcore.matching", "fxcore.subgraph_rewriter", "fxcore.interpreter"),
     *("fxcore.passes", "fxcore.transforms", "fxcore.profile", "fxcore.experimental", "fxcore.interop"),
     *("pytest_fxgraph.errors", "pytest_fxgraph.choices", "pytest_fxgraph.budget", "pytest_fxgraph.settings"),
-    *("pytest_fxgraph.strategies", "pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
+    *("pytest_fxgraph.document", "pytest_fxgraph.compare", "pytest_fxgraph.report"),
     *("pytest_fxgraph.draw", "pytest_fxgraph.operator_patterns", "pytest_fxgraph.hookspecs"),
     *("pytest_fxgraph.goldens", "pytest_fxgraph.captures"),
     *("pytest_fxgraph.operator_queries", "pytest_fxgraph.gate", "pytest_fxgraph.equivalence"),
-    *("pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.functions"),
+    *("pytest_fxgraph.strategies", "pytest_fxgraph.transform", "pytest_fxgraph.command", "pytest_fxgraph.functions"),
     *("pytest_fxgraph.fixtures", "pytest_fxgraph.plugin"),
 )
 

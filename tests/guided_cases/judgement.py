@@ -133,10 +133,9 @@ def memory(value: Tensor) -> int:
     return value.untyped_storage().data_ptr() if value.layout == torch.strided and value.numel() else 0
 
 
-def gradients(model: Any, answer: Answer) -> list[Tensor | None] | None:
+def gradients(parameters: list[Tensor], answer: Answer) -> list[Tensor | None] | None:
     """Return the gradients of the results' sum by every parameter and input, or None where there is none."""
     total = [each.sum() for each in tensors_in(answer.result) if each.requires_grad and each.is_floating_point()]
-    parameters = list(model.parameters()) if isinstance(model, nn.Module) else []
     leaves = [*parameters, *tensors_in(answer.args)]
     leaves = [each for each in leaves if each.requires_grad and each.is_leaf]
     if not total or not leaves:
@@ -147,7 +146,8 @@ def gradients(model: Any, answer: Answer) -> list[Tensor | None] | None:
 
 
 def answer_of(target: Any, owner: Any, one: Call) -> Answer:
-    """Call `target` and note everything that a user could see of it."""
+    """Call `target` and note everything that a user could see of it; `owner` has the parameters."""
+    parameters = [each for each in state_of(owner).values() if is_tensor(each) and each.requires_grad]
     answer = Answer(args=(list(one.args), one.kwargs))
     seed()
     with one.under():
@@ -157,7 +157,7 @@ def answer_of(target: Any, owner: Any, one: Call) -> Answer:
             answer.error = error
             return answer
     answer.shared = sharing(answer.result, answer.args)
-    answer.gradients = gradients(owner, answer)
+    answer.gradients = gradients(parameters, answer)
     return answer
 
 
@@ -269,6 +269,23 @@ def short_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {' / '.join(lines[:3])[:400]}"
 
 
+def others_that_answer(graph_module: Any, one: Call) -> str:
+    """Return the name of another way to run a graph that takes a call which the graph refuses."""
+    ways: dict[str, Any] = {"a deep copy": copy.deepcopy(graph_module)}
+    if not one.kwargs:
+        ways["Interpreter"] = fxcore.Interpreter(graph_module).run
+    for name, way in ways.items():
+        with one.under():
+            try:
+                way(*one.args, **one.kwargs)
+            except fxcore.FxError:
+                continue
+            except Exception as error:
+                return f"{name} ({short_error(error)})"
+            return name
+    return ""
+
+
 def judge_call(moment: str, calls: tuple[Call, Call], eager: Any, model: Any, graph_module: Any) -> Verdict:
     """Call the graph, and the eager model unless the graph refuses; a refused call moves neither's state."""
     prepare(calls[0], eager)
@@ -276,14 +293,21 @@ def judge_call(moment: str, calls: tuple[Call, Call], eager: Any, model: Any, gr
     attributes_before = plain_copy(attributes_of(eager))
     seed()
     before = world_of(model, calls[1]), plain_copy(state_of(graph_module))
+    with calls[1].under():
+        supported = graph_module.supports(*calls[1].args, **calls[1].kwargs)
     obtained = answer_of(graph_module, model, calls[1])
     if isinstance(obtained.error, fxcore.FxError):
+        answering = others_that_answer(graph_module, calls[1])
+        if supported or answering:
+            return Verdict(WRONG, moment, f"refused, though {answering or 'supports()'} takes the call")
         now = world_of(model, calls[1]), plain_copy(state_of(graph_module))
         changed = changed_world(before[0], now[0]) or difference(before[1], now[1], "state of the graph module")
         if changed:
             return Verdict(WRONG, moment, f"a refused call changed {changed}")
         return Verdict(REFUSED, moment, short_error(obtained.error))
     expected = answer_of(eager, eager, calls[0])
+    if supported is False and obtained.error is None:
+        return Verdict(WRONG, moment, "answered, though supports() says that the call is refused")
     if obtained.error is not None:
         if expected.error is not None:
             return Verdict(RIGHT, moment, "both raise")

@@ -52,25 +52,23 @@ def smallest(space: SearchSpace, is_wanted: Callable[[Recipe], bool], seed: int,
     with contextlib.suppress(SearchStopped):
         # Twice as many rounds as the tries need, because some recipes are drawn twice.
         for round_ in range(2 * (tries // (_TRIES_OF_ROUND - 1) + 1)):
-            found = _minimal(drawn, is_wanted, seed + round_ * 2**32, _TRIES_OF_ROUND)
+            found = minimal(drawn, is_wanted, seed + round_ * 2**32, _TRIES_OF_ROUND)
             if found is not None:
-                smaller = (_minimal(each, is_wanted, seed, _TRIES_OF_SMALLER) for each in smaller_recipes(space, found))
+                smaller = (minimal(each, is_wanted, seed, _TRIES_OF_SMALLER) for each in smaller_recipes(space, found))
                 return next(filter(None, smaller), found)
     return found
 
 
-def _minimal(
-    strategy: st.SearchStrategy[Recipe], is_wanted: Callable[[Recipe], bool], seed: int, tries: int
-) -> Recipe | None:
-    """Run hypothesis once; return the recipe that it shrinks its first find to.
+def minimal(strategy: st.SearchStrategy[_T], is_wanted: Callable[[_T], bool], seed: int, tries: int) -> _T | None:
+    """Run hypothesis once; return the value that it shrinks its first find to.
 
     Raises SearchStopped if the search is over before the first find.
     """
-    last: list[Recipe] = []
+    last: list[_T] = []
 
-    def run(recipe: Recipe) -> None:
-        if is_wanted(recipe):
-            last[:] = [recipe]
+    def run(drawn: _T) -> None:
+        if is_wanted(drawn):
+            last[:] = [drawn]
             raise _Found
 
     settings = hypothesis.settings(
