@@ -23,7 +23,7 @@ from fxcore.errors import FxError, TraceError
 from fxcore.guided import transforms
 from fxcore.guided.inner_graphs import InnerGraph, Sample, holds_tensors, items_of
 from fxcore.guided.other_sizes import leaves_of
-from fxcore.guided.proxies import ExampleProxy, ExampleTensor, ExampleValue, proxy_of
+from fxcore.guided.proxies import VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 
@@ -106,7 +106,7 @@ def opened(value: Any) -> Any:
     """Return nested arguments with the items of containers that the graph computes."""
 
     def of(leaf: Any) -> Any:
-        return items_of(leaf, opened) if type(leaf) is ExampleValue and holds_tensors(leaf) else leaf
+        return items_of(leaf, opened) if type(leaf) in VALUE_PROXIES and holds_tensors(leaf) else leaf
 
     return pytree.tree_map(of, value)
 
