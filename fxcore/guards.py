@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import enum
+import operator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
+
+import torch
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 
 from fxcore.graph import Graph
 from fxcore.node import Node
@@ -12,6 +18,9 @@ from fxcore.operators.syntax import OPERATORS
 
 # Metadata of a node that only conditions need: the name of the last node of the guarded graph before it.
 AFTER = "guard_after"
+
+# Questions that Python writes with words.
+_WORDS = {operator.is_: "{} is {}", operator.is_not: "{} is not {}", operator.contains: "{1} in {0}"}
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,8 @@ def _shown(value: Any) -> str:
 
 def is_same(expected: Any, obtained: Any) -> bool:
     """Return whether a value is the example's. NaN is the same as NaN."""
+    if expected is None or isinstance(expected, (bool, enum.Enum, type)):
+        return expected is obtained
     try:
         return bool(expected == obtained) or (expected != expected and obtained != obtained)
     except Exception:  # values of other kinds cannot be compared
@@ -140,6 +151,7 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
         if node not in needed:
             needed.add(node)
             unvisited += node.all_input_nodes
+    needed.update(_switches_around(graph, needed))
     copied = Graph()
     copied._codegen = graph._codegen
     values: dict[Node, Node] = {}
@@ -168,6 +180,28 @@ def note_positions(conditions: Graph, order: Sequence[str], kept: Collection[str
             node.meta[AFTER] = position[node.name]
 
 
+def is_path(node: Node) -> bool:
+    """Return whether a node reads an input, or a part of one."""
+    while node.target in (operator.getitem, getattr) and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return node.op == "placeholder"
+
+
+def _switches_around(graph: Graph, needed: Collection[Node]) -> Iterator[Node]:
+    """Yield the nodes that begin and end autocast, or a grad mode, around nodes that are needed."""
+    begun: list[Node] = []
+    reached: set[Node] = set()
+    for node in graph.nodes:
+        if node.target is _enter_autocast or (node.target is torch._C._set_grad_enabled and node.args == (False,)):
+            begun.append(node)
+        elif begun and (node.target is _exit_autocast or node.target is torch._C._set_grad_enabled):
+            begin = begun.pop()
+            if begin in reached:
+                yield from (begin, node)
+        elif node in needed and node.op not in ("placeholder", "get_attr"):
+            reached.update(begun)
+
+
 def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
     """Return the computation of a node's value as Python. A node that is not inlined is shown as its call.
 
@@ -185,6 +219,8 @@ def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
         return f"self.{node.target}"
     if node.target is getattr and len(node.args) == 2:
         return f"{texts[0]}.{node.args[1]}"
+    if node.target in _WORDS and len(node.args) == 2:
+        return _WORDS[node.target].format(*texts)
     name = getattr(node.target, "__name__", str(node.target))
     template = OPERATORS.get(name) if getattr(node.target, "__module__", "") == "_operator" else None
     if template is not None and template.count("{}") == len(texts):
@@ -215,7 +251,17 @@ def _argument_text(argument: Any, is_inlined: Callable[[Node], bool]) -> str:
         parts = (argument.start, argument.stop, argument.step)
         texts = ["" if part is None else _argument_text(part, is_inlined) for part in parts]
         return ":".join(texts if texts[2] else texts[:2])
-    return repr(argument)
+    return _value_text(argument)
+
+
+def _value_text(value: Any) -> str:
+    """Return a plain value as Python writes it: classes, functions and members of enums by their names."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        is_torch = value is torch.Tensor
+        return f"torch.{value.__name__}" if is_torch else value.__qualname__.rpartition("<locals>.")[2]
+    return repr(value)
 
 
 def _in_brackets(text: str) -> str:
@@ -233,9 +279,12 @@ def condition_text(expression: str, value: Any) -> str:
         return expression
     if value is False:
         return negated(expression)
-    if value is None:
-        return f"{expression} is None"
+    if value is None or isinstance(value, (enum.Enum, type)):
+        return f"{expression} is {_value_text(value)}"
     return f"{expression} == {value!r}"
+
+
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "is": "is not", "in": "not in"}
 
 
 def negated(expression: str) -> str:
@@ -243,11 +292,10 @@ def negated(expression: str) -> str:
     depth, found = 0, []
     words = expression.split(" ")
     for index, word in enumerate(words):
-        if depth == 0 and index and word in ("==", "!=", "<", ">=", ">", "<="):
+        if depth == 0 and index and word in _OPPOSITES:
             found.append(index)
         depth += sum(map(word.count, "([")) - sum(map(word.count, ")]"))
     if len(found) == 1:
-        opposites = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-        words[found[0]] = opposites[words[found[0]]]
+        words[found[0]] = _OPPOSITES[words[found[0]]]
         return " ".join(words)
     return f"not {_in_brackets(expression)}"

@@ -13,7 +13,7 @@ from fxcore.codegen.statements import StatementWriter
 from fxcore.guard_checks.checks import Checker, is_checked
 from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.guard_checks.undo import open_autocasts, state_written_by
-from fxcore.guards import Guards
+from fxcore.guards import Guards, is_path
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
 
@@ -220,6 +220,8 @@ class _Source:
             condition = f"{found} != {tuple(guard.value)!r}"
         elif type(guard.value) is bool and _name(self._plan.asked[index]) in _TRUTHS:
             condition = f"not {found}" if guard.value else found
+        elif type(guard.value) is bool and is_path(self._plan.asked[index]):
+            condition = f"{found} is not {guard.value}"  # the traced code may ask with `is`
         elif type(guard.value) in _LITERALS:
             condition = f"{found} != {guard.value!r}"
         elif isinstance(guard.value, (type, torch.device)):

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType
 from typing import Any, NamedTuple
 
+import torch
+
 from fxcore.errors import TraceError
 from fxcore.graph import Graph
-from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, note_positions
+from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, is_path, note_positions
 from fxcore.guided.data_reads import is_free_of_effects
+from fxcore.guided.equal_questions import ValueNumbers
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user_frame
 
+_OF_GRAD_MODE = ("is_grad_enabled", "is_inference_mode_enabled")
 _HOW_TO_DECIDE = (
     "Write it without a branch (torch.where, torch.cond), keep it in a leaf (fxcore.wrap, leaf_modules=), or take the "
     "example's branch: fxcore.assume(condition), or assume={{{place!r}: True}}"
@@ -40,6 +44,10 @@ class Answers:
         self._assume = dict(assume or {})
         self._answers: list[_Answer] = []
         self.scalars: set[Node] = set()  # nodes with a value that is no tensor, or a tensor of a single number
+        self.dispensable: set[Node] = set()  # nodes that were made before Python needed them
+        self.switched = {"grad": 0, "autocast": 0}  # modes -> how many `with` blocks of the traced code hold them
+        self._training: dict[str, tuple[bool, Guard]] = {}  # path of a module -> its mode, and the place that asked
+        self._began_with_grad = torch.is_grad_enabled()
         self.notes: tuple[str, ...] = ()  # effects of the model that the graph leaves out
 
     def __len__(self) -> int:
@@ -82,7 +90,7 @@ class Answers:
         if outside is None:
             return
         node = outside
-        self._answers.append(_Answer(node, value, self._guard(node, value, is_assumed), call))
+        self._answers.append(_Answer(node, value, self._guard(node.name, value, is_assumed), call))
 
     def drop_indices_of_call(self, frame: FrameType) -> None:
         """Forget the indices that a call in C asked for. Because it found proxies, the call itself is recorded.
@@ -96,7 +104,7 @@ class Answers:
     def _require_assumption(self, proxy: ExampleProxy, how: str) -> None:
         """Raise TraceError unless the user, or the tracer, assumes the example's answer."""
         node = proxy.node
-        guard = self._guard(node, None, True)
+        guard = self._guard(node.name, None, True)
         place = f"{guard.file}:{guard.line}"
         if guard.file and any(wanted and place.endswith(key) for key, wanted in self._assume.items()):
             return
@@ -112,33 +120,76 @@ class Answers:
         self._tracer.caught_errors.note(error)
         raise error
 
-    def _guard(self, node: Node, value: Any, is_assumed: bool) -> Guard:
+    def _guard(self, name: str, value: Any, is_assumed: bool) -> Guard:
         """Return a guard without its expression, for the place that runs."""
         path = getattr(getattr(self._tracer, "scope", None), "module_path", "")
         frame = user_frame()
         if frame is None:
-            return Guard("", node.name, value, path, is_assumed=is_assumed)
+            return Guard("", name, value, path, is_assumed=is_assumed)
         code = frame.f_code
         source = shown_line(code.co_filename, frame.f_lineno, frame.f_globals).partition(": ")[2]
         function = getattr(code, "co_qualname", code.co_name)
-        return Guard("", node.name, value, path, function, code.co_filename, frame.f_lineno, source, is_assumed)
+        return Guard("", name, value, path, function, code.co_filename, frame.f_lineno, source, is_assumed)
+
+    def note_mode(self, question: Callable[..., Any], args: Any, kwargs: Any, answer: Any) -> None:
+        """Note the answer to a question about a mode, unless the traced code switched the mode itself."""
+        name = question.__name__
+        mode = (
+            "autocast"
+            if "autocast" in name
+            else "grad"
+            if name in ("is_grad_enabled", "is_inference_mode_enabled")
+            else ""
+        )
+        if self.switched.get(mode) or (name == "is_grad_enabled" and answer != self._began_with_grad):
+            return
+        node = self._tracer.create_node("call_function", question, args, kwargs)
+        self.scalars.add(node)
+        self.note(node, answer)
+
+    def note_training(self, module: Any, value: bool) -> None:
+        """Note that Python knows whether a module is in train mode."""
+        path = (self._tracer.submodule_paths or {}).get(module)
+        if path is not None and path not in self._training:
+            self._training[path] = (value, self._guard("", value, False))
 
     def become_guards(self, graph: Graph) -> None:
         """Give the graph its guards, and remove the nodes that only the guards need."""
-        seen: dict[str, _Answer] = {}
-        for each in self._answers:
-            text = condition_text(expression_of(each.node, self.scalars.__contains__), each.value)
-            seen.setdefault(text, each)
-        nodes = [each.node for each in seen.values()]
-        conditions = copied_slice(graph, nodes)
-        guards = [replace(each.guard, expression=text) for text, each in seen.items()]
-        graph.guards = Guards(guards, conditions, self.notes)
+        answers = [*self._answers_about_training(graph), *self._answers]
+        numbers = ValueNumbers(graph, self.scalars)
+        seen: dict[Any, _Answer] = {}
+        for each in answers:
+            seen.setdefault((numbers.number_of(each.node), type(each.value), repr(each.value)), each)
+        conditions = copied_slice(graph, [each.node for each in seen.values()])
+        graph.guards = Guards([self._with_text(each) for each in seen.values()], conditions, self.notes)
         order = [node.name for node in graph.nodes]
-        self._remove_unread(graph, set(nodes))
+        self._remove_unread(graph, {each.node for each in answers} | self.dispensable)
         note_positions(conditions, order, {node.name for node in graph.nodes})
+
+    def _answers_about_training(self, graph: Graph) -> Iterator[_Answer]:
+        """Yield the modes of modules: one answer for all modules in train mode, and one for all others."""
+        if not self._training:
+            return
+        first = next(node for node in graph.nodes if node.op != "placeholder")
+        for mode in (True, False):
+            told = {path: guard for path, (value, guard) in self._training.items() if value is mode}
+            if told:
+                with graph.inserting_before(first):
+                    nodes = [graph.create_node("get_attr", f"{path}.training".lstrip("."), (), {}) for path in told]
+                    node = nodes[0]
+                    if len(nodes) > 1:
+                        node = graph.create_node("call_function", all if mode else any, (nodes,), {})
+                self.scalars.update(nodes, (node,))
+                yield _Answer(node, mode, replace(next(iter(told.values())), node=node.name))
+
+    def _with_text(self, answer: _Answer) -> Guard:
+        expression = expression_of(answer.node, lambda node: node in self.scalars or is_path(node))
+        return replace(answer.guard, expression=condition_text(expression, answer.value))
 
     def _remove_unread(self, graph: Graph, nodes: set[Node]) -> None:
         for node in reversed(graph.nodes):
-            if node in nodes and not node.users and node in self.scalars and is_free_of_effects(node):
+            if node not in nodes or node.users or not (node in self.scalars or is_path(node)):
+                continue
+            if node.op != "placeholder" and is_free_of_effects(node):
                 nodes.update(node.all_input_nodes)
                 graph.erase_node(node)

@@ -17,10 +17,10 @@ from fxcore.operators.table import facts_of_name
 from fxcore.state.readings import is_array
 
 # Give plain values that follow from shape and type. Every other operation with a plain value is taken to read contents.
-_OF_SHAPE = frozenset(
+OF_SHAPE = frozenset(
     {"size", "numel", "nelement", "stride", "storage_offset", "len", "sym_size", "sym_numel", "list", "getitem"}
 )
-_OF_TYPE = frozenset(
+OF_TYPE = frozenset(
     {
         *("dim", "ndimension", "element_size", "get_device", "type", "is_contiguous", "has_names", "isinstance"),
         *("is_floating_point", "is_complex", "is_signed", "is_inference", "is_tensor", "is_same_size", "is_set_to"),
@@ -75,17 +75,17 @@ def origin_of(
     if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
         has_contents = of_data or "random" in facts_of_name(name) or (contents and name not in _FRESH)
         return Origin(False, has_contents, None if value is None else other_result(name))
-    if name in _OF_TYPE:
+    if name in OF_TYPE:
         return Origin(of_data, of_data, other_number(value) if of_data else None)
     if isinstance(value, (list, tuple)) and not of_data:  # a shape, or other numbers
         other = other_result(name)
-        is_data = name not in _OF_SHAPE and type(value) is not torch.Size and contents and other is None
+        is_data = name not in OF_SHAPE and type(value) is not torch.Size and contents and other is None
         return Origin(is_data, is_data, other)
     if not of_data and any(proxy.other is not None for proxy in proxies):
         other = other_result(name)
         of_data = other is not None or name not in ("size", "getitem", "len", "numel", "nelement")
     is_data = of_data or (
-        name not in _OF_SHAPE and contents and any(isinstance(each, ExampleTensor) for each in proxies)
+        name not in OF_SHAPE and contents and any(isinstance(each, ExampleTensor) for each in proxies)
     )
     return Origin(is_data, is_data, other_number(value) if is_data else None)
 

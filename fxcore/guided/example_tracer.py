@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -24,18 +26,22 @@ from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
+from fxcore.guided.equal_questions import CHANGE_ATTRIBUTES
 from fxcore.guided.failures import CaughtErrors, explained
 from fxcore.guided.higher_order import imported_operators, patch_higher_order
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
 from fxcore.guided.inner_graphs import InnerGraphs
+from fxcore.guided.input_questions import InputQuestions, is_part_of_input, patch_functions
 from fxcore.guided.inputs import ExampleInputs
+from fxcore.guided.messages import Messages, has_marks
+from fxcore.guided.mode_questions import patch_mode_questions
 from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
-from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, ExampleProxy, ExampleTensor, ExampleValue, proxy_of
+from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined, patch_calls, patch_imported
 from fxcore.guided.recorded_modes import patch_modes
 from fxcore.guided.recorded_transforms import imported_transforms, patch_transforms
-from fxcore.guided.type_questions import patch_type
+from fxcore.guided.type_questions import patch_types
 from fxcore.guided.unrecorded_operators import (
     RANDOM_ORIGIN,
     REGISTERED,
@@ -54,7 +60,8 @@ from fxcore.state.snapshot import Snapshot, state_kept
 from fxcore.state.storage import ORDINARY
 from fxcore.tracer import TRACE_WITH_EXAMPLE, Tracer
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import user_line
+from fxcore.tracing.call_site import user_frame, user_line
+from fxcore.tracing.code_facts import Reached, facts_of_code, reachable_functions
 from fxcore.tracing.imports import imports_unpatched
 from fxcore.tracing.placeholders import name_of
 from fxcore.tracing.recorder import SymbolicValue
@@ -62,16 +69,9 @@ from fxcore.uninitialized import refuse_uninitialized
 
 # Attributes of a tracer that hold the example's values, and go when the trace ends.
 _OF_ONE_TRACE = (
-    "answers",
-    "caught_errors",
-    "inner_graphs",
-    "written_tensors",
-    "_example",
-    "_other_sizes",
-    "_assigned",
-    "_with_gradient",
-    "operators",
-    "_made_modules",
+    *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
+    *("caught_errors", "inner_graphs", "_example", "_other_sizes", "_assigned", "_with_gradient"),
+    *("operators", "_made_modules"),
 )
 
 
@@ -87,7 +87,10 @@ class ExampleTracer(Tracer):
     answers: Answers
     caught_errors: CaughtErrors
     inner_graphs: InnerGraphs
+    questions: InputQuestions
+    messages: Messages
     written_tensors: WrittenTensors
+    unread_attributes: dict[int, list[ExampleProxy]]  # by the example's tensor: attributes that have no node yet
     _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
     operators: UnrecordedOperators
@@ -107,6 +110,9 @@ class ExampleTracer(Tracer):
             path = self.path_of_module(m)
             if self.is_leaf_module(m, path):
                 refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
+        function: Any = inspect.getattr_static(type(m), "forward", None)
+        if isinstance(function, types.FunctionType):
+            self.questions.passed_to(function, (m, *args), kwargs)
         result = super().call_module(m, forward, args, kwargs)
         self.caught_errors.refuse_caught()
         return result
@@ -151,11 +157,15 @@ class ExampleTracer(Tracer):
             args = numpy_calls.typed(self, args)
         if self.inner_graphs.are_recorded:
             self.inner_graphs.take_in((args, kwargs))
+        if target in CHANGE_ATTRIBUTES or target is setattr:
+            self._record_unread_attributes(args[0])
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
-        if isinstance(value, PLAIN_TYPES):
-            if kind == "placeholder" or origin.is_data:
+        is_part = is_part_of_input(kind, target, args)
+        if isinstance(value, PLAIN_TYPES) or (is_part and self.questions.is_told(value)):
+            if is_part or origin.is_data:
                 self.answers.note(node, value)
+                self.answers.scalars.add(node)
             return value
         proxy = proxy_of(self, node, value, *origin)
         self._has_arrays = self._has_arrays or is_array(value)
@@ -166,11 +176,22 @@ class ExampleTracer(Tracer):
         if kind == "placeholder" and target in self._example.left_at_default:
             self.answers.note(node, value)
             return value
-        if isinstance(value, TEXT_TYPES):
+        if isinstance(value, TEXT_TYPES) or (type(value) is bool and not origin.is_data and _is_compared_with_truth()):
             return self.answers.answer(proxy, lambda value: value, "was read")
         if isinstance(value, (float, torch.Size)) and target is not drawn:
             vars(proxy)["recipe"] = (kind, target, args, kwargs)  # an inner graph computes it again
-        return proxy
+        if kind == "placeholder" and target in self._example.given_instead_of_none:
+            self.questions.given(proxy)
+        if not is_part:
+            return proxy
+        owner = args[0] if target is operator.getitem else None
+        return self.questions.taken(proxy, _name_of_part(kind, target, args), owner)
+
+    def _record_unread_attributes(self, proxy: Any) -> None:
+        """Record the attributes of a tensor that Python has and no node has read, before the tensor changes them."""
+        for each in self.unread_attributes.pop(id(getattr(proxy, "example", None)), ()):
+            self.answers.scalars.add(each.node)
+            self.answers.dispensable.add(each.node)
 
     def create_arg(self, a: Any) -> Argument:
         """Return the argument of a node for `a` as Tracer does. A node stands for a tensor that the graph wrote."""
@@ -180,8 +201,10 @@ class ExampleTracer(Tracer):
             kind = type(a)
             if kind in ORDINARY:
                 self._refuse_computed(a)
+        elif kind is str and has_marks(a):
+            return self.messages.argument(a)
         inner = self.inner_graphs
-        if kind is ExampleTensor or kind is ExampleValue or (inner.are_recorded and isinstance(a, torch.Tensor)):
+        if kind is ExampleTensor or kind in VALUE_PROXIES or (inner.are_recorded and isinstance(a, torch.Tensor)):
             return inner.argument(a)
         if isinstance(a, GraphModule) and (path := inner.path_of(a)) is not None:
             return self.create_node("get_attr", path, (), {})
@@ -276,7 +299,8 @@ class ExampleTracer(Tracer):
                 else:
                     value = self.operators.call_unseen(call, values, keywords)
             except Exception as error:
-                self.caught_errors.note(error)
+                if target is not operator.getitem or not self.questions.missed(*args):
+                    self.caught_errors.note(error)
                 raise
 
             def other_result(name: str) -> Any:
@@ -386,7 +410,7 @@ class ExampleTracer(Tracer):
         with (
             state_kept(self.root, self._lifted_paths, functions=functions) as snapshot,
             imports_unpatched(),
-            self._following(example, assume, snapshot),
+            self._following(example, function, assume, snapshot),
         ):
             if concrete_args is None:
                 graph = self._record(root, function, function, *example.arguments_for_root(self))
@@ -404,10 +428,20 @@ class ExampleTracer(Tracer):
 
     @contextmanager
     def _following(
-        self, example: ExampleInputs, assume: Mapping[str, Any] | None, snapshot: Snapshot
+        self, example: ExampleInputs, function: types.FunctionType, assume: Mapping[str, Any] | None, snapshot: Snapshot
     ) -> Iterator[None]:
-        """Hold the example's values while the trace runs. Constants of a failed trace do not stay on the model."""
+        """Hold the example's values while the trace runs `function`.
+
+        Constants of a failed trace do not stay on the model.
+        """
         self._example = example
+        self._reached = self._traced_functions(function)
+        functions: list[Any] = [each.function for each in self._reached]
+        self._asked_globals = {id(each.__globals__): each.__globals__ for each in functions}
+        root = inspect.unwrap(function).__code__
+        self.questions = InputQuestions(self, root, [each.__code__ for each in functions])
+        self.messages = Messages(self)
+        self.unread_attributes = {}
         self._other_sizes = OtherSizes()
         self._assigned = AssignedAttributes(self.root, snapshot)
         self._with_gradient: set[Node] = set()
@@ -430,6 +464,13 @@ class ExampleTracer(Tracer):
             for name in _OF_ONE_TRACE:
                 delattr(self, name)
 
+    def _traced_functions(self, function: types.FunctionType) -> list[Reached]:
+        """Return the functions of the user that the trace may run."""
+        starts: set[tuple[Any, type]] = {(function, type(self.root))}
+        kinds = {type(module) for module in self.root.modules()}
+        starts |= {(inspect.getattr_static(kind, "forward", None), kind) for kind in kinds}
+        return reachable_functions(starts)
+
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
             return run_root(self.root, call, list(args), kwargs)
@@ -445,14 +486,20 @@ class ExampleTracer(Tracer):
     def _patch_functions(self) -> None:
         # Before others that replace the same names: the first replacement stays.
         patch_modes(self._patcher)
+        patch_mode_questions(self._patcher)
         patch_calls(self._patcher)
         patch_higher_order(self._patcher)
         patch_transforms(self._patcher)
         super()._patch_functions()
+        patch_functions(self._patcher, self._reached)
+        for names in self._asked_globals.values():
+            patch_types(self._patcher, names)
 
     def _patch_globals(self, names: dict[str, Any]) -> None:
         super()._patch_globals(names)
-        patch_type(self._patcher, names)
+        if id(names) not in self._asked_globals:
+            self._asked_globals[id(names)] = names
+            patch_types(self._patcher, names)
         patch_imported(self._patcher, names)
         numpy_calls.patch_numpy(self._patcher, names)
         replacements = _imported_by_name()
@@ -473,6 +520,16 @@ class ExampleTracer(Tracer):
 def _imported_by_name() -> dict[int, Callable[..., Any]]:
     """Return replacements of functions that modules import by name, by the id of the function."""
     return imported_operators() | imported_transforms()
+
+
+def _name_of_part(kind: str, target: Any, args: tuple[Any, ...]) -> Any:
+    return str(target).lstrip("*") if kind == "placeholder" else args[1] if len(args) > 1 else None
+
+
+def _is_compared_with_truth() -> bool:
+    """Return whether the running code asks whether a value `is True` or `is False`."""
+    frame = user_frame()
+    return frame is not None and not facts_of_code(frame.f_code).compared_constants.isdisjoint((True, False))
 
 
 @TRACE_WITH_EXAMPLE.provide

@@ -22,7 +22,7 @@ from fxcore.errors import FxError, TraceError
 from fxcore.guided import transforms
 from fxcore.guided.inner_graphs import InnerGraph, Sample, holds_tensors, items_of
 from fxcore.guided.other_sizes import leaves_of
-from fxcore.guided.proxies import ExampleProxy, ExampleTensor, ExampleValue, proxy_of
+from fxcore.guided.proxies import VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 
@@ -119,7 +119,7 @@ def opened(value: Any) -> Any:
     """Return nested arguments with the items of containers that the graph computes."""
 
     def of(leaf: Any) -> Any:
-        return items_of(leaf, opened) if type(leaf) is ExampleValue and holds_tensors(leaf) else leaf
+        return items_of(leaf, opened) if type(leaf) in VALUE_PROXIES and holds_tensors(leaf) else leaf
 
     return pytree.tree_map(of, value)
 
@@ -166,7 +166,7 @@ def results_of(proxy: Any, inner: InnerGraph) -> Any:
         return pytree.tree_unflatten([proxy], inner.spec)
     items = [None if value is None else proxy[index] for index, value in enumerate(inner.outputs)]
     for each in items:
-        if type(each) is ExampleValue:
+        if type(each) in VALUE_PROXIES:
             vars(each).update(is_data=True, has_contents=True)  # another branch, or another step, gives another number
     return pytree.tree_unflatten(items, inner.spec)
 
@@ -207,7 +207,7 @@ def _cond(tracer: Any, operator: Any, pred: Any, true_fn: Any, false_fn: Any, op
         try:
             return _recorded_cond(tracer, operator, pred, true_fn, false_fn, operands)
         except TraceError:
-            if type(pred) is not ExampleValue:
+            if type(pred) not in VALUE_PROXIES:
                 raise
     # Eager Python takes one branch for a number. A guard on sizes allows it where the branches do not fit together.
     return (true_fn if pred else false_fn)(*operands)

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore.codegen.codegen import KeywordCodeGen
 from fxcore.errors import ExampleError, TraceArgumentError
+from fxcore.tracing.code_facts import read_names
 
 
 class ExampleInputs:
@@ -35,11 +36,19 @@ class ExampleInputs:
                 f"example_inputs do not fit {function.__qualname__}{signature}: {error}; give a tuple of its "
                 "positional arguments, and example_kwargs= for those that are given by name"
             ) from None
+        self._function = inspect.unwrap(function)
+        self._is_decorated = self._function is not function
         given = set(bound.arguments)
         bound.apply_defaults()
         self._parameters = list(signature.parameters.values())[len(self._owner) :]
         self.by_target = {_target_of(each): bound.arguments[each.name] for each in self._parameters}
-        self.left_at_default = {_target_of(each) for each in self._parameters if each.name not in given}
+        starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        self.left_at_default = {
+            _target_of(each) for each in self._parameters if each.name not in given and each.kind not in starred
+        }
+        self.given_instead_of_none = {
+            _target_of(each) for each in self._parameters if each.name in given and each.default is None
+        }
 
     def arguments_for_root(self, tracer: Any) -> tuple[list[Any], dict[str, Any]]:
         """Add a placeholder for each parameter; return the arguments for a call in the form of the example."""
@@ -47,6 +56,10 @@ class ExampleInputs:
         kinds = [each.kind for each in self._parameters]
         if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
             tracer.graph.set_codegen(KeywordCodeGen(kinds.index(inspect.Parameter.KEYWORD_ONLY)))
+        for each in self._parameters:
+            if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and self._is_read(each.name):
+                count = len if each.kind is each.VAR_POSITIONAL else list
+                tracer.questions.asked(count, proxies[each.name])
         positional: list[Any] = []
         for each in self._parameters:
             missing = len(self._args) - len(positional)
@@ -60,6 +73,10 @@ class ExampleInputs:
             for name in self._kwargs
         }
         return [*self._owner, *positional], keywords
+
+    def _is_read(self, name: str) -> bool:
+        """Return whether the traced function reads a variable. A decorator may read all of them."""
+        return self._is_decorated or name in read_names(self._function.__code__)
 
     def _placeholder(self, tracer: Any, parameter: inspect.Parameter) -> Any:
         default = () if parameter.default is parameter.empty else (parameter.default,)

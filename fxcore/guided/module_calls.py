@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from fxcore.errors import TraceError
-from fxcore.guided.proxies import ExampleTensor, ExampleValue
+from fxcore.guided.proxies import VALUE_PROXIES, ExampleTensor
 from fxcore.tracer import Tracer
 from fxcore.tracing.call_site import user_line
 from fxcore.tracing.patching import REPLACEMENTS
 
-_PROXIES = frozenset({ExampleTensor, ExampleValue})
+_PROXIES = frozenset({ExampleTensor}) | VALUE_PROXIES
 _PROXIES_AND_TENSORS = _PROXIES | {torch.Tensor}
 _FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")

@@ -13,7 +13,7 @@ import inspect
 import numbers
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -22,12 +22,15 @@ from torch.utils import _pytree as pytree
 
 from fxcore import torch_fx_registry
 from fxcore.errors import TraceError
+from fxcore.guards import is_path
 from fxcore.guided import indexing
 from fxcore.node import Node
 from fxcore.operators.syntax import INPLACE_OPERATORS
 from fxcore.proxy import Proxy, RecordingProxy, tracer_of
 from fxcore.state.readings import is_array
 from fxcore.tracing import call_site
+from fxcore.tracing.code_facts import facts_of_code
+from fxcore.tracing.text_uses import ASSERTION, MESSAGE, use_of_text
 
 # Types of values that are never proxies: `is` tells them apart, or C code wants exactly that type.
 PLAIN_TYPES: tuple[type, ...] = (type(None), type, torch.layout, torch.memory_format, type(...))
@@ -36,6 +39,8 @@ TEXT_TYPES: tuple[type, ...] = (str, bytes)
 # Types of values that a copy would not change; all numbers are of such a type.
 _UNCHANGEABLE = (numbers.Number, torch.Size, torch.dtype, torch.device)
 _SHAPE_OF_ARRAYS = ("shape", "ndim", "size", "dtype", "strides", "itemsize", "nbytes")
+# Methods of dicts that do one thing for a key that is there, and another thing for a key that is not.
+_ASK_FOR_KEY = ("get", "pop", "setdefault")
 _MEMORY_OF_ARRAYS = ("__array_struct__", "__array_interface__")
 
 
@@ -48,6 +53,7 @@ class ExampleProxy(RecordingProxy):
     is_data: bool  # whether the contents of input tensors decide about the value
     has_contents: bool  # whether they decide about the contents of the tensor, or of tensors in the container
     other: Any  # the value as it might be with other contents, if they decide about sizes; else None
+    is_part: bool = False  # whether the value is an argument of the traced function, or a part of one
     _node: Node | None
     _source: tuple[ExampleProxy, str] | None  # the owner and the name of an attribute
 
@@ -82,6 +88,11 @@ class ExampleProxy(RecordingProxy):
         tracer.answers.drop_indices_of_call(sys._getframe(1))
         return super().__torch_function__(orig_method, types, args, kwargs)
 
+    def _note_type(self, frame: FrameType) -> None:
+        """Note the type of a part of the inputs, if `frame` is the traced code."""
+        if not call_site.is_library_file(frame.f_code.co_filename) and hasattr(self.tracer, "questions"):
+            self.tracer.questions.has_type(self)
+
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
 
@@ -110,9 +121,13 @@ class ExampleProxy(RecordingProxy):
         return True
 
     def __int__(self) -> int:
+        if use_of_text(sys._getframe(1)) == MESSAGE:
+            return int(self.example)
         return int(self.tracer.answers.answer(self, int, "was turned into an int"))
 
     def __float__(self) -> float:
+        if use_of_text(sys._getframe(1)) == MESSAGE:
+            return float(self.example)
         return float(self.tracer.answers.answer(self, float, "was turned into a float"))
 
     def __complex__(self) -> complex:
@@ -140,10 +155,22 @@ class ExampleProxy(RecordingProxy):
         if not hasattr(self.example, "__getitem__"):
             raise TypeError(f"{type(self.example).__name__!r} object is not iterable while tracing")
         length = len(self.example)
-        # Unpacking into names refuses another length when the graph runs.
-        if unpacked != length:
+        # Unpacking into names asks for the length. That of a result follows from the call that made it.
+        if unpacked != length or self._length_is_of_input():
             len(self)
         yield from (operator.getitem(self, index) for index in range(length))
+
+    def _length_is_of_input(self) -> bool:
+        """Return whether the length of a container is that of an input, or the rank of one."""
+        if self.is_part or not isinstance(self.example, torch.Size):
+            return self.is_part
+        shape: Any = self.node
+        if shape.target is operator.getitem:
+            key = shape.args[1]
+            if isinstance(key, slice) and _has_fixed_length(key):
+                return False
+            shape = shape.args[0]
+        return is_path(shape.args[0] if shape.target == "size" else shape)
 
     def __contains__(self, item: object) -> bool:
         if isinstance(self.example, (list, tuple)):
@@ -170,6 +197,15 @@ class ExampleProxy(RecordingProxy):
         return self.tracer.answers.answer(keys, list, "was asked for its keys")
 
 
+def _has_fixed_length(key: slice) -> bool:
+    """Return whether a slice of any shape that is long enough has the same length: `x.shape[-2:]`, `x.shape[:2]`."""
+    if key.step is not None:
+        return False
+    if key.stop is None:
+        return isinstance(key.start, int) and key.start < 0
+    return isinstance(key.stop, int) and key.stop >= 0 and (key.start is None or key.start >= 0)
+
+
 @functools.cache
 def _class_of_proxies(of_torch: type | None) -> type:
     return Proxy if of_torch is None else type("Proxy", (of_torch, Proxy), {})
@@ -181,6 +217,8 @@ class ExampleTensor(ExampleProxy, torch.Tensor):
     @property  # type: ignore[misc]  # libraries that leave out checks of data for torch.fx leave them out here too
     def __class__(self) -> type:
         """A class of proxies, of fxcore and, if it is imported, of torch.fx. The type itself is a class of tensors."""
+        if self.is_part:
+            self._note_type(sys._getframe(1))
         return _class_of_proxies(torch_fx_registry.proxy_class())
 
     @classmethod
@@ -232,11 +270,13 @@ class ExampleValue(ExampleProxy):
     @property  # type: ignore[misc]  # so that isinstance() answers as for the value
     def __class__(self) -> type:
         """The class of the value."""
+        if self.is_part:
+            self._note_type(sys._getframe(1))
         return type(self.example)
 
     def __eq__(self, other: object) -> Any:
         # A cache of the model or of a library, such as functools.lru_cache, keeps the proxy after the trace.
-        if self._is_left_over or (type(other) is ExampleValue and other._is_left_over):
+        if self._is_left_over or _is_left_over(other):
             return self is other
         return self.tracer.create_proxy("call_function", operator.eq, (self, other), {})
 
@@ -250,10 +290,26 @@ class ExampleValue(ExampleProxy):
         return hash(self.tracer.answers.answer(self, lambda value: value, "was hashed"))
 
     def __str__(self) -> str:
-        return str(self.tracer.answers.answer(self, lambda value: value, "was written as text"))
+        return self._as_text("{}", sys._getframe(1))
+
+    def __repr__(self) -> str:
+        # The traced code writes a tuple of sizes. Everybody else looks at the proxy.
+        frame = sys._getframe(1)
+        if call_site.is_library_file(frame.f_code.co_filename) or self._is_left_over:
+            return ExampleProxy.__repr__(self)
+        return self._as_text("{!r}", frame)
 
     def __format__(self, spec: str) -> str:
-        return format(self.tracer.answers.answer(self, lambda value: value, "was written as text"), spec)
+        return self._as_text("{:" + spec + "}", sys._getframe(1))
+
+    def _as_text(self, field: str, frame: FrameType) -> str:
+        """Return the value as a part of a text. A text that is only for people to read makes no guard."""
+        use = use_of_text(frame)
+        if use == MESSAGE:
+            return field.format(self.example)
+        if use == ASSERTION:
+            return str(self.tracer.messages.part(self, field))
+        return field.format(self.tracer.answers.answer(self, lambda value: value, "was written as text"))
 
     def __round__(self, digits: int | None = None) -> Any:
         return self.tracer.create_proxy("call_function", round, (self,) if digits is None else (self, digits), {})
@@ -275,6 +331,27 @@ class ExampleValue(ExampleProxy):
         return self // other, self % other
 
 
+class ExampleSequence(ExampleValue):
+    """A proxy that matches the patterns of sequences in a `match` statement."""
+
+
+class ExampleMapping(ExampleValue):
+    """A proxy that matches the patterns of mappings in a `match` statement."""
+
+
+Sequence.register(ExampleSequence)
+Mapping.register(ExampleMapping)
+
+
+def _class_for(value: Any) -> type[ExampleValue]:
+    if isinstance(value, (Sequence, Mapping)) and not isinstance(value, (*TEXT_TYPES, bytearray)):
+        return ExampleMapping if isinstance(value, Mapping) else ExampleSequence
+    return ExampleValue
+
+
+VALUE_PROXIES = frozenset({ExampleValue, ExampleSequence, ExampleMapping})
+
+
 class RecordedMethod:
     """A method of a value that is no tensor. A call of it is recorded."""
 
@@ -288,7 +365,16 @@ class RecordedMethod:
             return pairs if name == "items" else [value for _, value in pairs]
         if is_array(owner.example):
             return owner.tracer.record_numpy(name, "", (owner, *args), kwargs, None)
+        if isinstance(owner.example, dict) and name in _ASK_FOR_KEY and args and not kwargs:
+            has_key = args[0] in owner
+            if name == "get":
+                return operator.getitem(owner, args[0]) if has_key else (*args, None)[1]
         return owner.tracer.create_proxy("call_method", name, (owner, *args), kwargs)
+
+
+def _is_left_over(value: Any) -> bool:
+    # The class of a proxy claims to be that of its value.
+    return type(value) in VALUE_PROXIES and bool(value._is_left_over)
 
 
 def proxy_of(
@@ -306,7 +392,7 @@ def proxy_of(
         if isinstance(value, torch.nn.Parameter):
             proxy.__dict__["_is_param"] = True  # isinstance(proxy, nn.Parameter) asks this
     else:
-        proxy = object.__new__(ExampleValue)
+        proxy = object.__new__(_class_for(value))
     proxy.__dict__.update(
         tracer=tracer,
         example=value,
@@ -326,10 +412,19 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
     """
     if name in _MEMORY_OF_ARRAYS:
         raise AttributeError(f"a proxy has no {name}")  # so that numpy asks for `__array__`
-    value = getattr(owner.example, name)
+    is_part = owner.is_part and isinstance(owner, ExampleValue) and hasattr(owner.tracer, "questions")
+    try:
+        value = getattr(owner.example, name)
+    except AttributeError:
+        if is_part and _is_asked_by_traced_code(owner):
+            owner.tracer.questions.asked(hasattr, owner, name)
+        raise
     if callable(value) and not isinstance(value, (torch.Tensor, type)):
         return RecordedMethod(owner, name) if getattr(value, "__self__", None) is owner.example else value
-    if isinstance(value, PLAIN_TYPES):
+    if isinstance(value, PLAIN_TYPES) or (is_part and owner.tracer.questions.is_told(value)):
+        if _is_of_inputs_or_state(owner) and _is_asked_by_traced_code(owner):
+            node = owner.tracer.record_without_running("call_function", getattr, (owner, name), {})
+            owner.tracer.answers.note(node, value)
         return value
     is_data, has_contents, other = owner.is_data, owner.has_contents, None
     if is_array(owner.example) and name not in _SHAPE_OF_ARRAYS:
@@ -342,13 +437,32 @@ def attribute_of(owner: ExampleProxy, name: str) -> Any:
         other = other if is_of_other_size else None
     proxy = proxy_of(owner.tracer, None, value, is_data, has_contents, other)
     proxy.__dict__["_source"] = (owner, name)
+    if is_part:
+        proxy = owner.tracer.questions.taken(proxy, name)
+    elif isinstance(owner, ExampleTensor):
+        owner.tracer.unread_attributes.setdefault(id(owner.example), []).append(proxy)
     is_told = isinstance(value, TEXT_TYPES) or (isinstance(value, torch.dtype) and _is_compared_by_identity())
     return owner.tracer.answers.answer(proxy, lambda value: value, "was read") if is_told else proxy
 
 
+def _is_of_inputs_or_state(owner: ExampleProxy) -> bool:
+    return owner.is_part or (owner._node is not None and owner._node.op == "get_attr")
+
+
+def _is_asked_by_traced_code(owner: ExampleProxy) -> bool:
+    """Return whether the innermost frame outside of fxcore is not torch's, and the trace still runs."""
+    call = call_site.running_call(sys._getframe(1))
+    is_ours = call is not None and not call_site.is_library_file(call.frame.f_code.co_filename)
+    return is_ours and hasattr(owner.tracer, "questions")
+
+
 def _is_compared_by_identity() -> bool:
+    """Return whether the running code compares a dtype with `is`, at once or on another line."""
     frame = call_site.user_frame()
-    return frame is not None and call_site.compares_identity(frame)
+    if frame is None:
+        return False
+    constants = facts_of_code(frame.f_code).compared_constants
+    return any(isinstance(getattr(torch, str(each), None), torch.dtype) for each in constants)
 
 
 def _without_data(value: torch.Tensor) -> ExampleTensor:

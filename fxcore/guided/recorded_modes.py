@@ -26,12 +26,43 @@ def patch_modes(patcher: Patcher) -> None:
     patcher.replace(torch.autocast, "__exit__", _recorded_end_of_autocast)
     patcher.replace(torch.no_grad, "__enter__", _noted_begin_of_no_grad)
     patcher.replace(torch.no_grad, "__exit__", _recorded_end_of_no_grad)
+    for kind in (torch.enable_grad, torch.set_grad_enabled, torch.inference_mode):
+        patcher.replace(kind, "__enter__", _counted_begin)
+        patcher.replace(kind, "__exit__", _counted_end)
+
+
+def _count(mode: str, change: int) -> None:
+    """Count the blocks of the traced code that hold a mode: questions about it make no guards there."""
+    tracer = module_hooks.tracer_of_all_calls()
+    if tracer is not None:
+        tracer.answers.switched[mode] += change
+
+
+@functools.cache
+def _counted_begin(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def begin(self: Any) -> Any:
+        _count("grad", 1)
+        return original(self)
+
+    return begin
+
+
+@functools.cache
+def _counted_end(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def end(self: Any, *error: Any) -> Any:
+        _count("grad", -1)
+        return original(self, *error)
+
+    return end
 
 
 @functools.cache
 def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def begin(self: Any) -> Any:
+        _count("autocast", 1)
         tracer = module_hooks.tracer_of_all_calls()
         if tracer is None or not (self._enabled or torch.is_autocast_enabled(self.device)):
             return original(self)
@@ -46,6 +77,7 @@ def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., A
 def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def end(self: Any, *error: Any) -> Any:
+        _count("autocast", -1)
         begun = vars(self).pop(_MARK, None)
         if begun is None:
             return original(self, *error)
@@ -59,6 +91,7 @@ def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any
 def _noted_begin_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def begin(self: Any) -> Any:
+        _count("grad", 1)
         tracer = module_hooks.tracer_of_all_calls()
         if tracer is not None and torch.is_grad_enabled():
             vars(self)[_MARK] = (tracer, next(iter(reversed(tracer.graph.nodes)), None))
@@ -71,6 +104,7 @@ def _noted_begin_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
 def _recorded_end_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def end(self: Any, *error: Any) -> Any:
+        _count("grad", -1)
         tracer, last = vars(self).pop(_MARK, (None, None))
         if tracer is not None and tracer is module_hooks.active_tracer():
             made = _nodes_after(tracer.graph, last)

@@ -1,7 +1,8 @@
-"""`type(x) is torch.Tensor`, asked of a proxy: the answer is the class of the example's value.
+"""`type(x) is torch.Tensor`, `isinstance(x, list)`, `hasattr(x, "mask")`, asked of a proxy.
 
-Python has no protocol for `type()`. While a trace with an example runs, the name `type` has another meaning in the
-modules of the traced code.
+The answer is that of the example's value; about a part of the inputs, it becomes a guard. Python has no protocol for
+`type()`, and none for `isinstance` where the class of a proxy answers by itself. While a trace with an example runs,
+these names have another meaning in the modules of the traced code.
 """
 
 from __future__ import annotations
@@ -13,10 +14,32 @@ from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import Patcher
 
 
-def patch_type(patcher: Patcher, names: dict[str, Any]) -> None:
-    """Let `type` in a module with these globals answer for the values of proxies; torch's own modules stay."""
-    if "type" not in names and not str(names.get("__name__")).startswith("torch."):
-        patcher.replace_all(names, _REPLACEMENT)
+def patch_types(patcher: Patcher, names: dict[str, Any]) -> None:
+    """Let these functions answer for the values of proxies in a module with these globals; torch's own modules stay."""
+    if not str(names.get("__name__")).startswith("torch."):
+        # A module may have functions of its own with these names.
+        ours = {name: each for name, each in _REPLACEMENTS.items() if names.get(name, each) is each}
+        patcher.replace_all(names, ours)
+
+
+def _asked(function: Any, value: Any, *args: Any) -> Any:
+    """Return the answer of a function about a value. Note it if the value is a part of the inputs."""
+    answer = function(value, *args)
+    is_part = isinstance(value, ExampleProxy) and value.is_part and module_hooks.active_tracer() is value.tracer
+    # A class of proxies answers for itself, because libraries ask it whether a trace runs.
+    if is_part and function(value.example, *args) == answer:
+        value.tracer.questions.asked(function, value, *[type if each is _TYPE else each for each in args])
+    return answer
+
+
+def asks_for_instance(value: Any, kinds: Any) -> bool:
+    """Work as `isinstance` does."""
+    return bool(_asked(isinstance, value, kinds))
+
+
+def asks_for_attribute(value: Any, name: str) -> bool:
+    """Work as `hasattr` does."""
+    return bool(_asked(hasattr, value, name))
 
 
 class _Type:
@@ -24,7 +47,10 @@ class _Type:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], ExampleProxy) and module_hooks.active_tracer() is not None:
-            return type(args[0].example)
+            proxy = args[0]
+            if proxy.is_part:
+                proxy.tracer.questions.asked(type, proxy)
+            return type(proxy.example)
         return type(*args, **kwargs)
 
     def __instancecheck__(self, value: object) -> bool:
@@ -55,4 +81,5 @@ class _Type:
         return hash(type)
 
 
-_REPLACEMENT = {"type": _Type()}
+_TYPE = _Type()
+_REPLACEMENTS = {"type": _TYPE, "isinstance": asks_for_instance, "hasattr": asks_for_attribute}

@@ -20,7 +20,7 @@ import torch
 
 _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LONGEST_OPERAND = 6  # instructions that load the other operand: `torch.nn.functional.relu`
-_NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
+NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 _NUMPY = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "numpy") + os.sep
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # site-packages lie below it
@@ -127,7 +127,7 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
 
     The lines come from the bytecode: a return from inside `with` or `try` may have the line of that statement.
     """
-    instructions = _instructions_from(code, 0)
+    instructions = instructions_from(code, 0)
     found: set[int] = set()
     for before, item in itertools.pairwise(instructions):
         if item.opname == "RETURN_VALUE" and not before.opname.startswith(("LOAD_CONST", "LOAD_SMALL")):
@@ -137,9 +137,14 @@ def return_lines(code: CodeType) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _instructions_from(code: CodeType, offset: int) -> list[dis.Instruction]:
+def instructions_from(code: CodeType, offset: int) -> list[dis.Instruction]:
     """Return the instructions at an offset and behind it."""
-    return [item for item in dis.get_instructions(code) if item.opname not in _NO_STEPS and item.offset >= offset]
+    return [item for item in _instructions(code) if item.offset >= offset]
+
+
+@functools.lru_cache(maxsize=64)  # reading an instruction takes 10 microseconds
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple([item for item in dis.get_instructions(code) if item.opname not in NO_STEPS])
 
 
 def unpacked_length(frame: FrameType) -> int | None:
@@ -165,7 +170,7 @@ def compares_identity(frame: FrameType) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _compares_identity(code: CodeType, offset: int) -> bool:
-    for item in _instructions_from(code, offset)[1:_LONGEST_OPERAND]:
+    for item in instructions_from(code, offset)[1:_LONGEST_OPERAND]:
         if item.opname == "IS_OP":
             return True
         if not item.opname.startswith(("LOAD_", "COPY")):
@@ -198,7 +203,7 @@ def _raising_truth(code: CodeType, offset: int, is_equality: bool) -> bool | Non
 
 def _from_jump(code: CodeType, offset: int, is_equality: bool) -> list[dis.Instruction]:
     """Return the instructions from the jump on that needs the truth asked for at an offset."""
-    following = _instructions_from(code, offset)
+    following = instructions_from(code, offset)
     if following and (following[0].opname == "TO_BOOL" or _asks_result(following[0], is_equality)):
         following = following[1:]
     return following

@@ -33,7 +33,7 @@ TAKE_SIZES_AT_ONCE = frozenset(
 _LOOK_AT_VALUES = frozenset({"range"})
 # The words of the argument parser about a value of another type, as opposed to calls that are wrong anyway.
 _REFUSAL = re.compile(
-    r"\b(Proxy|Attribute|ParameterProxy|ExampleValue|ExampleTensor)\b|received an invalid combination"
+    r"\b(Proxy|Attribute|ParameterProxy|Example(Value|Sequence|Mapping|Tensor))\b|received an invalid combination"
     r"|, not (tuple|list)$|expected Tensor as element"
 )
 

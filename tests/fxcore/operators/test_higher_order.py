@@ -8,8 +8,9 @@ import torch
 
 from fxcore.operators.higher_order import FIRST_RELEASE, missing_operator
 
-FILES = """_invoke_quant associative_scan flat_apply flex_attention flex_gemm foreach_map hints_wrap inline_asm_elementwise
-invoke_leaf_function invoke_subgraph local_map map out_dtype print register_hook run_const_graph scan strict_mode switch
+FILES = """_invoke_quant associative_scan flat_apply flex_attention flex_gemm foreach_map hints_wrap
+inline_asm_elementwise invoke_leaf_function invoke_subgraph local_map map out_dtype print register_hook
+run_const_graph scan strict_mode switch
 while_loop wrap"""
 for file in FILES.split():
     with contextlib.suppress(ImportError):  # this torch lacks it

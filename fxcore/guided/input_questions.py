@@ -1,0 +1,154 @@
+"""Questions of the traced code about the structure of inputs: presence, type, identity. Each answer becomes a guard.
+
+Python has no protocol for `mask is None` and `key is query`. The code of the traced functions tells whether they ask.
+A part of the inputs is an argument, an item or attribute of an argument, and so on.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+from collections.abc import Callable, Iterable
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from fxcore.guided.proxies import ExampleMapping, ExampleProxy, ExampleSequence, ExampleTensor, ExampleValue
+from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import user_frame
+from fxcore.tracing.code_facts import CodeFacts, Reached, facts_of_code, stored_names
+from fxcore.tracing.patching import Patcher
+
+_READS = ("get", "pop", "copy")  # methods of containers that give parts
+_SINGLETONS = (bool, enum.Enum)
+_CATCHES_MISSING = frozenset({"KeyError", "IndexError", "LookupError", "Exception"})
+
+
+def is_part_of_input(kind: str, target: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a recorded call gives a part of the inputs."""
+    if kind == "placeholder":
+        return True
+    if not args or not isinstance(args[0], ExampleValue) or not args[0].is_part:
+        return False
+    return target in (operator.getitem, getattr) or (kind == "call_method" and target in _READS)
+
+
+def patch_functions(patcher: Patcher, functions: Iterable[Reached]) -> None:
+    """Let functions that compare their parameters with None note the arguments that they are given."""
+    for function, holder, name in functions:
+        code = function.__code__
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if holder is not None and not facts_of_code(code).compared_with_none.isdisjoint(parameters):
+            patcher.replace_all(holder, {name: _noting(function)})
+
+
+@functools.lru_cache(maxsize=4096)
+def _noting(function: FunctionType) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is not None:
+            tracer.questions.passed_to(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+class InputQuestions:
+    """The questions of one trace about the structure of its inputs."""
+
+    def __init__(self, tracer: Any, root: CodeType, codes: Iterable[CodeType]) -> None:
+        """`root` is the code of the traced function, `codes` are those of the functions that it may call."""
+        self._tracer, self._root_facts = tracer, facts_of_code(root)
+        self._facts = facts = functools.reduce(CodeFacts.joined, map(facts_of_code, codes), self._root_facts)
+        self._tensors: list[ExampleTensor] = []
+        self._given: set[int] = set()
+        self._compares_dtypes = any(
+            isinstance(getattr(torch, str(name), None), torch.dtype) for name in facts.compared_constants
+        )
+
+    def is_told(self, value: Any) -> bool:
+        """Return whether Python gets a part itself, with a guard, because `is` tells it apart from others."""
+        return isinstance(value, _SINGLETONS) or (self._compares_dtypes and isinstance(value, torch.dtype))
+
+    def taken(self, proxy: ExampleProxy, name: Any, owner: ExampleProxy | None = None) -> ExampleProxy:
+        """Note the questions about a new part that its code cannot be seen to ask; return the proxy that stands for it.
+
+        `name` is the name of the argument or attribute, or the key of an item of the container `owner`. The same
+        tensor given twice is one object where the traced code compares objects.
+        """
+        proxy.__dict__["is_part"] = True
+        if self._is_compared_with_none(name, proxy.node.op == "placeholder"):
+            self.given(proxy)
+        if self._facts.has_patterns:
+            self.has_type(proxy)
+        if owner is not None and self._catches_missing_items():
+            self.asked(operator.contains, owner, name) if isinstance(owner, ExampleMapping) else self.asked(len, owner)
+        if self._facts.compares_values and isinstance(proxy, ExampleTensor):
+            for other in self._tensors:
+                self._note(operator.is_, (proxy.node, other.node), proxy.example is other.example)
+                if proxy.example is other.example:
+                    return other
+            self._tensors.append(proxy)
+        return proxy
+
+    def missed(self, owner: Any, key: Any) -> bool:
+        """Note that a part has no item at a key, because the traced code may catch the error; return whether it can."""
+        if type(owner) not in (ExampleMapping, ExampleSequence) or not owner.is_part:
+            return False
+        if isinstance(owner, ExampleMapping):
+            self.asked(operator.contains, owner, key)
+        else:
+            self.has_type(owner)
+            self.asked(len, owner)
+        return True
+
+    def passed_to(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note which arguments of a call are given, if the function compares them with None."""
+        code = function.__code__
+        compared = facts_of_code(code).compared_with_none
+        for name, value in [*zip(code.co_varnames, args, strict=False), *kwargs.items()]:
+            if name in compared and isinstance(value, ExampleProxy) and value.is_part:
+                self.given(value)
+
+    def given(self, proxy: ExampleProxy) -> None:
+        """Note that a part is not None."""
+        if id(proxy) not in self._given:
+            self._given.add(id(proxy))
+            self._note(operator.is_not, (proxy.node, None), True)
+
+    def has_type(self, proxy: ExampleProxy) -> None:
+        """Note the type of a part; for a tensor, that it is one."""
+        if isinstance(proxy, ExampleTensor):
+            self._note(isinstance, (proxy.node, torch.Tensor), True)
+        else:
+            self._note(type, (proxy.node,), type(proxy.example))
+
+    def asked(self, function: Callable[..., Any], proxy: ExampleProxy, *args: Any) -> None:
+        """Note what `function` says about the example's value: `isinstance`, `hasattr` and others."""
+        self._note(function, (proxy.node, *args), function(proxy.example, *args))
+
+    def _catches_missing_items(self) -> bool:
+        frame = user_frame()
+        return frame is not None and not _CATCHES_MISSING.isdisjoint(facts_of_code(frame.f_code).names)
+
+    def _is_compared_with_none(self, name: Any, is_argument: bool) -> bool:
+        if is_argument:
+            return name in self._root_facts.compared_with_none
+        frame = user_frame()
+        compared = frozenset[Any]() if frame is None else facts_of_code(frame.f_code).compared_with_none
+        if frame is None or not compared:
+            return False
+        if isinstance(name, (str, int)) and name in compared:
+            return True
+        stored = stored_names(frame.f_code, frame.f_lasti)
+        if len(stored) > 1 and isinstance(name, int) and name < len(stored):
+            stored = stored[name : name + 1]  # one of several names that a container is unpacked into
+        return not compared.isdisjoint(stored)
+
+    def _note(self, function: Callable[..., Any], args: tuple[Any, ...], answer: Any) -> None:
+        node = self._tracer.create_node("call_function", function, args, {})
+        self._tracer.answers.scalars.add(node)
+        self._tracer.answers.note(node, answer)

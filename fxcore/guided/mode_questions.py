@@ -1,0 +1,73 @@
+"""Questions of the traced code about modes: grad mode, inference mode, autocast, and the `training` of modules.
+
+Each answer becomes a guard, unless the traced code itself switched the mode. Because libraries ask in each of their
+calls, only questions of the traced code count.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import is_library_file
+from fxcore.tracing.patching import REPLACEMENTS, Patcher
+
+_QUESTIONS = (
+    *("is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled"),
+    *("get_autocast_dtype", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled"),
+    *("get_default_dtype", "are_deterministic_algorithms_enabled"),
+)
+
+
+def patch_mode_questions(patcher: Patcher) -> None:
+    """Let the trace of `patcher`, which has an example, note these questions."""
+    patcher.replace_all(vars(torch), _noting_questions())
+    patcher.replace_all(nn.Module, {"training": _TRAINING})
+
+
+@functools.cache
+def _noting_questions() -> dict[str, Callable[..., Any]]:
+    names = [name for name in _QUESTIONS if hasattr(torch, name)]
+    return {name: _noting(REPLACEMENTS.original(vars(torch), name)) for name in names}
+
+
+def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(question)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        answer = question(*args, **kwargs)
+        tracer = _asking_tracer(sys._getframe(1).f_code.co_filename)
+        if tracer is not None:
+            tracer.answers.note_mode(question, args, kwargs, answer)
+        return answer
+
+    return ask
+
+
+def _asking_tracer(file_name: str) -> Any:
+    """Return the tracer of the running trace if the code in a file is traced code, else None."""
+    tracer = module_hooks.tracer_of_all_calls()
+    return None if tracer is None or is_library_file(file_name) else tracer
+
+
+def _training(module: nn.Module) -> bool:
+    try:
+        value: bool = vars(module)["training"]
+    except KeyError:
+        raise AttributeError("training") from None  # a scripted module has it elsewhere
+    tracer = _asking_tracer(sys._getframe(1).f_code.co_filename)
+    if tracer is not None:
+        tracer.answers.note_training(module, value)
+    return value
+
+
+def _set_training(module: nn.Module, value: bool) -> None:
+    vars(module)["training"] = value
+
+
+_TRAINING = property(_training, _set_training)

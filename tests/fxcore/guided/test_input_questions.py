@@ -1,0 +1,301 @@
+"""Questions about the structure of inputs become guards: presence, length, keys, singletons and identity."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.errors import GuardError
+
+
+class Mode(enum.Enum):
+    SUM = 1
+    MEAN = 2
+
+
+@dataclass
+class Batch:
+    x: Any
+    mask: Any = None
+
+
+class Pair(NamedTuple):
+    x: Any
+    mask: Any
+
+
+def by_mask_in_dict(d):
+    return d["x"] * 2 if d["mask"] is None else d["x"] * d["mask"]
+
+
+def by_stored_mask(d):
+    mask = d["mask"]
+    if mask is not None:
+        return d["x"] * 2
+    return d["x"]
+
+
+def by_get(d):
+    mask = d.get("mask")
+    return d["x"] if mask is None else d["x"] * mask
+
+
+def by_presence(d):
+    return d["x"] * 2 if "mask" in d else d["x"]
+
+
+def by_length(d):
+    return d["x"] * len(d)
+
+
+def by_none_in_tuple(pair):
+    x, mask = pair
+    return x if mask is None else x * 2
+
+
+def by_field(batch):
+    return batch.x if batch.mask is None else batch.x * 2
+
+
+def sum_of_list(tensors):
+    total = 0
+    for each in tensors:
+        total = total + each
+    return total
+
+
+def of_two(tensors):
+    one, other = tensors
+    return one + other
+
+
+def by_text(x, name):
+    return x * 2 if name == "double" else x
+
+
+def by_flag(x, flag):
+    return x * 2 if flag is True else x
+
+
+def by_number(x, number):
+    return x * 2 if number > 0.5 else x
+
+
+def by_member(x, mode):
+    return x.sum() if mode is Mode.SUM else x.mean()
+
+
+def by_identity(x, y):
+    return x * 2 if x is y else x + y
+
+
+def by_type(x, kind):
+    return x * 2 if kind is nn.ReLU else x
+
+
+def by_dtype_argument(x, dtype):
+    return x * 2 if dtype is torch.float32 else x
+
+
+def by_helper(x, other):
+    return x * factor_of(other)
+
+
+def factor_of(mask):
+    return 2 if mask is None else 3
+
+
+def by_caught_key(d):
+    try:
+        return d["x"] * d["scale"]
+    except KeyError:
+        return d["x"]
+
+
+def by_rank(x):
+    rows, columns = x.shape
+    return x.reshape(-1) / (rows + columns)
+
+
+def by_attribute(x, options):
+    return x * 2 if hasattr(options, "scale") else x
+
+
+class Options:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+X, Y = torch.rand(3, 4), torch.rand(3, 4)
+
+# Function, its example, inputs that would decide otherwise, and the guards.
+ASKED = {
+    "None in a dict": (by_mask_in_dict, ({"x": X, "mask": None},), ({"x": X, "mask": Y},), ["d['mask'] is None"]),
+    "a tensor in a dict": (
+        *(by_mask_in_dict, ({"x": X, "mask": Y},), ({"x": X, "mask": None},), ["d['mask'] is not None"]),
+    ),
+    "a stored item": (by_stored_mask, ({"x": X, "mask": Y},), ({"x": X, "mask": None},), ["d['mask'] is not None"]),
+    "get, absent": (by_get, ({"x": X},), ({"x": X, "mask": Y},), ["'mask' not in d"]),
+    "get, None": (by_get, ({"x": X, "mask": None},), ({"x": X, "mask": Y},), ["'mask' in d", "d['mask'] is None"]),
+    "a missing key": (by_presence, ({"x": X},), ({"x": X, "mask": Y},), ["'mask' not in d"]),
+    "a key": (by_presence, ({"x": X, "mask": Y},), ({"x": X},), ["'mask' in d"]),
+    "a caught key": (by_caught_key, ({"x": X},), ({"x": X, "scale": Y},), ["'x' in d", "'scale' not in d"]),
+    "length of a dict": (by_length, ({"x": X},), ({"x": X, "y": Y},), ["len(d) == 1"]),
+    "None in a tuple": (*(by_none_in_tuple, ((X, None),), ((X, Y),), ["len(pair) == 2", "pair[1] is None"]),),
+    "a tensor in a tuple": (*(by_none_in_tuple, ((X, Y),), ((X, None),), ["len(pair) == 2", "pair[1] is not None"]),),
+    "None in a named tuple": (by_field, (Pair(X, None),), (Pair(X, Y),), ["batch.mask is None"]),
+    "None in a dataclass": (by_field, (Batch(X),), (Batch(X, Y),), ["batch.mask is None"]),
+    "a tensor in a dataclass": (by_field, (Batch(X, Y),), (Batch(X),), ["batch.mask is not None"]),
+    "a loop over a list": (sum_of_list, ([X, Y],), ([X, Y, X],), ["len(tensors) == 2"]),
+    "an unpacked list": (of_two, ([X, Y],), ([X, Y, X],), ["len(tensors) == 2"]),
+    "a text": (by_text, (X, "double"), (X, "half"), ["name == 'double'"]),
+    "True": (by_flag, (X, True), (X, False), ["flag"]),
+    "True, and 1": (by_flag, (X, True), (X, 1), ["flag"]),
+    "False": (by_flag, (X, False), (X, True), ["not flag"]),
+    "a number": (by_number, (X, 0.75), (X, 0.25), ["number > 0.5"]),
+    "a member of an enum": (by_member, (X, Mode.SUM), (X, Mode.MEAN), ["mode is Mode.SUM"]),
+    "a class": (by_type, (X, nn.ReLU), (X, nn.GELU), ["kind is ReLU"]),
+    "a dtype": (by_dtype_argument, (X, torch.float32), (X, torch.float64), ["dtype == torch.float32"]),
+    "one tensor twice": (by_identity, (X, X), (X, Y), ["y is x"]),
+    "two tensors": (by_identity, (X, Y), (X, X), ["y is not x"]),
+    "a helper, given": (by_helper, (X, Y), (X, None), ["other is not None"]),
+    "a helper, None": (by_helper, (X, None), (X, Y), ["other is None"]),
+    "the rank": (by_rank, (X,), (torch.rand(2, 3, 4),), ["len(x.shape) == 2"]),
+    "a missing attribute": (*(by_attribute, (X, Options()), (X, Options(scale=2)), ["not hasattr(options, 'scale')"]),),
+    "an attribute": (by_attribute, (X, Options(scale=2)), (X, Options()), ["hasattr(options, 'scale')"]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_question_about_the_structure_of_inputs_is_a_guard(name):
+    function, example, others, guards = ASKED[name]
+
+    graph_module = fxcore.symbolic_trace(function, example_inputs=example)
+
+    assert [str(guard) for guard in graph_module.graph.guards] == guards
+    torch.testing.assert_close(graph_module(*example), function(*example))
+    graph_module.check_guards(*example)
+    with pytest.raises(GuardError):
+        graph_module.check_guards(*others)
+
+
+def test_questions_that_nobody_asks_are_no_guards():
+    def attention(query, key, value):
+        return (query @ key.transpose(0, 1)).softmax(-1) @ value
+
+    graph_module = fxcore.symbolic_trace(attention, example_inputs=(X, X, X))
+
+    assert list(graph_module.graph.guards) == []
+    inputs = (torch.rand(2, 4), torch.rand(5, 4), torch.rand(5, 3))
+    torch.testing.assert_close(graph_module(*inputs), attention(*inputs))
+
+
+def test_an_optional_argument_that_is_given_must_be_given():
+    def masked(x, mask=None):
+        return x if mask is None else x * mask
+
+    graph_module = fxcore.symbolic_trace(masked, example_inputs=(X, Y))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["mask is not None"]
+    with pytest.raises(GuardError, match="mask is not None"):
+        graph_module.check_guards(X)
+
+
+def test_a_module_that_compares_its_argument_with_none_asks_for_it():
+    class Inner(nn.Module):
+        def forward(self, x, bias):
+            return x if bias is None else x + bias
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x, others):
+            return self.inner(x, others["b"])
+
+    graph_module = fxcore.symbolic_trace(Outer(), example_inputs=(X, {"b": Y}))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["others['b'] is not None"]
+
+
+def test_starred_arguments_have_guards_where_the_code_reads_them():
+    def joined(x, *others, **named):
+        return torch.cat([x, *others, *named.values()])
+
+    graph_module = fxcore.symbolic_trace(joined, example_inputs=(X, Y), example_kwargs={"last": X})
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["len(others) == 1", "list(named) == ['last']"]
+    with pytest.raises(GuardError, match=r"list\(named\) == \['last'\]"):
+        graph_module.check_guards(X, Y, last=X, other=Y)
+    with pytest.raises(GuardError, match=r"len\(others\) == 1"):
+        graph_module.check_guards(X, last=X)
+
+
+def test_starred_arguments_that_nobody_reads_are_free():
+    graph_module = fxcore.symbolic_trace(lambda x, *others, **named: x * 2, example_inputs=(X,))
+
+    assert list(graph_module.graph.guards) == []
+    assert torch.equal(graph_module(X, Y, last=Y), X * 2)
+
+
+def test_a_part_that_only_guards_ask_for_leaves_no_node():
+    graph_module = fxcore.symbolic_trace(by_stored_mask, example_inputs=({"x": X, "mask": Y},))
+
+    assert [node.name for node in graph_module.graph.nodes] == ["d", "getitem_1", "mul", "output"]
+
+
+def by_pattern_of_shape(x):
+    match x.shape:
+        case (3, columns):
+            return x * columns
+        case (_, _, depth):
+            return x * depth
+    return x
+
+
+def by_pattern_of_dict(d):
+    match d:
+        case {"kind": "scale", "x": x}:
+            return x * 2
+        case {"x": x}:
+            return x
+
+
+def by_pattern_of_class(batch):
+    match batch:
+        case Batch(x=x, mask=None):
+            return x
+        case Batch(x=x, mask=mask):
+            return x * mask
+        case list():
+            return batch[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "other"),
+    [
+        (by_pattern_of_shape, (torch.rand(3, 2),), (torch.rand(2, 2),)),
+        (by_pattern_of_shape, (torch.rand(5, 2, 3),), (torch.rand(3, 2),)),
+        (by_pattern_of_shape, (torch.rand(5),), (torch.rand(5, 2, 3),)),
+        (by_pattern_of_dict, ({"kind": "scale", "x": X},), ({"kind": "other", "x": X},)),
+        (by_pattern_of_dict, ({"kind": "other", "x": X},), ({"kind": "scale", "x": X},)),
+        (by_pattern_of_class, (Batch(X),), (Batch(X, Y),)),
+        (by_pattern_of_class, (Batch(X, Y),), (Batch(X),)),
+        (by_pattern_of_class, ([X],), (Batch(X, Y),)),
+    ],
+)
+def test_a_match_statement_takes_the_example_s_case_and_guards_it(function, example, other):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=example)
+
+    torch.testing.assert_close(graph_module(*example), function(*example))
+    graph_module.check_guards(*example)
+    # A condition behind the one that fails may not be computable.
+    with pytest.raises((GuardError, LookupError, TypeError)):
+        graph_module.check_guards(*other)

@@ -1,0 +1,144 @@
+"""Questions about modes become guards, unless the traced code switches the mode."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import fxcore
+from fxcore.errors import GuardError
+
+X = torch.rand(3, 4)
+
+
+def guards_of(graph_module):
+    return [str(guard) for guard in graph_module.graph.guards]
+
+
+def test_grad_mode_is_a_guard():
+    graph_module = fxcore.symbolic_trace(lambda x: x * 2 if torch.is_grad_enabled() else x, example_inputs=(X,))
+
+    assert guards_of(graph_module) == ["is_grad_enabled()"]
+    graph_module.check_guards(X)
+    with torch.no_grad(), pytest.raises(GuardError, match=r"is_grad_enabled\(\)"):
+        graph_module.check_guards(X)
+
+
+def test_inference_mode_is_a_guard():
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x if torch.is_inference_mode_enabled() else x * 2, example_inputs=(X,)
+    )
+
+    assert guards_of(graph_module) == ["not is_inference_mode_enabled()"]
+    with torch.inference_mode(), pytest.raises(GuardError):
+        graph_module.check_guards(X)
+
+
+def test_autocast_is_a_guard_with_its_device_and_dtype():
+    def cast(x):
+        if torch.is_autocast_enabled("cpu"):
+            return x.to(torch.get_autocast_dtype("cpu"))
+        return x * 2
+
+    outside = fxcore.symbolic_trace(cast, example_inputs=(X,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = fxcore.symbolic_trace(cast, example_inputs=(X,))
+
+    assert guards_of(outside) == ["not is_autocast_enabled('cpu')"]
+    assert guards_of(inside) == ["is_autocast_enabled('cpu')", "get_autocast_dtype('cpu') == torch.bfloat16"]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside.check_guards(X)
+        with pytest.raises(GuardError):
+            outside.check_guards(X)
+    with pytest.raises(GuardError):
+        inside.check_guards(X)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_a_mode_that_the_traced_code_switches_is_no_guard(mode):
+    def switched(x):
+        with mode():
+            return x * 2 if torch.is_grad_enabled() else x
+
+    assert guards_of(fxcore.symbolic_trace(switched, example_inputs=(X,))) == []
+
+
+def test_questions_of_torch_itself_are_no_guards():
+    def repeated(x):
+        return checkpoint(torch.sin, x, use_reentrant=False)  # asks for autocast and more
+
+    assert guards_of(fxcore.symbolic_trace(repeated, example_inputs=(X,))) == []
+
+
+def test_a_dtype_that_is_asked_for_under_autocast_is_checked_under_autocast():
+    def product(x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            z = x @ y
+            return z * 2 if z.dtype == torch.bfloat16 else z
+
+    graph_module = fxcore.symbolic_trace(product, example_inputs=(X, X.t()))
+
+    assert guards_of(graph_module) == ["matmul(...).dtype == torch.bfloat16"]
+    graph_module.check_guards(X, X.t())
+    assert not torch.is_autocast_enabled("cpu")
+
+
+class Dropped(nn.Module):
+    def forward(self, x):
+        return F.dropout(x, 0.5, self.training)
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Dropped(), Dropped()
+        self.layer = nn.Dropout(0.5)  # a leaf asks when it runs
+
+    def forward(self, x):
+        return self.layer(self.second(self.first(x)))
+
+
+def test_a_module_s_training_is_a_guard():
+    graph_module = fxcore.symbolic_trace(Dropped().eval(), example_inputs=(X,))
+
+    assert guards_of(graph_module) == ["not self.training"]
+    graph_module.check_guards(X)
+    with pytest.raises(GuardError, match=r"not self\.training: it is False"):
+        graph_module.train().check_guards(X)
+    assert guards_of(fxcore.symbolic_trace(Dropped().train(), example_inputs=(X,))) == ["self.training"]
+
+
+def test_the_modes_of_several_modules_are_one_guard():
+    graph_module = fxcore.symbolic_trace(Outer().eval(), example_inputs=(X,))
+
+    assert guards_of(graph_module) == ["not any([self.first.training, self.second.training])"]
+    graph_module.check_guards(X)
+    graph_module.second.train()
+    with pytest.raises(GuardError):
+        graph_module.check_guards(X)
+
+
+def test_modules_in_two_modes_have_two_guards():
+    model = Outer().train()
+    model.first.eval()
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=(X,))
+
+    assert guards_of(graph_module) == ["self.second.training", "not self.first.training"]
+    graph_module.check_guards(X)
+
+
+def test_training_is_a_plain_attribute_again_after_the_trace():
+    fxcore.symbolic_trace(Dropped().eval(), example_inputs=(X,))
+
+    assert "training" not in vars(nn.Module)
+
+
+def test_a_model_without_the_question_runs_in_both_modes():
+    graph_module = fxcore.symbolic_trace(nn.Sequential(nn.Dropout(0.5)), example_inputs=(X,))
+
+    graph_module.train().check_guards(X)
+    graph_module.eval().check_guards(X)

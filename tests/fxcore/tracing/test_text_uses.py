@@ -1,0 +1,84 @@
+"""The use of a text: a message for people, an assertion, or anything else."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+
+import pytest
+import torch
+
+from fxcore.tracing.text_uses import ASSERTION, MESSAGE, use_of_text
+
+LOGGER = logging.getLogger(__name__)
+FOUND: list[str | None] = []
+
+
+class Asking:
+    """A value that notes the use of each text that it is written into."""
+
+    def __str__(self):
+        FOUND.append(use_of_text(sys._getframe(1)))
+        return "value"
+
+    def __format__(self, spec):
+        FOUND.append(use_of_text(sys._getframe(1)))
+        return "value"
+
+
+VALUE = Asking()
+
+
+def raised():
+    raise ValueError(f"bad {VALUE}")
+
+
+def stored():
+    text = f"a {VALUE}"
+    return [text]
+
+
+class Model:
+    logger = LOGGER
+
+    def log(self):
+        self.logger.info(f"a {VALUE}")
+
+
+USES = {
+    "assertion": (lambda: torch._assert(True, f"bad {VALUE}, {VALUE:>3}"), [ASSERTION] * 2),
+    "assertion by keyword": (lambda: torch._assert(True, message=f"bad {VALUE}"), [ASSERTION]),
+    "format": (lambda: torch._assert(True, "bad {} {}".format(VALUE, VALUE)), [ASSERTION] * 2),  # noqa: UP032
+    "percent": (lambda: torch._assert(True, "bad %s" % VALUE), [ASSERTION]),  # noqa: UP031
+    "sum": (lambda: torch._assert(True, "bad " + str(VALUE) + "!"), [ASSERTION]),
+    "print": (lambda: print(f"{VALUE}", VALUE), [MESSAGE] * 2),
+    "warning": (lambda: warnings.warn(f"a {VALUE}", stacklevel=2), [MESSAGE]),
+    "logging": (lambda: logging.getLogger(__name__).info(f"a {VALUE}"), [MESSAGE]),
+    "logger": (lambda: LOGGER.info(f"a {VALUE}"), [MESSAGE]),
+    "logger of a model": (lambda: Model().log(), [MESSAGE]),
+    "exception": (raised, [MESSAGE]),
+    "result": (lambda: f"a {VALUE}", [None]),
+    "key": (lambda: {f"a {VALUE}": 1}, [None]),
+    "index": (lambda: {"value": 1}[f"{VALUE}"], [None]),
+    "argument": (lambda: {"value": 1}.get(f"{VALUE}"), [None]),
+    "variable": (stored, [None]),
+    "comparison": (lambda: f"{VALUE}" == "value", [None]),
+    "method": (lambda: print(f"{VALUE}".strip()), [None]),
+    "container": (lambda: print({f"{VALUE}": 1}), [None]),
+    "inner call": (lambda: print(len(f"{VALUE}")), [None]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:a value")
+@pytest.mark.parametrize("name", USES)
+def test_the_use_of_a_text(name):
+    use, expected = USES[name]
+    FOUND.clear()
+
+    try:
+        use()
+    except ValueError:
+        assert name == "exception"
+
+    assert expected == FOUND
