@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -62,7 +61,8 @@ def patch_calls(patcher: Patcher) -> None:
         patcher.replace_all(vars(sys.modules[holder]), functions)
     patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
     patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
-    patcher.replace_all(vars(torch), {"Generator": _seeded_generator()})
+    patcher.replace_all(vars(torch), {"Generator": _recorded_generator()})
+    patcher.replace(vars(torch.random), "fork_rng", _recorded_fork)
     for members, functions in _of_modules():
         patcher.replace_all(members, functions)
 
@@ -111,17 +111,43 @@ def _recorded_of(module: str, names: tuple[str, ...]) -> dict[str, Callable[...,
 
 
 @functools.cache
-def _seeded_generator() -> Any:
-    """Return torch.Generator as a class that takes a traced number as its seed; the number becomes a guard."""
+def _recorded_fork(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for torch.random.fork_rng: nodes save and restore the state of torch's CPU generator."""
+
+    @functools.wraps(original)
+    @contextmanager
+    def fork_rng(devices: Any = None, enabled: bool = True, *args: Any, **kwargs: Any) -> Iterator[None]:
+        tracer = module_hooks.tracer_of_all_calls() if enabled else None
+        with original(devices, enabled, *args, **kwargs):
+            if tracer is None:
+                yield
+                return
+            state = tracer.create_proxy("call_function", torch.get_rng_state, (), {})
+            try:
+                yield
+            finally:
+                tracer.create_proxy("call_function", torch.set_rng_state, (state,), {})
+
+    return fork_rng
+
+
+@functools.cache
+def _recorded_generator() -> Any:
+    """Return torch.Generator as a class whose call is recorded, because each run makes and seeds a generator anew."""
     original = REPLACEMENTS.original(vars(torch), "Generator")
 
     class AsOriginal(type(original)):  # type: ignore[misc]  # a class known at run time
         def __instancecheck__(cls, value: object) -> bool:
             return isinstance(value, original)
 
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            tracer = module_hooks.tracer_of_all_calls()
+            if tracer is None:
+                return original(*args, **kwargs)
+            return tracer.create_proxy("call_function", original, args, kwargs)
+
     class Generator(original, metaclass=AsOriginal):  # type: ignore[misc, valid-type]  # a class known at run time
-        def manual_seed(self, seed: int) -> torch.Generator:
-            return original.manual_seed(self, operator.index(seed))  # type: ignore[no-any-return]  # torch's
+        pass
 
     return Generator
 

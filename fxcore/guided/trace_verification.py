@@ -59,11 +59,7 @@ def verify_trace(
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
     if getattr(graph_module.graph.guards, "notes", ()):
-        # The second call shows the state that the model keeps and the graph leaves out. Because a graph may hold the
-        # example's state, the first call has other values.
-        comparison.earlier = _resized(example, {})
-        comparison.run(example, "the second of two calls")
-        comparison.earlier = None
+        comparison.run_later_calls(example)
     dimensions: dict[str, set[int]] = {}
     refused: dict[str, str] = {}
     for sizes in _other_sizes(example):
@@ -95,12 +91,8 @@ def refuse_kept_state(
     if not notes:
         return
     args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
-    comparison = _Comparison(root, graph_module)
-    comparison.earlier = (args, dict(example_kwargs or {}))
     try:
-        for second in (_other_values(comparison.earlier), comparison.earlier):
-            if comparison.run(second, "the second of two calls") is _AGREES:
-                return
+        _Comparison(root, graph_module).run_later_calls((args, dict(example_kwargs or {})))
     except VerificationError as error:
         raise TraceError(
             f"cannot trace {type(root).__name__}: a second call of the model computes with state that the first call "
@@ -121,7 +113,7 @@ class _Comparison:
 
     def __init__(self, root: Any, graph_module: GraphModule) -> None:
         self._root, self._graph_module = root, graph_module
-        self.earlier: _Inputs | None = None  # the inputs of a call before
+        self._earlier: tuple[_Inputs, ...] = ()  # of calls before the compared one
         self._is_enforced = getattr(graph_module.graph.guards, "are_enforced", True)
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
@@ -155,11 +147,22 @@ class _Comparison:
             raise VerificationError(f"{self._words(what)}: {difference}")
         return _AGREES
 
+    def run_later_calls(self, example: _Inputs) -> None:
+        """Compare the second and the third call, which show the state that the model keeps and the graph leaves out.
+
+        Raises VerificationError if results differ.
+        """
+        others = _other_values(example)
+        for self._earlier, what in (((example,), "the second of two calls"), ((example, others), "the third call")):
+            if self.run(others, what) is not _AGREES:
+                self.run(example, what)
+        self._earlier = ()
+
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with state_kept(self._module, functions=(call,), parameters=True):
             seed_generators(0)
-            if self.earlier is not None:
-                earlier, keywords = copied_example(self.earlier)
+            for inputs in self._earlier:
+                earlier, keywords = copied_example(inputs)
                 call(*earlier, **keywords)
             return copied_example(call(*args, **kwargs))
 

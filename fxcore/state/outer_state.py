@@ -1,18 +1,21 @@
-"""State that the code of a model reaches beside the model: attributes of classes, variables of enclosing functions."""
+"""State beside a model that its code reaches: attributes of classes, enclosed variables, containers in globals."""
 
 from __future__ import annotations
 
 import functools
 import types
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
 from fxcore.state.containers import LIBRARIES, REGISTRIES, is_plain
 from fxcore.state.readings import Reading
 
 _HOOKS = tuple(name for name, role in REGISTRIES.items() if role == "hooks" and name.endswith("hooks"))
+_GLOBALS = frozenset({list, dict, set, deque, torch.Tensor, torch.Generator})
 _FUNCTIONS = frozenset({types.FunctionType, types.MethodType, functools.partial})
 
 
@@ -52,7 +55,7 @@ class OuterState:
                 self.values.append((f"{kind.__qualname__}.{name}", value))
 
     def _add_function(self, path: str, function: Any) -> None:
-        """Save the variables that a function encloses, and follow the owner of a method."""
+        """Save the variables that a function encloses, follow its globals, and the owner of a method."""
         while isinstance(function, (functools.partial, types.MethodType)):
             if isinstance(function, functools.partial):
                 self.values += [(path, each) for each in (*function.args, *function.keywords.values())]
@@ -63,6 +66,10 @@ class OuterState:
         if not isinstance(function, types.FunctionType):
             self.values.append((path, function))  # an object with __call__
             return
+        for name in function.__code__.co_names:
+            value = function.__globals__.get(name)
+            if type(value) in _GLOBALS:
+                self.values.append((name, value))
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
             if name != "__class__" and id(cell) not in self._seen and (content := list(_content(cell))):
                 self._seen.add(id(cell))

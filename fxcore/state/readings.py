@@ -44,9 +44,9 @@ class Readings:
             if id(reading.owner) not in self._saved:
                 self._saved[id(reading.owner)] = reading, reading.read()
 
-    def changes(self, *, but: str = "") -> list[Change]:
-        """Return a change for each value that differs now, without values of the role `but`."""
-        saved = [each for each in self._saved.values() if each[0].role != but]
+    def changes(self, *, but: Callable[[Reading], bool] = lambda reading: False) -> list[Change]:
+        """Return a change for each value that differs now, except for the readings that `but` picks."""
+        saved = [each for each in self._saved.values() if not but(each[0])]
         now = [reading.read() for reading, _ in saved]
         return [
             Change(reading.path, "setting" if reading.role == "setting" else "values", before, after, reading.role)

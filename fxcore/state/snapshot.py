@@ -16,7 +16,7 @@ from fxcore.state.containers import Container, Containers, is_graph_module
 from fxcore.state.held_state import HeldState, StateTensor, modules_by_path
 from fxcore.state.leaf_facts import LeafFacts
 from fxcore.state.outer_state import Attributes, OuterState
-from fxcore.state.readings import Readings, global_generators
+from fxcore.state.readings import Reading, Readings, global_generators
 from fxcore.state.settings import MODES, SETTINGS
 from fxcore.state.storage import has_storage, storage_of
 from fxcore.state.tensor_values import BufferPool, ValueSnapshot
@@ -191,11 +191,12 @@ class Snapshot:
         for container in self._containers.others_changed():
             for change in container.changes():
                 yield change._replace(path=f"self.{change.path}") if id(container.value) in own else change
-        for change in self._readings.changes(but="generator"):
+        for change in self._readings.changes(but=_is_followed_by_traces):
             if isinstance(change.before, Attributes):
                 yield from _attribute_changes(change)
-            elif change.path != MODES:  # a trace enters modes of its own
-                yield change._replace(path=f"self.{change.path}") if change.role == "array" else change
+            else:
+                is_own = change.role in ("array", "generator")
+                yield change._replace(path=f"self.{change.path}") if is_own else change
 
     def restore(self, findings: Findings | None = None, *, trust_versions: bool = False) -> None:
         """Put the state back. `findings` of a comparison just before save the comparison here."""
@@ -207,6 +208,14 @@ class Snapshot:
         if not found.leaves_unchanged:
             self._leaves.restore()
         self._readings.restore()
+
+
+def _is_followed_by_traces(reading: Reading) -> bool:
+    """Return whether a trace changes a value itself: it enters modes, and records draws from most generators."""
+    if reading.role != "generator":
+        return reading.path == MODES
+    is_global = any(each.owner is reading.owner for each in global_generators())
+    return is_global or isinstance(reading.owner, torch.Generator)
 
 
 def _attribute_changes(change: Change) -> Iterator[Change]:
