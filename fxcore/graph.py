@@ -24,6 +24,7 @@ from fxcore.node_data.namespace import Namespace, snake_case
 from fxcore.node_data.printing import graph_text, print_table
 from fxcore.nodes import lint
 from fxcore.nodes.dead_code import is_needed_unread, remove_unread
+from fxcore.nodes.moved_values import MovedValues
 from fxcore.nodes.node_list import (
     GAP,
     NodeList,
@@ -97,6 +98,7 @@ class Graph:
         self._co_fields: dict[str, Any] = {}
         self._index: OperatorIndex | None = None
         self.guards: Sequence[Any] = ()  # conditions on the inputs of a graph traced with an example
+        self.moved_values = MovedValues()  # the guards know values by their names in the trace
 
     # Before a change. A GraphModule without written code must write it before the graph changes.
 
@@ -296,7 +298,7 @@ class Graph:
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
         copied._co_fields = dict(self._co_fields)
-        copied.guards = self.guards
+        copied.guards, copied.moved_values = self.guards, MovedValues(self.moved_values.names)
         if output is not None:
             value = map_values(output._args[0], copies.__getitem__)
             node = copied.output(value, type_expr=output._type)
@@ -483,6 +485,11 @@ class Graph:
         name = self._graph_namespace.create_name(candidate, None)
         self._graph_namespace._rename_object(node, name)
         return name
+
+    def move_value(self, name: str, new_name: str) -> None:
+        """Let the guards on the value `name` be guards on `new_name`, as its readers read `new_name` now."""
+        if self.guards:
+            self.moved_values.move(name, new_name)
 
     def order_between(self, before: Node, after: Node) -> int:
         """Return an order label for a node that was linked in between two others."""

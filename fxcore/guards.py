@@ -108,6 +108,17 @@ def enforce(graph: Graph, are_enforced: bool | None) -> None:
         graph.guards = graph.guards.with_enforcement(are_enforced)
 
 
+def take_guards(source: Any, graph: Graph) -> None:
+    """Give a graph the guards of `source`, the graph of the graph module that the graph was traced from again."""
+    if not isinstance(source, Graph) or not isinstance(source.guards, Guards):
+        return
+    graph.guards = source.guards
+    before, after = list(source.nodes), list(graph.nodes)
+    if [(node.op, node.target) for node in before] == [(node.op, node.target) for node in after]:
+        names = {old.name: new.name for old, new in zip(before, after, strict=True)}
+        graph.moved_values = source.moved_values.renamed(names)
+
+
 def refusal(guards: Guards, index: int, found: Any, name: str, free_sizes: str) -> str:
     """Return the message about a guard that does not hold. `found` is the value, or the error of its computation."""
     guard = guards[index]

@@ -141,7 +141,7 @@ class GuardedGraphModule(torch.fx.GraphModule):
 
     def __deepcopy__(self, memo: Any) -> Any:
         copied: Any = super().__deepcopy__(memo)
-        copied._graph.guards = getattr(self._graph, "guards", ())  # torch copies no attribute of a graph
+        _share_attributes(self._graph, copied._graph)  # torch copies no attribute of a graph
         copied.recompile()
         return copied
 
@@ -275,7 +275,7 @@ def _graph_to_torch(graph: Graph) -> torch.fx.Graph:
 
 def _share_attributes(source: Any, made: Any) -> None:
     """Give the new graph the attributes that users set on the old graph, and the guards, which torch.fx lacks."""
-    known = (vars(type(source)()).keys() | vars(made).keys()) - {"guards"}
+    known = (vars(type(source)()).keys() | vars(made).keys()) - {"guards", "moved_values"}
     vars(made).update({name: value for name, value in vars(source).items() if name not in known})
 
 

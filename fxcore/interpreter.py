@@ -20,6 +20,7 @@ from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.nodes.liveness import values_freed_after
+from fxcore.nodes.moved_values import MovedValues
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tracer import Tracer
 
@@ -61,7 +62,7 @@ class Interpreter:
         guards = self.graph.guards
         if not (isinstance(guards, Guards) and guards.are_enforced and guards.graph is not None):
             return None
-        plan = Plan(list(self.graph.nodes), guards, self.module)
+        plan = Plan(self.graph, guards, self.module)
         return CheckFunctions(plan, guards, self.module, type(self.module).__name__)
 
     # Running.
@@ -294,7 +295,7 @@ class Transformer(Interpreter):
         self.new_graph = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
         self.new_graph._co_fields = dict(graph._co_fields)
         self.new_graph.set_codegen(graph._codegen)
-        self.new_graph.guards = graph.guards
+        self.new_graph.guards, self.new_graph.moved_values = graph.guards, MovedValues(graph.moved_values.names)
         self.tracer: Tracer = TransformerTracer(self.new_graph, module)
         self._keep_types = False
 

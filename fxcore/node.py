@@ -35,6 +35,9 @@ class NodeOwner(Protocol):
     def rename(self, node: Any, candidate: str) -> str:
         """Return a free name close to `candidate`, and keep it for the node."""
 
+    def move_value(self, name: str, new_name: str) -> None:
+        """Record that a value has another name, or that its readers read another value."""
+
     def order_between(self, before: Any, after: Any) -> int:
         """Return an order label for a node between two others."""
 
@@ -207,6 +210,7 @@ class Node(Value):
         for hook in _replace_hooks(self.graph):
             for user in self.users:
                 hook(old=self, new=value, user=user)
+        self.graph.move_value(self._name, value)
         self._name = value
 
     @property
@@ -371,6 +375,8 @@ class Node(Value):
                     "clear them or merge the two yourself"
                 )
             replace_with.meta.update(self.meta)
+        if isinstance(replace_with, Node):  # inlining gives several values
+            self.graph.move_value(self._name, replace_with._name)
         if not self.users:
             return []
         hooks = _replace_hooks(self.graph)

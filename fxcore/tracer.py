@@ -21,7 +21,7 @@ from fxcore import torch_fx_registry, traceback
 from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
-from fxcore.guards import Guards
+from fxcore.guards import Guards, take_guards
 from fxcore.node import NO_KWARGS, Argument, Node, Target
 from fxcore.node_data.arguments import freeze
 from fxcore.node_data.module_stack import nested_call
@@ -348,6 +348,7 @@ class Tracer(TracerBase):
             if self.tensor_attrs:
                 self._attribute_paths.note_constants(dict(self.tensor_attrs))
             graph = self._record(root, function, call, arguments)
+            take_guards(getattr(root, "graph", None), graph)
             if paths := self._written_state():
                 notes = [f"forward writes self.{path} while it is traced, and the graph does not" for path in paths]
                 graph.guards = Guards(notes=notes)

@@ -51,7 +51,7 @@ class GuardedForward:
         prefix = "guards"
         while any(node.name.startswith(prefix) for node in nodes):
             prefix = f"_{prefix}"
-        plan = Plan(nodes, self._guards, module, at_entry=not self._is_plain)
+        plan = Plan(self._graph, self._guards, module, at_entry=not self._is_plain)
         return CheckFunctions(plan, self._guards, module, type(module).__name__, prefix)
 
     @property

@@ -1,17 +1,19 @@
 """The place of each guard's check in a graph: before the first call, or right after the call that gives the value.
 
-Most nodes of the conditions have a twin: a node of the guarded graph with the same name, target and arguments. A check
-takes the twin's value. All other nodes exist for the conditions alone. A check computes them where they were asked.
+Most nodes of the conditions have a twin: a node of the guarded graph with the same name, target and arguments, or the
+node that a transform put in its place. A check takes the twin's value. All other nodes exist for the conditions alone.
+A check computes them where they were asked.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import nn
 
+from fxcore.graph import Graph
 from fxcore.guards import AFTER, Guards
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
@@ -67,11 +69,10 @@ class Plan:
     computed from the inputs, in a run of its own.
     """
 
-    def __init__(
-        self, nodes: Sequence[Node], guards: Guards, module: nn.Module | None, *, at_entry: bool = False
-    ) -> None:
-        """`nodes` are those of the graph. With `at_entry`, all checks stand before the first node."""
-        self.nodes = nodes
+    def __init__(self, graph: Graph, guards: Guards, module: nn.Module | None, *, at_entry: bool = False) -> None:
+        """Plan checks for the present nodes of a graph. With `at_entry`, all stand before the first node."""
+        self.nodes = nodes = list(graph.nodes)
+        self._moved = graph.moved_values
         self.placeholders = [node for node in nodes if node.op == "placeholder"]
         self._module = module
         self._positions = {node: index for index, node in enumerate(nodes)}
@@ -108,16 +109,15 @@ class Plan:
         return node if self._is_computed(node) else self.twins[node]
 
     def _is_computed(self, node: Node) -> bool:
-        return node not in self.twins or (node.op != "placeholder" and self._ready[node] == ENTRY)
+        return node not in self.twins or (self.twins[node].op != "placeholder" and self._ready[node] == ENTRY)
 
     # Twins.
 
     def _find_twin(self, node: Node) -> None:
-        found = self._by_name.get(node.name)
+        found = self._by_name.get(self._moved.present(node.name))
         if node.op == "placeholder":
-            found = found or next(
-                (each for each in self.nodes if each.op == node.op and each.target == node.target), None
-            )
+            # A guard about an input stays one, also if a transform converts the input for all readers.
+            found = next((each for each in (*self.placeholders, found) if each and each.target == node.target), found)
             if found is None or found.op != "placeholder":
                 self._gone.add(node)
             else:
@@ -134,6 +134,9 @@ class Plan:
             self._ready[node] = self._find_ready(node)
 
     def _is_twin(self, node: Node, found: Node) -> bool:
+        if node.name in self._moved.names:
+            return True  # a transform put the found node in the place of the trace's
+
         def twin(value: Node) -> Node:
             return self.twins.get(value, value)
 
@@ -151,10 +154,10 @@ class Plan:
         earliest = max((self._ready[value] for value in node.all_input_nodes), default=ENTRY)
         twin = self.twins.get(node)
         if twin is not None:
-            asked = self._positions[twin]
+            asked = ENTRY if twin.op == "placeholder" else self._positions[twin]
             is_free = earliest == ENTRY and self._is_cheap(node) and not self._changes(node, earliest, asked)
             return ENTRY if is_free else asked
-        after = self._by_name.get(node.meta.get(AFTER, ""))
+        after = self._by_name.get(self._moved.present(node.meta.get(AFTER, "")))
         asked = ENTRY if after is None else self._positions[after]
         return asked if self._changes(node, earliest, asked) else earliest
 

@@ -82,6 +82,7 @@ class DeferredEdits:
             joined[reader] = self._clock
         self.replaced[value] = self._unfinished[value] = replacement
         if isinstance(replacement, Node):
+            self._graph.move_value(value._name, replacement._name)
             self._replaced_by.setdefault(replacement, []).append(value)
 
     def discard(self, nodes: Iterable[Node]) -> None:

@@ -23,6 +23,7 @@ from fxcore.graph import Graph
 from fxcore.guards import Guard, Guards
 from fxcore.node import Node
 from fxcore.node_data.targets import is_from_torch, qualified_name
+from fxcore.nodes.moved_values import MovedValues
 from fxcore.operators.higher_order import missing_operator
 from fxcore.seams import Seam
 
@@ -88,7 +89,14 @@ def graph_data(graph: Graph) -> tuple[Any, ...]:
     if not isinstance(guards, Guards) or guards.graph is None:
         return data
     of_guards = [[_plain(getattr(guard, name), {}) for name in _GUARD_FIELDS] for guard in guards]
-    return (*data, of_guards, graph_data(guards.graph), list(guards.notes), guards.are_enforced)
+    return (
+        *data,
+        of_guards,
+        graph_data(guards.graph),
+        list(guards.notes),
+        guards.are_enforced,
+        dict(graph.moved_values.names),
+    )
 
 
 def graph_from_data(data: tuple[Any, ...]) -> Graph:
@@ -104,8 +112,9 @@ def graph_from_data(data: tuple[Any, ...]) -> Graph:
     graph._co_fields = co_fields
     if of_guards:
         guards = [Guard(*[_of_plain(item, []) for item in guard]) for guard in of_guards[0]]
-        _, conditions, notes, are_enforced = of_guards
+        _, conditions, notes, are_enforced, moved = of_guards
         graph.guards = Guards(guards, graph_from_data(conditions), notes, are_enforced=are_enforced)
+        graph.moved_values = MovedValues(moved)
     if codegen is not None:
         graph.set_codegen(PyTreeCodeGen(PyTreeInfo(*codegen)) if isinstance(codegen, tuple) else codegen)
     return graph

@@ -60,6 +60,7 @@ COPIES = {
     "its class": lambda gm: lambda *args: type(gm).forward(gm, *args),
     "a transformer": lambda gm: Transformer(gm).transform(),
     "an interpreter": lambda gm: Interpreter(gm).run,
+    "a trace of it": fxcore.symbolic_trace,
     "torch.fx": interop.to_torch,
     "a deepcopy in torch.fx": lambda gm: copy.deepcopy(interop.to_torch(gm)),
     "a copy in torch.fx": lambda gm: copy.copy(interop.to_torch(gm)),
@@ -200,9 +201,12 @@ def test_an_edit_without_recompile_changes_no_check(graph_module):
 
 def test_a_guard_whose_value_a_transform_removed_is_computed_alone(graph_module):
     graph_module.linear = nn.Sequential(graph_module.linear, nn.BatchNorm1d(4))
-    for node in graph_module.graph.nodes:
-        if node.op == "call_module":
-            node.name = "other"
+    (linear,) = graph_module.graph.find_nodes(op="call_module")
+    with graph_module.graph.inserting_after(linear):
+        other = graph_module.graph.call_module("linear", linear.args)
+    for reader in list(linear.users):
+        reader.replace_input_with(linear, other)
+    graph_module.graph.erase_node(linear)
     graph_module.recompile()
     before = copy.deepcopy(graph_module.state_dict())
 

@@ -16,7 +16,7 @@ def places_of(function, *example, edit=None, **options):
     if edit is not None:
         edit(graph)
     nodes = list(graph.nodes)
-    plan = Plan(nodes, graph.guards, graph_module)
+    plan = Plan(graph, graph.guards, graph_module)
     return {
         "entry" if position == ENTRY else nodes[position].name: [
             str(graph.guards[each]) for each in work if isinstance(each, int)
@@ -105,12 +105,48 @@ def test_state_is_asked_before_it_is_written():
     assert place in ("entry", "eq")
 
 
+def asks_relu(x):
+    y = x.relu()
+    return y if y.shape[0] > 2 else y + 1
+
+
+def with_another(graph):
+    """Return the node relu of a graph, and a new node that does the same."""
+    relu = next(node for node in graph.nodes if node.name == "relu")
+    with graph.inserting_after(relu):
+        return relu, graph.call_function(torch.clamp, (relu.args[0],), {"min": 0})
+
+
 def test_a_removed_twin_makes_a_guard_stand_alone_at_the_entry():
+    def rewrite(graph):
+        relu, other = with_another(graph)
+        graph.output_node().args = (other,)
+        graph.erase_node(relu)
+
+    assert places_of(asks_relu, torch.rand(3), edit=rewrite) == {"entry": ["relu(...).shape[0] > 2"]}
+
+
+def test_a_guard_follows_the_value_that_takes_the_place_of_its_own():
+    def replace(graph):
+        relu, other = with_another(graph)
+        relu.replace_all_uses_with(other)
+        graph.erase_node(relu)
+
+    assert places_of(asks_relu, torch.rand(3), edit=replace) == {"clamp": ["relu(...).shape[0] > 2"]}
+
+
+def test_a_guard_follows_a_new_name():
     def rename(graph):
-        next(node for node in graph.nodes if node.name == "relu").name = "other"
+        with_another(graph)[0].name = "other"
 
-    def function(x):
-        y = x.relu()
-        return y if y.shape[0] > 2 else y + 1
+    assert places_of(asks_relu, torch.rand(3), edit=rename) == {"other": ["relu(...).shape[0] > 2"]}
 
-    assert places_of(function, torch.rand(3), edit=rename) == {"entry": ["relu(...).shape[0] > 2"]}
+
+def test_a_guard_of_a_removed_call_is_about_the_input_that_readers_read_now():
+    def remove(graph):
+        relu, other = with_another(graph)
+        graph.erase_node(other)
+        relu.replace_all_uses_with(relu.args[0])
+        graph.erase_node(relu)
+
+    assert places_of(asks_relu, torch.rand(3), edit=remove) == {"entry": ["relu(...).shape[0] > 2"]}

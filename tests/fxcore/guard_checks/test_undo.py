@@ -124,7 +124,7 @@ def test_check_guards_changes_nothing(part):
 
 def written_by(model):
     graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 4))
-    plan = Plan(list(graph_module.graph.nodes), graph_module.graph.guards, graph_module)
+    plan = Plan(graph_module.graph, graph_module.graph.guards, graph_module)
     return graph_module, state_written_by(plan, graph_module)
 
 
