@@ -9,6 +9,7 @@ import torch
 
 from fxcore.errors import FxError, TraceCallError, TraceError
 from fxcore.guided.inputs import copied_example
+from fxcore.operators.higher_order import missing_operator
 from fxcore.state.snapshot import state_kept
 from fxcore.tracer import module_path_of
 from fxcore.tracing.call_site import is_library_file, shown_line
@@ -72,6 +73,9 @@ def explained(
     reason = _error_of_tracer(error)
     if reason is not None:
         return reason
+    missing = missing_operator(str(getattr(error, "name", None) or ""))
+    if missing:
+        return TraceError(f"{missing}\n{_shown(error)}{place_text(error, module_path_of(error.__traceback__))}")
     of_model = _error_of_eager(root, method, args, dict(kwargs or {}))
     if of_model is not None:
         return of_model

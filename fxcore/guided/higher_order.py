@@ -284,24 +284,29 @@ def _while_loop(
     condition.arrange(1, is_single=True)
     modules, lifted = tracer.inner_graphs.modules([condition, body])
     args = (*modules, tuple(carried), (*additional, *lifted))
-    return results_of(recorded_call(tracer, operator, args, options, tuple(before)), body)
+    return results_of(recorded_call(tracer, operator, args, _set(options), tuple(before)), body)
 
 
-def _scan(tracer: Any, operator: Any, combine_fn: Any, init: Any, xs: Any, *rest: Any) -> Any:
-    *options, additional = rest
+def _scan(tracer: Any, operator: Any, combine_fn: Any, init: Any, xs: Any, *rest: Any, **options: Any) -> Any:
+    *more, additional = rest
     rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
     samples = [
         *samples_of(init, [f"carry_{number}" for number in range(len(init))], has_contents=True),
-        *selected(rows, torch.select, options[0] if options else 0, 0),
+        *selected(rows, torch.select, more[0] if more else 0, 0),
     ]
     combine = tracer.inner_graphs.record(combine_fn, samples, "scan_combine_graph")
     before = [each.value for each in samples[: len(init)]]
     _refuse_other_kinds(tracer, "scan", before, example_of(combine)[: len(init)], is_same_size=True)
     modules, lifted = tracer.inner_graphs.modules([combine])
-    args = (*modules, list(init), list(xs), *options, (*additional, *lifted))
-    count = rows[0].value.shape[options[0] if options else 0]
+    args = (*modules, list(init), list(xs), *more, type(additional)([*additional, *lifted]))
+    count = rows[0].value.shape[more[0] if more else 0]
     fallback = _stacked_after(len(init), example_of(combine), count)
-    return results_of(recorded_call(tracer, operator, args, {}, fallback), combine)
+    return results_of(recorded_call(tracer, operator, args, _set(options), fallback), combine)
+
+
+def _set(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that say more than their empty default."""
+    return {name: value for name, value in options.items() if value}
 
 
 def _stacked_after(start: int, values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
@@ -310,14 +315,14 @@ def _stacked_after(start: int, values: tuple[Any, ...], count: int) -> tuple[Any
         return (*values[:start], *[each.expand(count, *each.shape) for each in values[start:]])
 
 
-def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = ()) -> Any:
+def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = (), **options: Any) -> Any:
     rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))])
     others = samples_of(more, [f"operand_{number}" for number in range(len(more))])
     body = tracer.inner_graphs.record(function, [*selected(rows, torch.select, 0, 0), *others], "map_body_graph")
     modules, lifted = tracer.inner_graphs.modules([body])
     args = (*modules, list(xs), [*inputs_of(others, more), *lifted])
     fallback = _stacked_after(0, example_of(body), rows[0].value.shape[0])
-    return results_of(recorded_call(tracer, operator, args, {}, fallback), body)
+    return results_of(recorded_call(tracer, operator, args, _set(options), fallback), body)
 
 
 def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *rest: Any) -> Any:
@@ -396,7 +401,6 @@ _RECORDS: dict[str, Callable[..., Any]] = {
     "associative_scan": _associative_scan,
     "cond": _cond,
     "flex_attention": _flex_attention,
-    "map": _map,
     "map_impl": _map,
     "scan": _scan,
     "while_loop": _while_loop,

@@ -6,6 +6,7 @@ arguments, such as parameters of the model, come last.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,9 +17,19 @@ import torch
 _SCANS = importlib.import_module("torch._higher_order_ops.associative_scan")
 
 
+def _indexing() -> Any:
+    """Return the mode in which torch's masks of flex attention index tensors with mapped numbers."""
+    return importlib.import_module("torch._dynamo._trace_wrapped_higher_order_op").TransformGetItemToIndex()
+
+
+# Later releases map such an index without the mode.
+_INDEXING = _indexing if torch.torch_version.TorchVersion(torch.__version__) < "2.13" else contextlib.nullcontext
+
+
 def vmap(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
     """Return `torch.vmap(function, **options)(*operands)`."""
-    return torch.vmap(function, **options)(*operands)
+    with _INDEXING():
+        return torch.vmap(function, **options)(*operands)
 
 
 def grad(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:

@@ -17,7 +17,15 @@ FIRST_RELEASE = {
                 "map_impl",
                 "out_dtype",
             ),
-            *("scan", "strict_mode", "tag_activation_checkpoint", "while_loop", "wrap", "wrap_with_autocast"),
+            *(
+                "run_const_graph",
+                "scan",
+                "strict_mode",
+                "tag_activation_checkpoint",
+                "while_loop",
+                "wrap",
+                "wrap_with_autocast",
+            ),
             *("wrap_activation_checkpoint", "wrap_with_set_grad_enabled"),
         ),
         "2.6",
@@ -25,7 +33,7 @@ FIRST_RELEASE = {
     **dict.fromkeys(
         (
             *("flat_apply", "foreach_map", "inline_asm_elementwise", "invoke_leaf_function", "invoke_quant"),
-            *("local_map_hop", "print", "register_hook", "run_const_graph", "while_loop_stack_output"),
+            *("local_map_hop", "print", "register_hook", "while_loop_stack_output"),
         ),
         "2.13",
     ),

@@ -137,7 +137,11 @@ class Nested(Layers):
 def test_closures_over_several_levels_become_operands_of_each():
     low, high, x = torch.tensor(-100.0), torch.tensor(100.0), torch.rand(3, 4)
 
-    graph_module = assert_computes(Nested(), Nested.reference, (x, low), (x, high), (0.01 * x, low), (x[:2], low))
+    model = Nested().requires_grad_(IS_RECENT)  # torch 2.6 has no gradients of nested branches
+
+    graph_module = assert_computes(
+        model, Nested.reference, (x, low), (x, high), (0.01 * x, low), (x[:2], low), with_gradients=IS_RECENT
+    )
 
     names = [name for name, module in graph_module.named_modules() if isinstance(module, fxcore.GraphModule)]
     assert names == [
@@ -486,12 +490,13 @@ def test_associative_scan_keeps_its_length(is_closure):
 
         def forward(self, x):
             factor = self.factor if is_closure else 0.5
-            return associative_scan(lambda a, b: a * 1.0 + b * factor, x, 0, combine_mode="generic")
+            return associative_scan(lambda a, b: a + b + factor * a * b, x, 0, combine_mode="generic")
 
     def reference(model, x):
         factor, rows = model.factor if is_closure else 0.5, [x[0]]
-        pairs = associative_scan(lambda a, b: a * 1.0 + b * factor, x, 0, combine_mode="generic")
-        return pairs + 0 * sum(rows)
+        for row in x[1:]:
+            rows.append(rows[-1] + row + factor * rows[-1] * row)
+        return torch.stack(rows)
 
     graph_module = assert_computes(Scanned(), reference, (torch.rand(5, 4),), (torch.rand(8, 4),))
 

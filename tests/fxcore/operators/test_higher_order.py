@@ -6,12 +6,14 @@ import importlib
 import pytest
 import torch
 
+import fxcore
+from fxcore.errors import GraphError, TraceError
 from fxcore.operators.higher_order import FIRST_RELEASE, missing_operator
+from fxcore.serialization.pickling import _torch_function
 
 FILES = """_invoke_quant associative_scan flat_apply flex_attention flex_gemm foreach_map hints_wrap
 inline_asm_elementwise invoke_leaf_function invoke_subgraph local_map map out_dtype print register_hook
-run_const_graph scan strict_mode switch
-while_loop wrap"""
+run_const_graph scan strict_mode switch while_loop wrap"""
 for file in FILES.split():
     with contextlib.suppress(ImportError):  # this torch lacks it
         importlib.import_module(f"torch._higher_order_ops.{file}")
@@ -36,3 +38,22 @@ def test_a_missing_operator_is_named_with_the_release_that_has_it(monkeypatch):
         f"torch {torch.__version__} does not have the operator 'from_the_future'; torch 9.9 has it"
     )
     assert missing_operator("torch.nothing") == ""
+
+
+def test_a_model_that_imports_a_missing_operator_is_refused_with_the_release(monkeypatch):
+    monkeypatch.setitem(FIRST_RELEASE, "from_the_future", "9.9")
+
+    def model(x):
+        import torch._higher_order_ops.from_the_future
+
+        return torch._higher_order_ops.from_the_future.call(x)
+
+    with pytest.raises(TraceError, match=r"torch 9.9 has it\nModuleNotFoundError.* at .*test_higher_order.py"):
+        fxcore.symbolic_trace(model, example_inputs=torch.rand(3))
+
+
+def test_a_pickle_with_a_missing_operator_is_refused_with_the_release(monkeypatch):
+    monkeypatch.setitem(FIRST_RELEASE, "from_the_future", "9.9")
+
+    with pytest.raises(GraphError, match=r"calls torch.ops.higher_order.from_the_future.*torch 9.9 has it"):
+        _torch_function("torch.ops.higher_order.from_the_future")
