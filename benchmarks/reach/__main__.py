@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--ways", default="torch_fx,plain,examples", help=f"of {','.join(WAYS)}, or none")
     parser.add_argument("--train", action="store_true", help="capture the models that run in train mode there, too")
     parser.add_argument("--brief", action="store_true", help="capture only: run nothing and compare nothing")
+    parser.add_argument("--sizes", action="store_true", help="count the sizes that each graph leaves free")
+    parser.add_argument("--every", type=int, default=1, help="measure every n-th model of the list only")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one model in one way (default 120)")
     parser.add_argument("--out", type=Path, default=Path("reach-results.jsonl"), help="results; appended to")
     parser.add_argument("--again", action="store_true", help="also measure models that the results hold already")
@@ -33,8 +35,9 @@ def main() -> None:
         parser.error(f"there is no way {', '.join(sorted(unknown))}; choose from {', '.join(WAYS)}")
     known = set() if options.again or not options.out.exists() else names_in(options.out)
     task = {"ways": ways, "limit": options.limit, "train": options.train, "brief": options.brief}
+    task["sizes"] = options.sizes
     by_package: dict[str, list[ReachModel]] = {}
-    for model in models_named(options.models):
+    for model in models_named(options.models)[:: options.every]:
         if str(model) not in known:
             by_package.setdefault(model.package, []).append(model)
     with options.out.open("a", encoding="utf-8") as file:
@@ -90,6 +93,7 @@ def summary_of(found: Data) -> str:
         return " ".join(words)
     if "build_s" in found:
         words += facts_in_words(found)
+    words += [f"| free sizes: {found['sizes']}"] if "sizes" in found else []
     for way, result in found["ways"].items():
         words.append(f"| {way}: {result['status']} {result.get('cause', '')}".rstrip())
         words += [f"{key}: {result[key]}" for key in ("example", "fresh", "second") if result.get(key)]

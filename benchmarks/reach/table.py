@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reach.free_sizes import SIZE_WAYS
 from benchmarks.reach.outcome import VARIES
 from benchmarks.reach.ways import WAYS
 
@@ -230,6 +231,21 @@ def auto_text(result: Data, mode: str) -> str:
     return "" if found is None else verdict(found)
 
 
+def free_sizes(results: list[Data]) -> str:
+    """Count the sizes of inputs that eager takes in other values, and the sizes that each way leaves free."""
+    found = [(result["model"], result["sizes"]) for result in results if "sizes" in result]
+    rows = [[name, sizes["eager"], *(sizes[way] for way in SIZE_WAYS)] for name, sizes in found]
+    sums = [sum(row[column] for row in rows if isinstance(row[column], int)) for column in range(1, 2 + len(SIZE_WAYS))]
+    head = ["model", "eager", *(way.title for way in SIZE_WAYS.values())]
+    return (
+        "### Sizes left free\n\n"
+        + table(head, [["**all**", *sums]])
+        + f"<details><summary>{len(rows)} models</summary>\n\n"
+        + table(head, rows)
+        + "\n</details>\n"
+    )
+
+
 def not_run(results: list[Data]) -> str:
     """List the models of the list that do not run, or are not installed, with the reason."""
     rows = [
@@ -244,7 +260,7 @@ def not_run(results: list[Data]) -> str:
     return "### Models that do not run\n\n" + table(["model", "status", "reason"], rows)
 
 
-PARTS = (by_package, in_train_mode, in_every_way, wrong, causes, failures, not_run)
+PARTS = (by_package, in_train_mode, in_every_way, free_sizes, wrong, causes, failures, not_run)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import warnings
 from multiprocessing.connection import Connection
 from typing import Any
 
+from benchmarks.reach.free_sizes import free_sizes_of
 from benchmarks.reach.outcome import OutOfTimeError, error_of, facts_of, outcome_of
 from fixtures.reach.model import ReachModel
 
@@ -25,7 +26,9 @@ def work(results: Connection, models: list[ReachModel], task: Data) -> None:
     results.close()
 
 
-def measured(model: ReachModel, ways: list[str], limit: float, *, train: bool, brief: bool) -> Data:
+def measured(
+    model: ReachModel, ways: list[str], limit: float, *, train: bool, brief: bool, sizes: bool = False
+) -> Data:
     """Measure one model in the given ways."""
     try:
         found = facts_of(model, limit) if not brief else {}
@@ -36,4 +39,6 @@ def measured(model: ReachModel, ways: list[str], limit: float, *, train: bool, b
     found["ways"] = {way: outcome_of(model, way, limit, brief=brief) for way in ways}
     if train and found.get("train") is None:
         found["train_ways"] = {way: outcome_of(model, way, limit, train=True) for way in ways}
+    if sizes:
+        found["sizes"] = free_sizes_of(model, limit)
     return {"status": "runs", **found}

@@ -68,10 +68,11 @@ def origin_of(
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     of_data = any(proxy.is_data for proxy in proxies)
     contents = any(proxy.has_contents for proxy in proxies)
-    if is_array(value):  # the array has no value of another size to go by
-        return Origin(of_data or any(proxy.other is not None for proxy in proxies), of_data or contents)
-    if name != "len" and any(proxy.has_contents and is_array(proxy.example) for proxy in proxies):
-        of_data = True
+    if not isinstance(value, torch.Tensor):
+        if is_array(value):  # the array has no value of another size to go by
+            return Origin(of_data or any(proxy.other is not None for proxy in proxies), of_data or contents)
+        if name != "len" and any(proxy.has_contents and is_array(proxy.example) for proxy in proxies):
+            of_data = True
     if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
         has_contents = of_data or "random" in facts_of_name(name) or (contents and name not in _FRESH)
         return Origin(False, has_contents, None if value is None else other_result(name))

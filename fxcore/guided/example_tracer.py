@@ -168,9 +168,11 @@ class ExampleTracer(Tracer):
                 self.answers.scalars.add(node)
             return value
         proxy = proxy_of(self, node, value, *origin)
-        self._has_arrays = self._has_arrays or is_array(value)
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            self.note_gradient(node)
+        if isinstance(value, torch.Tensor):
+            if value.requires_grad:
+                self.note_gradient(node)
+        else:
+            self._has_arrays = self._has_arrays or is_array(value)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:
             self.answers.scalars.add(node)
         if kind == "placeholder" and target in self._example.left_at_default:
