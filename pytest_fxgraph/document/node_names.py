@@ -202,10 +202,11 @@ class _Walk:
         results = self.level(block.body, f"{base}{block.path}.", inner)
         inputs = ", ".join([texts[each] for each in inner.inputs])
         names = block.head.partition(" = ")[0].split(", ") if results else []
-        _check(len(names) == len(results) and not made.keys() & {name[1:] for name in names})
-        for name, result in zip(names, results, strict=True):
+        count = len(made) + len(results)
+        for name, result in zip(names, results, strict=False):
             made[name[1:]] = result
             texts[result] = name
+        _check(len(names) == len(results) and len(made) == count)
         _check(block.head == f"{', '.join(names)}{' = ' if names else ''}{block.path}({inputs})")
 
 

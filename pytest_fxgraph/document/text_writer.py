@@ -122,7 +122,6 @@ class Texts(dict[str, str]):
     """Spelling of argument texts in one block; a reference from outside the block becomes the next input, `%0`."""
 
     def __init__(self, *, is_block: bool = False, refuses_unknown: bool = False) -> None:
-        super().__init__()
         self._is_block = is_block
         self._refuses_unknown = refuses_unknown
         self.inputs: list[str] = []
