@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.utils import _pytree as pytree
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.node import Node
+from fxcore.passes.dependency_order import in_dependency_order
 from fxcore.passes.mode_regions import StateRegions, check_partitions_rise, find_state_regions, is_state_switch
 
 
@@ -158,16 +160,8 @@ class PartitionPlan:
                 reader.dependencies[source.name] = None
 
     def _sorted_names(self) -> list[str]:
-        waiting = {name: set(partition.dependencies) for name, partition in self.partitions.items()}
-        ready = [name for name, dependencies in waiting.items() if not dependencies]
-        found: list[str] = []
-        while ready:
-            name = ready.pop()
-            found.append(name)
-            for dependent in self.partitions[name].dependents:
-                waiting[dependent].discard(name)
-                if not waiting[dependent]:
-                    ready.append(dependent)
+        needs = {name: len(partition.dependencies) for name, partition in self.partitions.items()}
+        found = in_dependency_order(needs, lambda name: self.partitions[name].dependents, take=deque.pop)
         if len(found) != len(self.partitions):
             circle = ", ".join(name for name in self.partitions if name not in found)
             raise GraphError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -146,14 +147,16 @@ def _reason(error: BaseException) -> str:
 
 def _users_line(model: Any, error: BaseException) -> traceback.FrameSummary | None:
     """Return the innermost line in a file that defines the model, or else in any file of the user."""
-    lines = [line for line in traceback.extract_tb(error.__traceback__) if _is_users_file(line.filename)]
+    lines = [line for line in traceback.extract_tb(error.__traceback__) if is_users_file(line.filename)]
     files = set(_files_of(model))
     of_model = [line for line in lines if line.filename in files]
     chosen = of_model or lines
     return chosen[-1] if chosen else None
 
 
-def _is_users_file(filename: str) -> bool:
+@functools.lru_cache(maxsize=1024)
+def is_users_file(filename: str) -> bool:
+    """Return whether a file is the user's: not of these packages, of torch or of Python, and not generated."""
     path = os.path.abspath(filename)
     if path.startswith(_PACKAGES) or filename.startswith("<"):
         return False
@@ -164,7 +167,7 @@ def _files_of(model: Any) -> Iterator[str]:
     if isinstance(model, nn.Module):
         for module in model.modules():
             home = getattr(sys.modules.get(type(module).__module__), "__file__", None)
-            if home is not None and _is_users_file(home):
+            if home is not None and is_users_file(home):
                 yield home
     code = getattr(model, "__code__", None)
     if code is not None:

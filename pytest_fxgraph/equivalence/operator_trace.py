@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,14 +16,11 @@ from torch.overrides import TorchFunctionMode
 
 import fxcore
 from fxcore.state.storage import copy_tensor
+from pytest_fxgraph.captures.tracing_failure import is_users_file
 from pytest_fxgraph.equivalence.nested_values import tensors_in
 
 # Values beyond this size are not kept, because the search for a cause must not use up the memory.
 _MOST_BYTES_KEPT = 4 << 30
-_LIBRARY_FOLDERS = tuple(
-    os.path.dirname(os.path.abspath(home)) + os.sep
-    for home in (str(torch.__file__), str(fxcore.__file__), os.path.dirname(__file__))
-)
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class OperatorRecorder(TorchFunctionMode):
         while frame is not None and (module is None or line is None):
             if module is None:
                 module = self._paths.get(id(_self_of(frame)))
-            if line is None and _is_users_code(frame.f_code):
+            if line is None and is_users_file(frame.f_code.co_filename):
                 line = (frame.f_code.co_filename, frame.f_lineno)
             frame = frame.f_back
         return module or "", line
@@ -120,7 +117,3 @@ def _copies(value: object) -> tuple[torch.Tensor, ...]:
 def _self_of(frame: FrameType) -> object:
     names = frame.f_code.co_varnames
     return frame.f_locals.get("self") if names and names[0] == "self" else None
-
-
-def _is_users_code(code: CodeType) -> bool:
-    return not code.co_filename.startswith(("<", *_LIBRARY_FOLDERS))

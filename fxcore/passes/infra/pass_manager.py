@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import nn
 
 from fxcore.errors import PassArgumentError, PassError
 from fxcore.graph_module import GraphModule
+from fxcore.passes.dependency_order import in_dependency_order
 from fxcore.passes.infra.pass_base import PassResult
 
 Pass = Callable[..., Any]
@@ -49,7 +49,7 @@ def solve_schedule(passes: list[Pass], constraints: Sequence[Constraint]) -> lis
         return passes
     # By index, because a pass may be there twice.
     followers: list[list[int]] = [[] for _ in passes]
-    unmet = [0] * len(passes)
+    unmet = dict.fromkeys(range(len(passes)), 0)
     for index, each in enumerate(passes):
         for other_index, other in enumerate(passes):
             if each != other:
@@ -57,17 +57,9 @@ def solve_schedule(passes: list[Pass], constraints: Sequence[Constraint]) -> lis
                     if not constraint(each, other):
                         followers[other_index].append(index)
                         unmet[index] += 1
-    ready = deque(index for index in range(len(passes)) if unmet[index] == 0)
-    solved: list[Pass] = []
-    while ready:
-        index = ready.popleft()
-        solved.append(passes[index])
-        for follower in followers[index]:
-            unmet[follower] -= 1
-            if unmet[follower] == 0:
-                ready.append(follower)
+    solved = [passes[index] for index in in_dependency_order(unmet, followers.__getitem__)]
     if len(solved) < len(passes):
-        circle = [each for each, count in zip(passes, unmet, strict=True) if count]
+        circle = [passes[index] for index, count in unmet.items() if count]
         raise PassError(
             f"Circular dependency detected within the following passes: {circle}. Each must run before another of "
             "them; remove a constraint"

@@ -6,7 +6,6 @@ import copy
 import heapq
 import itertools
 import operator
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -15,6 +14,7 @@ from fxcore.errors import GraphArgumentError, GraphError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
+from fxcore.passes.dependency_order import in_dependency_order
 from fxcore.passes.utils.common import lift_subgraph_as_module
 
 
@@ -72,16 +72,9 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     GraphError (a RuntimeError) if nodes read one another in a circle.
     """
     unmet = {node: len(node.all_input_nodes) for node in gm.graph.nodes}
-    ready = deque([node for node, count in unmet.items() if count == 0])
-    ordered: list[Node] = []
-    while ready:
-        node = ready.popleft()
-        ordered.append(node)
-        for user in node.users:
-            unmet[user] -= 1
-            if unmet[user] == 0:
-                is_early = user.op == "call_function" and user.target in _EARLY
-                (ready.appendleft if is_early else ready.append)(user)
+    ordered = in_dependency_order(
+        unmet, lambda node: node.users, comes_early=lambda node: node.op == "call_function" and node.target in _EARLY
+    )
     if len(ordered) < len(unmet):
         circle = [node for node, count in unmet.items() if count]
         raise GraphError(f"Input graph has cycles, unable to add {circle}: these nodes read one another in a circle")
