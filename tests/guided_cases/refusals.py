@@ -44,7 +44,7 @@ class CountsThenAsks(nn.Module):
 @case(either)
 class DrawsThenAsks(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        x = x + torch.rand_like(x) * random.random() * float(numpy.random.rand() > -1)
+        x = x + torch.rand_like(x) * random.random() + numpy.random.rand()
         return x + 1 if fxcore.assume(x.sum() > 0) else x - 1
 
 
