@@ -7,7 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,9 +105,13 @@ def short(value: Tensor) -> str:
     return str([round(each, 3) if isinstance(each, float) else each for each in value.flatten()[:4].tolist()])
 
 
+def is_proxy(value: Any) -> bool:
+    """Return whether a trace left a value behind; a proxy is a Tensor or an int by its class."""
+    return type(value).__module__.startswith("fxcore.")
+
+
 def is_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor with memory; a proxy that a trace left behind is a Tensor by its class."""
-    return isinstance(value, Tensor) and not type(value).__module__.startswith("fxcore.")
+    return isinstance(value, Tensor) and not is_proxy(value)
 
 
 def tensors_in(value: Any) -> list[Tensor]:
@@ -145,9 +149,9 @@ def gradients(parameters: list[Tensor], answer: Answer) -> list[Tensor | None] |
     return None
 
 
-def answer_of(target: Any, owner: Any, one: Call) -> Answer:
-    """Call `target` and note everything that a user could see of it; `owner` has the parameters."""
-    parameters = [each for each in state_of(owner).values() if is_tensor(each) and each.requires_grad]
+def answer_of(target: Any, owner: Any, one: Call, names: Collection[str] = ()) -> Answer:
+    """Call `target` and note everything that a user could see of it; `owner` has the parameters of these names."""
+    parameters = [each for name, each in state_of(owner).items() if name in names and each.requires_grad]
     answer = Answer(args=(list(one.args), one.kwargs))
     seed()
     with one.under():
@@ -205,12 +209,14 @@ WORLD = (
 
 def plain_copy(value: Any) -> Any:
     """Copy containers and tensors; leave everything else, such as generators and objects, as it is."""
+    if is_proxy(value):
+        return f"a {type(value).__name__}"
     if is_tensor(value):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple, set):
         return type(value)(map(plain_copy, value))
     if type(value) is dict:
-        return {key: plain_copy(item) for key, item in value.items()}
+        return {plain_copy(key): plain_copy(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         changed = {each.name: plain_copy(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
         return dataclasses.replace(value, **changed)
@@ -295,7 +301,8 @@ def judge_call(moment: str, calls: tuple[Call, Call], eager: Any, model: Any, gr
     before = world_of(model, calls[1]), plain_copy(state_of(graph_module))
     with calls[1].under():
         supported = graph_module.supports(*calls[1].args, **calls[1].kwargs)
-    obtained = answer_of(graph_module, model, calls[1])
+    names = before[0][WORLD.index("state")].keys()
+    obtained = answer_of(graph_module, model, calls[1], names)
     if isinstance(obtained.error, fxcore.FxError):
         answering = others_that_answer(graph_module, calls[1])
         if supported or answering:
@@ -305,7 +312,7 @@ def judge_call(moment: str, calls: tuple[Call, Call], eager: Any, model: Any, gr
         if changed:
             return Verdict(WRONG, moment, f"a refused call changed {changed}")
         return Verdict(REFUSED, moment, short_error(obtained.error))
-    expected = answer_of(eager, eager, calls[0])
+    expected = answer_of(eager, eager, calls[0], names)
     if supported is False and obtained.error is None:
         return Verdict(WRONG, moment, "answered, though supports() says that the call is refused")
     if obtained.error is not None:

@@ -501,3 +501,69 @@ class ExponentialAverageOfWeight(nn.Module):
         if self.training:
             self.move()
         return self.online(x) - self.target(x)
+
+
+@case(lambda: [call(t(3)), call(t(3)), call(t(3)), call(t(3))])
+class CounterOfThirdCall(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * 2 if self.calls > 2 else x
+
+
+@case(lambda: [call(t(3)), call(t(3)), call(t(3)), call(t(3))])
+class RateThatDecays(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rate = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.rate *= 0.5
+        return x * min(max(self.rate, 0.2), 0.25)
+
+
+@case(lambda: [call(t(3)), call(t(4)), call(t(3)), call(t(5))])
+class SizesSeenBefore(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[int] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.add(x.shape[0])
+        return x * len(self.seen)
+
+
+@case(lambda: [call(t(3)), call(t(3)), call(t(3, seed=1)), call(t(3))])
+class LargestSoFar(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = torch.tensor(-1e9)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.largest = torch.maximum(self.largest, x.detach().max())
+        return x / self.largest
+
+
+@case(lambda: [call(t(3)), call(t(3, seed=1)), call(t(3)), call(t(4))])
+class CacheByShape(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[torch.Size, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape not in self.cache:
+            self.cache[x.shape] = torch.linspace(0, 1, x.shape[0])
+        return x * self.cache[x.shape]
+
+
+@case(lambda: [call(t(3)), call(t(3, seed=1)), call(t(3)), call(t(4))])
+class CacheOfValueByShape(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[int, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - self.cache.setdefault(x.shape[0], x.detach().mean())

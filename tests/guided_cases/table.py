@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from tests.guided_cases import aliasing, contents, modes, numbers, python, sizes, state, structure, types
+from tests.guided_cases import (
+    aliasing,
+    arguments,
+    contents,
+    modes,
+    numbers,
+    python,
+    refusals,
+    sizes,
+    state,
+    structure,
+    types,
+)
 from tests.guided_cases.case import ALL, Case
 
-THEMES = (structure, sizes, types, modes, state, contents, aliasing, python, numbers)
+THEMES = (structure, arguments, sizes, types, modes, state, contents, aliasing, python, numbers, refusals)
 CASES: tuple[Case, ...] = tuple(ALL)
