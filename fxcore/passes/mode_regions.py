@@ -13,12 +13,23 @@ from fxcore.node import Node
 
 
 def is_state_switch(node: Node) -> bool:
-    """Return whether `node` enters or leaves autocast, or sets grad mode."""
-    return node.op == "call_function" and node.target in (
-        _enter_autocast,
-        _exit_autocast,
-        torch._C._set_grad_enabled,
+    """Return whether `node` enters or leaves autocast, or sets grad mode to a constant."""
+    return (
+        not restores_grad_mode(node)
+        and node.op == "call_function"
+        and node.target
+        in (
+            _enter_autocast,
+            _exit_autocast,
+            torch._C._set_grad_enabled,
+        )
     )
+
+
+def restores_grad_mode(node: Node) -> bool:
+    """Return whether `node` sets grad mode to what it was before a block: `_set_grad_enabled(is_grad_enabled())`."""
+    is_switch = node.op == "call_function" and node.target is torch._C._set_grad_enabled
+    return is_switch and any(each.target is torch.is_grad_enabled for each in node.all_input_nodes)
 
 
 @dataclass
@@ -45,6 +56,9 @@ def find_state_regions(nodes: Iterable[Node], partition_numbers: Mapping[Node, i
     reached: dict[Node, set[int]] = {}
     for node in nodes:
         number = partition_numbers[node]
+        if restores_grad_mode(node) and grad_switch is not None:
+            reached[grad_switch].add(number)
+            grad_switch = None
         if is_state_switch(node):
             if node.target is _exit_autocast:
                 entered = _entered(node)

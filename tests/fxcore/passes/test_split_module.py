@@ -263,3 +263,24 @@ def test_symbols_in_sizes_are_handed_to_the_partitions_that_read_the_value():
     expected = theirs.split_module(their_gm, their_gm, rising(1))
 
     assert [child.code for child in split.children()] == [child.code for child in expected.children()]
+
+
+class WithoutGradients(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            y = (x * 2).relu()
+        return x * y
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_the_mode_that_a_block_restores_crosses_partitions(step):
+    x = torch.randn(3, requires_grad=True)
+    traced = fxcore.symbolic_trace(WithoutGradients(), example_inputs=(x,))
+
+    module = split_module(traced, WithoutGradients(), rising(step))
+
+    module(x).sum().backward()
+    torch.testing.assert_close(x.grad, (x * 2).relu().detach())
+    with torch.no_grad():
+        assert not module(x).requires_grad
+        assert not torch.is_grad_enabled()
