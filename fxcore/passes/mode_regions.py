@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
@@ -13,23 +14,22 @@ from fxcore.node import Node
 
 
 def is_state_switch(node: Node) -> bool:
-    """Return whether `node` enters or leaves autocast, or sets grad mode to a constant."""
-    return (
-        not restores_grad_mode(node)
-        and node.op == "call_function"
-        and node.target
-        in (
-            _enter_autocast,
-            _exit_autocast,
-            torch._C._set_grad_enabled,
-        )
+    """Return whether `node` enters or leaves autocast, or sets grad mode."""
+    return node.op == "call_function" and node.target in (
+        _enter_autocast,
+        _exit_autocast,
+        torch._C._set_grad_enabled,
     )
 
 
-def restores_grad_mode(node: Node) -> bool:
-    """Return whether `node` sets grad mode to what it was before a block: `_set_grad_enabled(is_grad_enabled())`."""
-    is_switch = node.op == "call_function" and node.target is torch._C._set_grad_enabled
-    return is_switch and any(each.target is torch.is_grad_enabled for each in node.all_input_nodes)
+def constant_switch(node: Node) -> tuple[Any, ...]:
+    """Return the arguments of a switch in a partition.
+
+    `_set_grad_enabled(is_grad_enabled())` ends a block without gradients. Partitions run in an order of their own, so
+    the mode before the block is taken to be grad mode.
+    """
+    restored = node.target is torch._C._set_grad_enabled and node.all_input_nodes
+    return (True,) if restored and restored[0].target is torch.is_grad_enabled else node.args
 
 
 @dataclass
@@ -56,9 +56,6 @@ def find_state_regions(nodes: Iterable[Node], partition_numbers: Mapping[Node, i
     reached: dict[Node, set[int]] = {}
     for node in nodes:
         number = partition_numbers[node]
-        if restores_grad_mode(node) and grad_switch is not None:
-            reached[grad_switch].add(number)
-            grad_switch = None
         if is_state_switch(node):
             if node.target is _exit_autocast:
                 entered = _entered(node)
@@ -93,7 +90,7 @@ def _entered(exit_node: Node) -> Node:
 
 
 def _check_constant(switch: Node) -> None:
-    if switch.all_input_nodes:
+    if any(isinstance(each, Node) for each in constant_switch(switch)):
         raise GraphArgumentError(
             f"Expected all args to be python constants, not Nodes: {switch.name} is set by "
             f"{', '.join(node.name for node in switch.all_input_nodes)}, so no partition could repeat it"
