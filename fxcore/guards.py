@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
-from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 
 from fxcore.graph import Graph
 from fxcore.node import Node
@@ -162,7 +161,6 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
         if node not in needed:
             needed.add(node)
             unvisited += node.all_input_nodes
-    needed.update(_switches_around(graph, needed))
     copied = Graph()
     copied._codegen = graph._codegen
     values: dict[Node, Node] = {}
@@ -196,21 +194,6 @@ def is_path(node: Node) -> bool:
     while node.target in (operator.getitem, getattr) and isinstance(node.args[0], Node):
         node = node.args[0]
     return node.op == "placeholder"
-
-
-def _switches_around(graph: Graph, needed: Collection[Node]) -> Iterator[Node]:
-    """Yield the nodes that begin and end autocast, or a grad mode, around nodes that are needed."""
-    begun: list[Node] = []
-    reached: set[Node] = set()
-    for node in graph.nodes:
-        if node.target is _enter_autocast or (node.target is torch._C._set_grad_enabled and node.args == (False,)):
-            begun.append(node)
-        elif begun and (node.target is _exit_autocast or node.target is torch._C._set_grad_enabled):
-            begin = begun.pop()
-            if begin in reached:
-                yield from (begin, node)
-        elif node in needed and node.op not in ("placeholder", "get_attr"):
-            reached.update(begun)
 
 
 def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import is_autocast_enabled, is_grad_enabled  # those of torch, which a trace replaces
 from torch.amp import autocast_mode
 
 from fxcore.node import Node
@@ -24,18 +25,105 @@ def patch_modes(patcher: Patcher) -> None:
     """Let the trace of `patcher`, which has an example, record these modes."""
     patcher.replace(torch.autocast, "__enter__", _recorded_begin_of_autocast)
     patcher.replace(torch.autocast, "__exit__", _recorded_end_of_autocast)
-    patcher.replace(torch.no_grad, "__enter__", _noted_begin_of_no_grad)
-    patcher.replace(torch.no_grad, "__exit__", _recorded_end_of_no_grad)
-    for kind in (torch.enable_grad, torch.set_grad_enabled, torch.inference_mode):
-        patcher.replace(kind, "__enter__", _counted_begin)
-        patcher.replace(kind, "__exit__", _counted_end)
+    for kind in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled):
+        patcher.replace(kind, "__enter__", _noted_begin_of_grad_mode)
+        patcher.replace(kind, "__exit__", _recorded_end_of_grad_mode)
+    patcher.replace(torch.inference_mode, "__enter__", _counted_begin)
+    patcher.replace(torch.inference_mode, "__exit__", _counted_end)
 
 
-def _count(mode: str, change: int) -> None:
+def _count(mode: str, change: int) -> int:
     """Count the blocks of the traced code that hold a mode: questions about it make no guards there."""
     tracer = module_hooks.tracer_of_all_calls()
-    if tracer is not None:
-        tracer.answers.switched[mode] += change
+    if tracer is None:
+        return 0
+    tracer.answers.switched[mode] += change
+    return int(tracer.answers.switched[mode])
+
+
+@functools.cache
+def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def begin(self: Any) -> Any:
+        is_outermost = _count("autocast", 1) == 1
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is None:
+            return original(self)
+        if not (self._enabled or torch.is_autocast_enabled(self.device)):
+            vars(self)[_MARK] = (tracer, _last_node(tracer), None) if is_outermost else None
+            return original(self)
+        options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
+        begun = tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {})
+        vars(self)[_MARK] = (tracer, None, begun)
+        return self
+
+    return begin
+
+
+@functools.cache
+def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def end(self: Any, *error: Any) -> Any:
+        _count("autocast", -1)
+        tracer, last, begun = vars(self).pop(_MARK, None) or (None,) * 3
+        if begun is not None:
+            begun.tracer.create_proxy("call_function", autocast_mode._exit_autocast, (begun,), {})
+            return None
+        ended = original(self, *error)
+        # Autocast was off, and the block makes no difference. In a run under autocast it would.
+        if tracer is not None and any(_computes(tracer, node) for node in _nodes_after(tracer.graph, last)):
+            tracer.answers.note_mode(is_autocast_enabled, (self.device,), {}, False)
+        return ended
+
+    return end
+
+
+def _computes(tracer: Any, node: Node) -> bool:
+    """Return whether a node computes with tensors."""
+    scalars = tracer.answers.scalars
+    return node not in scalars and any(each not in scalars for each in node.all_input_nodes)
+
+
+@functools.cache
+def _noted_begin_of_grad_mode(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def begin(self: Any) -> Any:
+        is_outermost = _count("grad", 1) == 1
+        before = self.prev if isinstance(self, torch.set_grad_enabled) else torch.is_grad_enabled()
+        begun = original(self)
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is not None:
+            vars(self)[_MARK] = (tracer, _last_node(tracer), is_outermost, before, torch.is_grad_enabled())
+        return begun
+
+    return begin
+
+
+@functools.cache
+def _recorded_end_of_grad_mode(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement for the end of a block. The graph restores the mode of the run, not that of the trace."""
+
+    @functools.wraps(original)
+    def end(self: Any, *error: Any) -> Any:
+        _count("grad", -1)
+        tracer, last, is_outermost, before, mode = vars(self).pop(_MARK, (None,) * 5)
+        if tracer is not None and tracer is module_hooks.active_tracer() and (before is not mode or is_outermost):
+            made = _nodes_after(tracer.graph, last)
+            if _has_gradients(tracer, made, mode):
+                with tracer.graph.inserting_before(made[0]):
+                    if is_outermost:
+                        before = tracer.create_node("call_function", is_grad_enabled, (), {})
+                    tracer.create_node("call_function", torch._C._set_grad_enabled, (mode,), {})
+                tracer.create_node("call_function", torch._C._set_grad_enabled, (before,), {})
+        return original(self, *error)
+
+    return end
+
+
+def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
+    """Return whether gradients flow to nodes of a block that stops gradients, or through nodes of another block."""
+    inputs = [] if mode else [each for node in made for each in node.all_input_nodes]
+    return any(tracer.has_gradient(each) for each in (*made, *inputs))
 
 
 @functools.cache
@@ -58,63 +146,8 @@ def _counted_end(original: Callable[..., Any]) -> Callable[..., Any]:
     return end
 
 
-@functools.cache
-def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def begin(self: Any) -> Any:
-        _count("autocast", 1)
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None or not (self._enabled or torch.is_autocast_enabled(self.device)):
-            return original(self)
-        options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
-        vars(self)[_MARK] = tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {})
-        return self
-
-    return begin
-
-
-@functools.cache
-def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def end(self: Any, *error: Any) -> Any:
-        _count("autocast", -1)
-        begun = vars(self).pop(_MARK, None)
-        if begun is None:
-            return original(self, *error)
-        begun.tracer.create_proxy("call_function", autocast_mode._exit_autocast, (begun,), {})
-        return None
-
-    return end
-
-
-@functools.cache
-def _noted_begin_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def begin(self: Any) -> Any:
-        _count("grad", 1)
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is not None and torch.is_grad_enabled():
-            vars(self)[_MARK] = (tracer, next(iter(reversed(tracer.graph.nodes)), None))
-        return original(self)
-
-    return begin
-
-
-@functools.cache
-def _recorded_end_of_no_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def end(self: Any, *error: Any) -> Any:
-        _count("grad", -1)
-        tracer, last = vars(self).pop(_MARK, (None, None))
-        if tracer is not None and tracer is module_hooks.active_tracer():
-            made = _nodes_after(tracer.graph, last)
-            if any(tracer.has_gradient(each) for node in made for each in (node, *node.all_input_nodes)):
-                with tracer.graph.inserting_before(made[0]):
-                    tracer.create_node("call_function", torch._C._set_grad_enabled, (False,), {})
-                tracer.create_node("call_function", torch._C._set_grad_enabled, (True,), {})
-        return original(self, *error)
-
-    return end
+def _last_node(tracer: Any) -> Node | None:
+    return next(iter(reversed(tracer.graph.nodes)), None)
 
 
 def _nodes_after(graph: Any, last: Node | None) -> list[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
@@ -19,6 +20,16 @@ def is_state_switch(node: Node) -> bool:
         _exit_autocast,
         torch._C._set_grad_enabled,
     )
+
+
+def constant_switch(node: Node) -> tuple[Any, ...]:
+    """Return the arguments of a switch in a partition.
+
+    `_set_grad_enabled(is_grad_enabled())` ends a block without gradients. Partitions run in an order of their own, so
+    the mode before the block is taken to be grad mode.
+    """
+    restored = node.target is torch._C._set_grad_enabled and node.all_input_nodes
+    return (True,) if restored and restored[0].target is torch.is_grad_enabled else node.args
 
 
 @dataclass
@@ -79,7 +90,7 @@ def _entered(exit_node: Node) -> Node:
 
 
 def _check_constant(switch: Node) -> None:
-    if switch.all_input_nodes:
+    if any(isinstance(each, Node) for each in constant_switch(switch)):
         raise GraphArgumentError(
             f"Expected all args to be python constants, not Nodes: {switch.name} is set by "
             f"{', '.join(node.name for node in switch.all_input_nodes)}, so no partition could repeat it"

@@ -13,6 +13,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.mode_regions import constant_switch
 from fxcore.passes.partition_plan import Partition, PartitionPlan
 
 
@@ -48,7 +49,7 @@ class SubmoduleBuilder:
             for switch, numbers in switches.items():
                 for number in numbers[1:]:  # the first partition holds the switch itself
                     partition = self._plan.partitions[self._plan.name_of(number)]
-                    partition.environment[switch] = self._repeat(switch, partition, switch.args)
+                    partition.environment[switch] = self._repeat(switch, partition, constant_switch(switch))
 
     def _repeat_exits(self) -> None:
         regions = self._plan.regions
@@ -103,7 +104,7 @@ class SubmoduleBuilder:
         copied = partition.graph.create_node(
             node.op,
             target,
-            map_values(node.args, environment.__getitem__),
+            map_values(constant_switch(node), environment.__getitem__),
             map_values(node.kwargs, environment.__getitem__),
             name=node.name if self._keep_node_names else None,
             type_expr=node.type,

@@ -142,3 +142,65 @@ def test_a_model_without_the_question_runs_in_both_modes():
 
     graph_module.train().check_guards(X)
     graph_module.eval().check_guards(X)
+
+
+class Stopped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.no_grad():
+            scale = self.layer(x).abs().max()
+        return self.layer(x) / scale
+
+
+def test_the_mode_of_the_run_holds_behind_a_block_without_gradients():
+    graph_module = fxcore.symbolic_trace(Stopped(), example_inputs=(X,))
+
+    with torch.no_grad():
+        assert not graph_module(X).requires_grad
+        assert not torch.is_grad_enabled()
+    assert graph_module(X).requires_grad
+
+
+def test_a_block_with_gradients_has_them_in_a_run_without():
+    @torch.enable_grad()
+    def derived(x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad((x**3).sum(), x)[0]
+
+    graph_module = fxcore.symbolic_trace(derived, example_inputs=(X,))
+
+    with torch.no_grad():
+        torch.testing.assert_close(graph_module(X), 3 * X**2)
+        assert not torch.is_grad_enabled()
+
+
+def test_nested_blocks_restore_each_mode():
+    def nested(x):
+        with torch.no_grad():
+            y = x * 2
+            with torch.enable_grad():
+                z = x * 3
+            w = x * 4
+        return x * 5, w, y, z
+
+    x = X.clone().requires_grad_()
+    graph_module = fxcore.symbolic_trace(nested, example_inputs=(x,))
+
+    assert [each.requires_grad for each in graph_module(x)] == [True, False, False, True]
+    with torch.no_grad():
+        assert [each.requires_grad for each in graph_module(x)] == [False, False, False, True]
+
+
+def test_a_block_without_autocast_refuses_a_run_under_autocast():
+    def precise(x):
+        with torch.autocast("cpu", enabled=False):
+            return x @ x.t()
+
+    graph_module = fxcore.symbolic_trace(precise, example_inputs=(X,))
+
+    assert guards_of(graph_module) == ["not is_autocast_enabled('cpu')"]
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(GuardError):
+        graph_module(X)

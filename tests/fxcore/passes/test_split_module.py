@@ -263,3 +263,23 @@ def test_symbols_in_sizes_are_handed_to_the_partitions_that_read_the_value():
     expected = theirs.split_module(their_gm, their_gm, rising(1))
 
     assert [child.code for child in split.children()] == [child.code for child in expected.children()]
+
+
+class WithoutGradients(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            y = (x * 2).relu()
+        return x * y
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_the_end_of_a_block_without_gradients_is_repeated_in_partitions(step):
+    x = torch.randn(3, requires_grad=True)
+    traced = fxcore.symbolic_trace(WithoutGradients(), example_inputs=(x,))
+
+    module = split_module(traced, WithoutGradients(), rising(step))
+
+    with torch.enable_grad():  # the last partition may end with the switch off, as torch.fx's does
+        y = module(x)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, (x * 2).relu().detach())
