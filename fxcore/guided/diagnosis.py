@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from fxcore.tracer import module_path_of
 from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
+_RANK = re.compile(r"len\([^()]*\.shape\) == \d+")
 _MOST_SECONDS = 0.2  # of a failed trace that is repeated to name the other places
 _MOST_STATEMENTS = 30  # the trace starts again for each
 
@@ -72,7 +74,8 @@ class Diagnosis:
                 lines.append(f"and {len(self.obstacles) - number} more places")
                 break
             lines += str(each).splitlines()
-        asked = [guard for guard in self.guards if guard.file]
+        # A trace without an example unpacks a shape by the number of names.
+        asked = [guard for guard in self.guards if guard.file and not _RANK.fullmatch(guard.expression)]
         if asked:
             lines.append(f"without example_inputs, {_places(len(asked))} more would stop it, such as {asked[0].place}")
         return "\n".join(lines)

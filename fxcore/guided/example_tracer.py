@@ -226,7 +226,7 @@ class ExampleTracer(Tracer):
             reason = "it follows from a parameter or buffer that was read past the attributes of its module"
             cure = "Read the parameter as an attribute of its module"
         elif origin in (self.submodule_paths or {}).values():
-            self.ways.open(origin)
+            self.ways.also_open(origin)
         raise TraceError(
             f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
             f"{self._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"

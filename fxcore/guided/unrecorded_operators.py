@@ -52,7 +52,7 @@ class Ways(NamedTuple):
             self.lifted.add(storage)
             raise TraceAgain
 
-    def open(self, path: str) -> None:
+    def also_open(self, path: str) -> None:
         """Let the next trace go through a leaf, if this one did not."""
         if path not in self.opened:
             self.opened.add(path)
