@@ -348,7 +348,8 @@ class Tracer(TracerBase):
             if self.tensor_attrs:
                 self._attribute_paths.note_constants(dict(self.tensor_attrs))
             graph = self._record(root, function, call, arguments)
-            take_guards(getattr(root, "graph", None), graph)
+            if (source := getattr(root, "graph", None)) is not None:
+                take_guards(source, graph)
             if paths := self._written_state():
                 notes = [f"forward writes self.{path} while it is traced, and the graph does not" for path in paths]
                 graph.guards = Guards(notes=notes)
