@@ -48,8 +48,10 @@ class WrittenState(NamedTuple):
 def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
     """Return the state that a graph may write before its last check."""
     last = plan.last
+    computed = [node for work in plan.checks.values() for node in work if isinstance(node, Node)]
+    draws = any("random" in effects_of_node(node, module).kinds for node in computed)
     if last == ENTRY:
-        return WrittenState()
+        return WrittenState(draws=draws)
     nodes = plan.nodes[: last + 1]
     effects = [effects_of_node(node, module) for node in nodes]
     called = dict.fromkeys(str(node.target) for node in nodes if node.op == "call_module")
@@ -65,7 +67,8 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
             dict.fromkeys(str(node.target) for node in nodes if node.op == "get_attr" and is_written(node))
         ),
         inputs=tuple(index for index, node in enumerate(plan.placeholders) if is_written(node)),
-        draws=any(
+        draws=draws
+        or any(
             "random" in each.kinds_of_call(node.args, node.kwargs)
             for node, each in zip(nodes, effects, strict=True)
             if node.op != "call_module"
