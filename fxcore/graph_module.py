@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from fxcore.codegen.codegen import PythonCode
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
-from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError
+from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError, GuardError
 from fxcore.graph import Graph
 from fxcore.guard_checks.guarded_forward import GuardedForward
 from fxcore.guards import Guards
@@ -210,6 +210,8 @@ class GraphModule(nn.Module):
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
+            if type(error).__module__ == "torch._dynamo.exc":
+                _refuse_uncompiled(self, args, kwargs, error)
             _print_generated_code_error(error)
             raise
 
@@ -390,6 +392,17 @@ def _rebuild(base: type[GraphModule] | None, state: dict[str, Any], data: tuple[
     type(module).__name__ = _COPY_NAME
     module._restore(state, graph_from_data(data))
     return module
+
+
+def _refuse_uncompiled(module: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> None:
+    """Raise GuardError if a broken guard is the reason why Dynamo cannot compile a whole graph."""
+    watcher = torch._C._dynamo.eval_frame.set_eval_frame(None)
+    try:
+        module.check_guards(*args, **kwargs)
+    except GuardError as refusal:
+        raise refusal from error
+    finally:
+        torch._C._dynamo.eval_frame.set_eval_frame(watcher)
 
 
 def _print_generated_code_error(error: Exception) -> None:

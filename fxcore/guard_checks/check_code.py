@@ -155,11 +155,11 @@ class _Source:
             self._lines += [f"    if {state} is None:", "        return None"]
             if carried:
                 self._lines.append(f"    _, {', '.join([names[node] for node in carried])} = {state}")
-        self._write_body(parameters, state)
-        kept = f"{state}[0]"
-        if is_entry:
+        if is_entry and self._keeps_state:
             given = "".join([f"{each}, " for each in parameters])
-            kept = f"{self._checker}.keep(self, ({given}))" if self._keeps_state else "None"
+            self._lines.append(f"    {state} = ({self._checker}.keep(self, ({given})),)")
+        self._write_body(parameters, state)
+        kept = f"{state}[0]" if self._keeps_state else "None"
         self._lines.append(f"    return ({', '.join([kept, *[names[node] for node in carried_on]])},)")
         return "\n".join(self._lines) + "\n", self._globals.table
 
@@ -182,7 +182,7 @@ class _Source:
             for line in lines:
                 self._lines.append(f"        {line}")
                 self._guard_of_line[len(self._lines)] = guard
-        given = "None" if self._position == ENTRY else state
+        given = state if self._keeps_state else "None"
         self._lines += [
             "    except Exception as error:",
             f"        {self._checker}.failed(self, {given}, error, {self._position})",

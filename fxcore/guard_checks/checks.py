@@ -19,8 +19,9 @@ from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.state.snapshot import Snapshot, kept, state_kept
 
-# An error of torch in a run for shapes alone, where a tensor has no numbers.
-_NO_NUMBERS = "DataDependentOutputException"
+# Errors of torch in a run for shapes alone, where tensors have no numbers: the class for fake tensors, words for meta.
+_OF_FAKE = "DataDependentOutputException"
+_OF_META = ("called on meta tensors", "out of meta tensor")
 
 # The values that later checks need, after the snapshots that a refusal restores; None in a call without checks.
 State = tuple[Any, ...]
@@ -89,7 +90,7 @@ class Checker:
         """Restore the state and raise GuardError for an error in a check. A run without numbers goes on unchecked."""
         if torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
             raise error
-        if type(error).__name__ == _NO_NUMBERS:
+        if type(error).__name__ == _OF_FAKE or any(words in str(error) for words in _OF_META):
             return
         restore(state[0] if state else None, self.open_autocasts.get(position, 0))
         if isinstance(error, GuardError) or error.__traceback__ is None:

@@ -19,7 +19,7 @@ from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.guards import Guards
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
-from fxcore.state.snapshot import Snapshot, kept, state_kept
+from fxcore.state.snapshot import Snapshot, globals_kept, kept, state_kept
 
 
 class GuardedForward:
@@ -125,7 +125,8 @@ class GuardedForward:
         entry, *others = self.checks.by_position.values()
         inputs = self._inputs_of(module, *args, **kwargs)
         if not others and not self.checks.plan.alone:
-            entry.function(module, *inputs)
+            with globals_kept(settings=False):
+                entry.function(module, *inputs)
             return
         named = [(f"input {index}", value) for index, value in enumerate(inputs)]
         with state_kept(module), kept(Snapshot.of_values(named)):
@@ -148,7 +149,8 @@ class GuardedForward:
         entry, *others = self.checks.by_position.values()
         inputs = self._inputs_of(module, *args, **kwargs)
         try:
-            entry.function(module, *inputs)
+            with globals_kept(settings=False):  # a condition may draw a random number
+                entry.function(module, *inputs)
         except GuardError:
             return False
         return None if others else True

@@ -75,7 +75,7 @@ class Plan:
         self._moved = graph.moved_values
         self.placeholders = [node for node in nodes if node.op == "placeholder"]
         self._module = module
-        self._positions = {node: index for index, node in enumerate(nodes)}
+        self._positions = {node: ENTRY if node.op == "placeholder" else index for index, node in enumerate(nodes)}
         self._by_name = {node.name: node for node in nodes}
         self.twins: dict[Node, Node] = {}
         self._lost: set[Node] = set()  # nodes of the conditions whose twin is gone
@@ -154,7 +154,7 @@ class Plan:
         earliest = max((self._ready[value] for value in node.all_input_nodes), default=ENTRY)
         twin = self.twins.get(node)
         if twin is not None:
-            asked = ENTRY if twin.op == "placeholder" else self._positions[twin]
+            asked = self._positions[twin]
             is_free = earliest == ENTRY and self._is_cheap(node) and not self._changes(node, earliest, asked)
             return ENTRY if is_free else asked
         after = self._by_name.get(self._moved.present(node.meta.get(AFTER, "")))

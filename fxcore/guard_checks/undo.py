@@ -29,7 +29,7 @@ class WrittenState(NamedTuple):
 
     def keep(self, module: Any, inputs: Sequence[Any]) -> list[Snapshot] | None:
         """Return the present state; None if this call writes nothing, or is compiled or traced."""
-        if not any(self) or torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
+        if torch.compiler.is_compiling() or torch_fx_registry.is_tracing() or not any(self):
             return None
         layers = [layer for path in self.modules if _changes_itself(layer := get_attribute(module, path))]
         draws = self.draws or bool(layers)
@@ -48,8 +48,10 @@ class WrittenState(NamedTuple):
 def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
     """Return the state that a graph may write before its last check."""
     last = plan.last
+    computed = [node for work in plan.checks.values() for node in work if isinstance(node, Node)]
+    draws = any("random" in effects_of_node(node, module).kinds for node in computed)
     if last == ENTRY:
-        return WrittenState()
+        return WrittenState(draws=draws)
     nodes = plan.nodes[: last + 1]
     effects = [effects_of_node(node, module) for node in nodes]
     called = dict.fromkeys(str(node.target) for node in nodes if node.op == "call_module")
@@ -65,7 +67,8 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
             dict.fromkeys(str(node.target) for node in nodes if node.op == "get_attr" and is_written(node))
         ),
         inputs=tuple(index for index, node in enumerate(plan.placeholders) if is_written(node)),
-        draws=any(
+        draws=draws
+        or any(
             "random" in each.kinds_of_call(node.args, node.kwargs)
             for node, each in zip(nodes, effects, strict=True)
             if node.op != "call_module"

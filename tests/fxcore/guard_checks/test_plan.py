@@ -117,6 +117,13 @@ def with_another(graph):
         return relu, graph.call_function(torch.clamp, (relu.args[0],), {"min": 0})
 
 
+def test_a_random_number_that_is_drawn_first_is_drawn_at_the_entry():
+    def function(x):
+        return x + 1 if fxcore.assume(torch.rand(()) < 2) else x
+
+    assert list(places_of(function, torch.rand(3))) == ["entry"]
+
+
 def test_a_removed_twin_makes_a_guard_stand_alone_at_the_entry():
     def rewrite(graph):
         relu, other = with_another(graph)

@@ -140,3 +140,25 @@ def test_a_layer_is_kept_in_training_alone():
     assert written.modules == ("part",)
     assert written.keep(graph_module, (torch.rand(2, 4),)) is not None
     assert written.keep(graph_module.eval(), (torch.rand(2, 4),)) is None
+
+
+@pytest.mark.parametrize("part", ["batch norm", "buffer", "input", "grad mode"])
+def test_a_compiled_graph_that_writes_is_whole(part):
+    graph_module = fxcore.symbolic_trace(AsksLast(PARTS[part]()), example_inputs=torch.rand(2, 4))
+    expected = copy.deepcopy(graph_module)(torch.ones(4, 4))
+    torch._dynamo.reset()
+
+    obtained = torch.compile(graph_module, backend="eager", fullgraph=True)(torch.ones(4, 4))
+
+    assert torch.allclose(obtained, expected)
+
+
+def test_a_refused_call_gives_back_the_random_numbers_of_its_conditions():
+    graph_module = fxcore.symbolic_trace(
+        lambda x: x + 1 if fxcore.assume(torch.rand(()) * x.sum() >= 0) else x, example_inputs=torch.ones(3)
+    )
+    before = torch.get_rng_state()
+
+    with pytest.raises(GuardError):
+        graph_module(-torch.ones(3))
+    assert torch.equal(before, torch.get_rng_state())
