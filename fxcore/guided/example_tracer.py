@@ -478,6 +478,7 @@ class ExampleTracer(Tracer):
         def run(*args: Any, **kwargs: Any) -> Any:
             return run_root(self.root, call, list(args), kwargs)
 
+        self.questions.begin()
         outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()
         self.answers.notes = self._assigned.record(self)
