@@ -110,7 +110,8 @@ class ExampleTracer(Tracer):
             path = self.path_of_module(m)
             if self.is_leaf_module(m, path):
                 refuse_uninitialized(m, path, f"cannot run with an example, at {user_line()},", TraceError)
-        function: Any = inspect.getattr_static(type(m), "forward", None)
+        module_class: Any = type(m)  # mypy takes the class for unhashable
+        function = _forward_of(module_class)
         if isinstance(function, types.FunctionType):
             self.questions.passed_to(function, (m, *args), kwargs)
         result = super().call_module(m, forward, args, kwargs)
@@ -469,14 +470,15 @@ class ExampleTracer(Tracer):
     def _traced_functions(self, function: types.FunctionType) -> list[Reached]:
         """Return the functions of the user that the trace may run."""
         starts: set[tuple[Any, type]] = {(function, type(self.root))}
-        kinds = {type(module) for module in self.root.modules()}
-        starts |= {(inspect.getattr_static(kind, "forward", None), kind) for kind in kinds}
+        kinds: set[Any] = {type(module) for module in self.root.modules()}
+        starts |= {(_forward_of(kind), kind) for kind in kinds}
         return reachable_functions(starts)
 
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
             return run_root(self.root, call, list(args), kwargs)
 
+        self.questions.begin()
         outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()
         self.answers.notes = self._assigned.record(self)
@@ -522,6 +524,12 @@ class ExampleTracer(Tracer):
 def _imported_by_name() -> dict[int, Callable[..., Any]]:
     """Return replacements of functions that modules import by name, by the id of the function."""
     return imported_operators() | imported_transforms()
+
+
+@functools.lru_cache(maxsize=1024)
+def _forward_of(kind: Any) -> Any:
+    """Return the forward of a class of modules. That of a scripted class can only be read without binding it."""
+    return inspect.getattr_static(kind, "forward", None)
 
 
 def _name_of_part(kind: str, target: Any, args: tuple[Any, ...]) -> Any:

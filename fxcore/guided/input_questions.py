@@ -38,9 +38,11 @@ def is_part_of_input(kind: str, target: Any, args: tuple[Any, ...]) -> bool:
 def patch_functions(patcher: Patcher, functions: Iterable[Reached]) -> None:
     """Let functions that compare their parameters with None note the arguments that they are given."""
     for function, holder, name in functions:
+        if holder is None or name == "forward":  # a forward is called by its module, where `passed_to` sees it
+            continue
         code = function.__code__
         parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        if holder is not None and not facts_of_code(code).compared_with_none.isdisjoint(parameters):
+        if not facts_of_code(code).compared_with_none.isdisjoint(parameters):
             patcher.replace_all(holder, {name: _noting(function)})
 
 
@@ -65,9 +67,14 @@ class InputQuestions:
         self._facts = facts = functools.reduce(CodeFacts.joined, map(facts_of_code, codes), self._root_facts)
         self._tensors: list[ExampleTensor] = []
         self._given: set[int] = set()
+        self._code_runs = False
         self._compares_dtypes = any(
             isinstance(getattr(torch, str(name), None), torch.dtype) for name in facts.compared_constants
         )
+
+    def begin(self) -> None:
+        """Note that the traced code runs from now on. Before, the running code is that of the caller."""
+        self._code_runs = True
 
     def is_told(self, value: Any) -> bool:
         """Return whether Python gets a part itself, with a guard, because `is` tells it apart from others."""
@@ -131,12 +138,14 @@ class InputQuestions:
         self._note(function, (proxy.node, *args), function(proxy.example, *args))
 
     def _catches_missing_items(self) -> bool:
-        frame = user_frame()
+        frame = user_frame() if self._code_runs else None
         return frame is not None and not _CATCHES_MISSING.isdisjoint(facts_of_code(frame.f_code).names)
 
     def _is_compared_with_none(self, name: Any, is_argument: bool) -> bool:
         if is_argument:
             return name in self._root_facts.compared_with_none
+        if not self._code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
+            return bool(self._root_facts.compared_with_none)
         frame = user_frame()
         compared = frozenset[Any]() if frame is None else facts_of_code(frame.f_code).compared_with_none
         if frame is None or not compared:

@@ -15,8 +15,8 @@ from fxcore.tracing.patching import Patcher
 
 
 def patch_types(patcher: Patcher, names: dict[str, Any]) -> None:
-    """Let these functions answer for the values of proxies in a module with these globals; torch's own modules stay."""
-    if not str(names.get("__name__")).startswith("torch."):
+    """Let these functions answer for the values of proxies in modules with these globals, but for torch's and ours."""
+    if str(names.get("__name__")).partition(".")[0] not in ("torch", "fxcore"):
         # A module may have functions of its own with these names.
         ours = {name: each for name, each in _REPLACEMENTS.items() if names.get(name, each) is each}
         patcher.replace_all(names, ours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -299,3 +300,30 @@ def test_a_match_statement_takes_the_example_s_case_and_guards_it(function, exam
     # A condition behind the one that fails may not be computable.
     with pytest.raises((GuardError, LookupError, TypeError)):
         graph_module.check_guards(*other)
+
+
+def test_items_of_starred_arguments_that_may_be_compared_with_none_must_be_given():
+    def shifted(x, *more):
+        (shift,) = more
+        return x if shift is None else x * 2
+
+    graph_module = fxcore.symbolic_trace(shifted, example_inputs=(X, Y))
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["len(more) == 1", "more[0] is not None"]
+
+
+class Base(nn.Module):
+    def forward(self, x, scale=None):
+        return x * math.sqrt(x.shape[0]) if scale is None else x * scale
+
+
+class Derived(Base):
+    def forward(self, x, scale=None):
+        return super().forward(x, scale)
+
+
+def test_code_behind_a_forward_of_a_base_class_is_traced_as_it_is():
+    graph_module = fxcore.symbolic_trace(nn.Sequential(Derived(), Derived()), example_inputs=(X,))
+
+    assert list(graph_module.graph.guards) == []
+    torch.testing.assert_close(graph_module(torch.ones(4, 2)), torch.full((4, 2), 4.0))

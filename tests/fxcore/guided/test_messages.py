@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 import torch
+from torch import nn
 
 import fxcore
 
@@ -122,3 +123,36 @@ def test_a_number_from_contents_can_be_printed(capsys):
 
     assert capsys.readouterr().out == "mean 1.00\n"
     assert [node.op for node in graph_module.graph.nodes if not node.users] == ["call_method", "output"]
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, tokens):
+        torch._assert(tokens.dim() == 3, f"expected (batch, length, width), got {tokens.shape}")
+        return self.layer(tokens)
+
+
+class Transformer(nn.Module):
+    """Checks its sizes as the vision transformer of torchvision does."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.encoder, self.size = nn.Conv2d(3, 8, 4, 4), Encoder(), 8
+
+    def forward(self, images):
+        n, _, height, width = images.shape
+        torch._assert(height == self.size, f"wrong height, expected {self.size} but got {height}")
+        torch._assert(width == self.size, f"wrong width, expected {self.size} but got {width}")
+        return self.encoder(self.patches(images).reshape(n, 8, -1).permute(0, 2, 1)).mean(1)
+
+
+def test_a_model_that_tells_its_sizes_in_messages_keeps_its_batch_free():
+    graph_module = fxcore.symbolic_trace(Transformer(), example_inputs=(torch.rand(2, 3, 8, 8),), verify=True)
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["len(images.shape) == 4"]
+    assert graph_module.meta["free_sizes"].dimensions == {"0": (0,)}
+    with pytest.raises(AssertionError, match="wrong height, expected 8 but got 12"):
+        graph_module(torch.rand(2, 3, 12, 8))
