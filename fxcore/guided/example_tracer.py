@@ -46,6 +46,7 @@ from fxcore.guided.unrecorded_operators import (
     RANDOM_ORIGIN,
     REGISTERED,
     STATE_ORIGIN,
+    WRITING,
     TraceAgain,
     UnrecordedOperators,
     Ways,
@@ -297,6 +298,8 @@ class ExampleTracer(Tracer):
             caller = self._caller_of(kind, target, values, keywords)
             try:
                 if caller:
+                    if caller != WRITING:
+                        self.operators.note_example((args, kwargs), caller)
                     value = self.operators.call_as(caller, call, values, keywords)
                 else:
                     value = self.operators.call_unseen(call, values, keywords)
@@ -316,15 +319,17 @@ class ExampleTracer(Tracer):
         return self._other_sizes.fake_tensors()
 
     def _caller_of(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the path of a called leaf, or the name of a function, that may write or keep tensors; else ""."""
+        """Return the path of a called leaf, or the name of a function, that may keep tensors; else WRITING or ""."""
         if kind == "call_module":
             module = self.root.get_submodule(target)
-            is_plain = type(module).__module__.startswith("torch.nn.modules.") and not has_forward_hooks(module)
-            return "" if is_plain and getattr(module, "max_norm", None) is None else str(target)
+            if not type(module).__module__.startswith("torch.nn.modules.") or has_forward_hooks(module):
+                return str(target)
+            return "" if getattr(module, "max_norm", None) is None else WRITING
         effects = effects_of(kind, target)
-        is_of_user = "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor))
+        if "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor)):
+            return str(getattr(target, "__name__", target))
         may_write = effects.writes or "out" in kwargs or "max_norm" in kwargs or effects.works_in_place(args, kwargs)
-        return str(getattr(target, "__name__", target)) if is_of_user or may_write else ""
+        return WRITING if may_write else ""
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
