@@ -203,7 +203,7 @@ class ExampleTracer(Tracer):
             a = self.written_tensors.redirected(a)
             kind = type(a)
             if kind in ORDINARY:
-                self._refuse_computed(a)
+                self.refuse_computed(a)
         elif kind is str and has_marks(a):
             return self.messages.argument(a)
         inner = self.inner_graphs
@@ -213,7 +213,7 @@ class ExampleTracer(Tracer):
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
-    def _refuse_computed(self, tensor: torch.Tensor) -> None:
+    def refuse_computed(self, tensor: torch.Tensor) -> None:
         """Raise TraceError for a constant that was computed from the example or drawn. Trace again if that helps."""
         origin = self.operators.origin_of(tensor)
         if not origin:
@@ -227,7 +227,7 @@ class ExampleTracer(Tracer):
             reason = "it follows from a parameter or buffer that was read past the attributes of its module"
             cure = "Read the parameter as an attribute of its module"
         elif origin in (self.submodule_paths or {}).values():
-            self.ways.open(origin)
+            self.ways.look_into(origin)
         raise TraceError(
             f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
             f"{self._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"

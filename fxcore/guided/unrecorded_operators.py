@@ -55,7 +55,7 @@ class Ways(NamedTuple):
             self.lifted.add(storage)
             raise TraceAgain
 
-    def open(self, path: str) -> None:
+    def look_into(self, path: str) -> None:
         """Let the next trace go through a leaf, if this one did not."""
         if path not in self.opened:
             self.opened.add(path)
