@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from fxcore.errors import ExampleError, FxError, LeafError
@@ -154,6 +155,11 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
     def _run(self, call: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
         with self.statements:
             return super()._run(call, arguments, keywords)
+
+    def refuse_computed(self, tensor: torch.Tensor) -> None:
+        """Refuse a constant that was computed from the example, unless statements ran on the example."""
+        if not self.statements.runs:
+            super().refuse_computed(tensor)
 
     def note_data_read(self, guard: Guard, reason: str) -> bool:
         """Note a branch that depends on the contents of tensors, and take it as in the example."""

@@ -46,6 +46,7 @@ from fxcore.guided.unrecorded_operators import (
     RANDOM_ORIGIN,
     REGISTERED,
     STATE_ORIGIN,
+    WRITING,
     TraceAgain,
     UnrecordedOperators,
     Ways,
@@ -203,7 +204,7 @@ class ExampleTracer(Tracer):
             a = self.written_tensors.redirected(a)
             kind = type(a)
             if kind in ORDINARY:
-                self._refuse_computed(a)
+                self.refuse_computed(a)
         elif kind is str and has_marks(a):
             return self.messages.argument(a)
         inner = self.inner_graphs
@@ -213,7 +214,7 @@ class ExampleTracer(Tracer):
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
-    def _refuse_computed(self, tensor: torch.Tensor) -> None:
+    def refuse_computed(self, tensor: torch.Tensor) -> None:
         """Raise TraceError for a constant that was computed from the example or drawn. Trace again if that helps."""
         origin = self.operators.origin_of(tensor)
         if not origin:
@@ -227,7 +228,7 @@ class ExampleTracer(Tracer):
             reason = "it follows from a parameter or buffer that was read past the attributes of its module"
             cure = "Read the parameter as an attribute of its module"
         elif origin in (self.submodule_paths or {}).values():
-            self.ways.also_open(origin)
+            self.ways.look_into(origin)
         raise TraceError(
             f"a tensor of shape {list(tensor.shape)} cannot become a constant of the graph: {reason}"
             f"{self._place()}\n{cure}, or keep the code that uses it in a leaf (fxcore.wrap, leaf_modules=)"
@@ -298,6 +299,8 @@ class ExampleTracer(Tracer):
             caller = self._caller_of(kind, target, values, keywords)
             try:
                 if caller:
+                    if caller != WRITING:
+                        self.operators.note_example((args, kwargs), caller)
                     value = self.operators.call_as(caller, call, values, keywords)
                 else:
                     value = self.operators.call_unseen(call, values, keywords)
@@ -317,15 +320,17 @@ class ExampleTracer(Tracer):
         return self._other_sizes.fake_tensors()
 
     def _caller_of(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the path of a called leaf, or the name of a function, that may write or keep tensors; else ""."""
+        """Return the path of a called leaf, or the name of a function, that may keep tensors; else WRITING or ""."""
         if kind == "call_module":
             module = self.root.get_submodule(target)
-            is_plain = type(module).__module__.startswith("torch.nn.modules.") and not has_forward_hooks(module)
-            return "" if is_plain and getattr(module, "max_norm", None) is None else str(target)
+            if not type(module).__module__.startswith("torch.nn.modules.") or has_forward_hooks(module):
+                return str(target)
+            return "" if getattr(module, "max_norm", None) is None else WRITING
         effects = effects_of(kind, target)
-        is_of_user = "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor))
+        if "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor)):
+            return str(getattr(target, "__name__", target))
         may_write = effects.writes or "out" in kwargs or "max_norm" in kwargs or effects.works_in_place(args, kwargs)
-        return str(getattr(target, "__name__", target)) if is_of_user or may_write else ""
+        return WRITING if may_write else ""
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":

@@ -32,6 +32,9 @@ _OWN = "own"  # the traced code made the tensor of constants
 STATE_ORIGIN = "<state>"  # it follows from a parameter or a buffer
 RANDOM_ORIGIN = "<random>"
 
+# Stands for a caller of torch, which keeps no tensor.
+WRITING = "<writing>"
+
 # Stands for the storages of all parameters and buffers.
 REGISTERED = 0
 
@@ -52,7 +55,7 @@ class Ways(NamedTuple):
             self.lifted.add(storage)
             raise TraceAgain
 
-    def also_open(self, path: str) -> None:
+    def look_into(self, path: str) -> None:
         """Let the next trace go through a leaf, if this one did not."""
         if path not in self.opened:
             self.opened.add(path)
@@ -102,6 +105,12 @@ class UnrecordedOperators(OperatorMode):
         finally:
             self._caller = outer
 
+    def note_example(self, arguments: Any, caller: str) -> None:
+        """Note that a caller gets the example's values of proxies, and may keep them."""
+        for leaf in pytree.tree_leaves(arguments):
+            if type(leaf) is ExampleTensor:
+                self._note_origin(leaf.example, caller)
+
     def origin_of(self, tensor: torch.Tensor) -> str:
         """Return "" for a tensor that may be a constant, else an origin, or the leaf that ran on the example."""
         storage = _storage_of(tensor)
@@ -138,17 +147,23 @@ class UnrecordedOperators(OperatorMode):
         """Run an operator of ATen, and note the origin of its results."""
         for tensor in written_by(operator, args, kwargs):
             self._before_write(tensor)
+        if self._caller == WRITING:
+            return operator(*args, **kwargs)
         origin = self._caller or self._origin_of_inputs(args, kwargs)
         if origin == _OWN and _draws(operator, kwargs):
             origin = RANDOM_ORIGIN
         result = operator(*args, **kwargs)
         for leaf in pytree.tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and (storage := _storage_of(leaf)):
-                known = self._origins.get(storage)
-                if known is None or known[1] == _OWN:
-                    reference = StorageWeakRef(leaf.untyped_storage())  # type: ignore[no-untyped-call]  # torch's
-                    self._origins[storage] = (reference, origin)
+            if isinstance(leaf, torch.Tensor):
+                self._note_origin(leaf, origin)
         return result
+
+    def _note_origin(self, tensor: torch.Tensor, origin: str) -> None:
+        """Note the origin of a tensor. Constants become something else when something else is written into them."""
+        storage = _storage_of(tensor)
+        if storage and self._origins.get(storage, (None, _OWN))[1] == _OWN:
+            reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch's
+            self._origins[storage] = (reference, origin)
 
     def _before_write(self, tensor: torch.Tensor) -> None:
         storage = _storage_of(tensor)

@@ -43,6 +43,8 @@ class Model(nn.Module):
         self.recent = deque(maxlen=2)
         self.array = numpy.zeros(4, dtype=numpy.float32)
         self.generator = torch.Generator().manual_seed(3)
+        self.numpy_generator = numpy.random.default_rng(0)
+        self.followed = nn.Linear(4, 4)
         self.function = forward
 
     def forward(self, x):
@@ -190,6 +192,69 @@ def seeds_the_generator(self, x):
     return x + torch.rand(4)
 
 
+GROWING = []
+
+
+def appends_to_a_global(self, x):
+    GROWING.append(x.shape[0])
+    return x + 1
+
+
+def makes_a_generator(self, x):
+    generator = torch.Generator().manual_seed(3)
+    return x + torch.rand(x.shape[0], 4, generator=generator) + torch.randn(4, generator=generator)
+
+
+def forks_the_generator(self, x):
+    with torch.random.fork_rng():
+        y = x + torch.rand(4)
+    return y + torch.rand(4)
+
+
+def halves_in_a_dict(self, x):
+    self.stats["mean"] = self.stats["mean"] * 0.5 + 1
+    return x + self.stats["mean"]
+
+
+def writes_out(self, x):
+    y = x + self.stats["mean"]
+    torch.add(self.stats["mean"], 1, out=self.stats["mean"])
+    return y
+
+
+def normalises_by_plain_tensors(self, x):
+    F.batch_norm(x, self.stats["mean"], self.stats["all"][0], training=True)
+    return x - self.stats["mean"]
+
+
+def steps_down(self, x):
+    with torch.enable_grad():
+        gradients = torch.autograd.grad(self.fc(x).pow(2).mean(), list(self.fc.parameters()))
+    with torch.no_grad():
+        for parameter, gradient in zip(self.fc.parameters(), gradients, strict=True):
+            parameter.sub_(0.1 * gradient)
+    return self.fc(x)
+
+
+def follows_another_layer(self, x):
+    other = self.followed
+    for parameter, target in zip(other.parameters(), self.fc.parameters(), strict=True):
+        parameter.data.lerp_(target.data, 0.1)
+    return other(x)
+
+
+def loads_a_state_dict(self, x):
+    self.fc.load_state_dict(self.followed.state_dict())
+    return self.fc(x)
+
+
+def replaces_a_registered_buffer(self, x):
+    before = self.b
+    del self.b
+    self.register_buffer("b", before + 1)
+    return x + self.b
+
+
 # Modules with replaced state, and modules that forward makes.
 
 
@@ -260,8 +325,12 @@ def keeps_features(features):
     return lambda model: model.fc.register_forward_hook(lambda module, args, output: features.update(fc=output))
 
 
+def keeps_inputs(features):
+    return lambda model: model.fc.register_forward_pre_hook(lambda module, args: features.update(fc=args[0]))
+
+
 def uses_features(features):
-    return lambda self, x: self.fc(x) + features["fc"].relu()
+    return lambda self, x: self.fc(x * 2) + features["fc"].relu()
 
 
 def hooks_in_forward(self, x):
@@ -328,7 +397,7 @@ def parametrized(model):
     parametrize.register_parametrization(model.fc, "weight", Doubled())
 
 
-FEATURES = {}
+FEATURES, INPUTS = {}, {}
 SOUND = {
     function.__name__: functools.partial(model_of, function)
     for function in (
@@ -337,6 +406,8 @@ SOUND = {
         *(initialises_a_parameter, draws_a_parameter, embeds_with_a_largest_norm, sums_all_parameters),
         *(reads_the_state_dict, makes_a_vector_of_parameters, writes_into_a_dict, reads_a_dict_before_the_write),
         *(counts_in_a_list, replaces_in_a_dict, replaces_a_plain_tensor, replaces_a_buffer, draws_from_its_generator),
+        *(appends_to_a_global, makes_a_generator, forks_the_generator, halves_in_a_dict, writes_out, steps_down),
+        *(normalises_by_plain_tensors, follows_another_layer, loads_a_state_dict, replaces_a_registered_buffer),
         *(seeds_the_generator, calls_with_computed_parameters, calls_with_other_parameters),
         *(calls_with_plain_parameters, generates_weights, makes_a_module_of_a_value, hooks_in_forward),
         *(saves_its_attention, counts_what_nobody_reads, caches_by_size),
@@ -346,6 +417,7 @@ SOUND |= {
     "class_attributes": lambda: WithClassAttributes(writes_into_the_class),
     "enclosed_tensor": lambda: model_of(writes_an_enclosed_tensor()),
     "features_of_a_hook": lambda: model_of(uses_features(FEATURES), keeps_features(FEATURES)),
+    "inputs_of_a_hook": lambda: model_of(uses_features(INPUTS), keeps_inputs(INPUTS)),
     "hooks_of_the_root": lambda: model_of(calls_fc, doubles_the_result, adds_to_the_input, changes_inputs_by_name),
     "hook_of_a_leaf": lambda: model_of(calls_fc, doubles_in_the_leaf),
     "parametrization": lambda: model_of(calls_fc_and_reads_its_weight, parametrized),
@@ -383,6 +455,7 @@ def test_a_trace_leaves_the_model_as_it_was_and_the_graph_answers_as_eager_does_
 
     assert not before.changes()
     assert not settings.changes()
+    assert GROWING == []
     with state_kept(model, parameters=True):
         torch.testing.assert_close(results(graph_module, CALLS), expected)
 
@@ -459,6 +532,16 @@ def keeps_the_last_two(self, x):
     return sum(self.recent)
 
 
+def uses_the_input_before_the_last(self, x):
+    y = x + self.recent[0] if len(self.recent) == 2 else x
+    self.recent.append(x.detach())
+    return y
+
+
+def draws_from_its_own_numpy(self, x):
+    return x * float(self.numpy_generator.random())
+
+
 def counts_in_an_array(self, x):
     self.array += 1
     return x + torch.from_numpy(self.array)
@@ -488,6 +571,8 @@ def keeps_a_number_of_a_hook():
         (functools.partial(model_of, counts_in_a_dict), r"self.stats\['count'\]"),
         (functools.partial(model_of, collects), "self.history"),
         (functools.partial(model_of, keeps_the_last_two), r"self.recent\[0\]"),
+        (functools.partial(model_of, uses_the_input_before_the_last), r"self.recent\[0\]"),
+        (functools.partial(model_of, draws_from_its_own_numpy), "self.numpy_generator"),
         (functools.partial(model_of, counts_in_an_array), "self.array"),
         (functools.partial(model_of, turns_on_autocast), "autocast on cpu"),
         (keeps_a_number_of_a_hook, "kept"),
