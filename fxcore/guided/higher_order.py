@@ -193,10 +193,11 @@ def _refuse_other_kinds(
 
 
 def _kind_of(value: Any, is_same_size: bool) -> str:
-    value = value.example if type(value) is ExampleTensor else value
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype} {list(value.shape) if is_same_size else f'of {value.dim()} dimensions'}"
-    return type(value).__name__ if value is None or isinstance(value, ExampleProxy) else repr(value)
+    example = value.example if isinstance(value, ExampleProxy) else value
+    if isinstance(example, torch.Tensor):
+        return f"{example.dtype} {list(example.shape) if is_same_size else f'of {example.dim()} dimensions'}"
+    # A loop passes a number on. A branch has no way to return one of two known numbers.
+    return repr(value) if value is example and not is_same_size else type(example).__name__
 
 
 # Operators.
