@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
+from torch.utils._python_dispatch import _disable_current_modes
 
 from fxcore.errors import FxError, TraceError
 from fxcore.guided import transforms
@@ -149,7 +150,8 @@ def recorded_call(tracer: Any, target: Any, args: tuple[Any, ...], kwargs: dict[
         node = tracer.record_without_running("call_function", target, args, kwargs)
         return proxy_of(tracer, node, fallback, False, True)
     try:
-        return tracer.create_proxy("call_function", target, args, kwargs)
+        with _disable_current_modes():  # operators refuse modes that they do not know
+            return tracer.create_proxy("call_function", target, args, kwargs)
     except FxError:
         raise
     except Exception as error:

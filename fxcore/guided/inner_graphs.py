@@ -24,7 +24,6 @@ from fxcore.guided.proxies import ExampleProxy, ExampleTensor, proxy_of
 from fxcore.node import Node
 from fxcore.tracer import Tracer
 
-
 # Calls that look into a container. They stay outside, where the container is.
 _PARTS = (getitem, len, list)
 
