@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
+from torch.utils._python_dispatch import _disable_current_modes
 
 from fxcore.errors import FxError, TraceError
 from fxcore.guided import transforms
@@ -149,7 +150,8 @@ def recorded_call(tracer: Any, target: Any, args: tuple[Any, ...], kwargs: dict[
         node = tracer.record_without_running("call_function", target, args, kwargs)
         return proxy_of(tracer, node, fallback, False, True)
     try:
-        return tracer.create_proxy("call_function", target, args, kwargs)
+        with _disable_current_modes():  # operators refuse modes that they do not know
+            return tracer.create_proxy("call_function", target, args, kwargs)
     except FxError:
         raise
     except Exception as error:
@@ -193,10 +195,11 @@ def _refuse_other_kinds(
 
 
 def _kind_of(value: Any, is_same_size: bool) -> str:
-    value = value.example if type(value) is ExampleTensor else value
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype} {list(value.shape) if is_same_size else f'of {value.dim()} dimensions'}"
-    return type(value).__name__ if value is None or isinstance(value, ExampleProxy) else repr(value)
+    example = value.example if isinstance(value, ExampleProxy) else value
+    if isinstance(example, torch.Tensor):
+        return f"{example.dtype} {list(example.shape) if is_same_size else f'of {example.dim()} dimensions'}"
+    # A loop passes a number on. A branch has no way to return one of two known numbers.
+    return repr(value) if value is example and not is_same_size else type(example).__name__
 
 
 # Operators.

@@ -24,6 +24,9 @@ from fxcore.guided.proxies import ExampleProxy, ExampleTensor, proxy_of
 from fxcore.node import Node
 from fxcore.tracer import Tracer
 
+# Calls that look into a container. They stay outside, where the container is.
+_PARTS = (getitem, len, list)
+
 
 class Sample(NamedTuple):
     """An input of an inner graph: the example's value, and its computation from a value outside."""
@@ -189,7 +192,7 @@ class InnerGraphs:
             return self._outermost
         owner = args[0] if args else None
         found: Graph = self._tracer.graph
-        if isinstance(owner, ExampleProxy) and (target is getattr or (target is getitem and holds_tensors(owner))):
+        if isinstance(owner, ExampleProxy) and (target is getattr or (target in _PARTS and holds_tensors(owner))):
             found = owner.node.graph
         return found
 

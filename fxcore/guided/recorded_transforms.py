@@ -143,17 +143,12 @@ def _recorded_vmap(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
 
         def dims(spec: Any) -> list[Any]:
-            found = pytree._broadcast_to_and_flatten(tuple(in_dims) if type(in_dims) is list else in_dims, spec)
-            if found is None:
-                raise TraceError(
-                    f"in_dims={in_dims!r} of vmap do not fit the arguments{tracer._place()}\n"
-                    "Give one number or None for each argument, nested as the argument is"
-                )
-            return found
+            return _flat_dims(tracer, "in_dims", tuple(in_dims) if type(in_dims) is list else in_dims, spec)
 
         made = _Transformed(tracer, "vmap", function, args, kwargs, dims)
         made.inner.arrange(made.inner.spec.num_leaves, is_single=made.inner.spec.is_leaf())
-        options = {"in_dims": (), "out_dims": _out_dims(tracer, out_dims, made.inner.spec)}
+        outer = _flat_dims(tracer, "out_dims", out_dims, made.inner.spec)
+        options = {"in_dims": (), "out_dims": outer[0] if len(set(outer)) == 1 else tuple(outer)}
         options |= {"randomness": randomness, "chunk_size": chunk_size}
         defaults = {"out_dims": 0, "randomness": "error", "chunk_size": None}
         given = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
@@ -162,13 +157,15 @@ def _recorded_vmap(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _out_dims(tracer: Any, out_dims: Any, spec: Any) -> Any:
-    found = pytree._broadcast_to_and_flatten(out_dims, spec)
+def _flat_dims(tracer: Any, name: str, dims: Any, spec: Any) -> list[Any]:
+    """Return the dimension of each leaf. Raises TraceError if `dims` do not fit the structure."""
+    found: list[Any] | None = pytree._broadcast_to_and_flatten(dims, spec)
     if found is None:
         raise TraceError(
-            f"out_dims={out_dims!r} of vmap do not fit the results{tracer._place()}\nGive one number for each result"
+            f"{name}={dims!r} of vmap do not fit {spec}{tracer._place()}\n"
+            "Give one number or None for each value, nested as the values are"
         )
-    return found[0] if len(set(found)) == 1 else tuple(found)
+    return found
 
 
 @functools.cache
