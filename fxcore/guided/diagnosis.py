@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from fxcore.errors import ExampleError, FxError, LeafError
@@ -21,6 +22,7 @@ from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
 _RANK = re.compile(r"len\([^()]*\.shape\) == \d+")
+_PLACE = re.compile(r" at (?P<file>[^ :]+):(?P<line>\d+)(: (?P<source>.*?))?(, in what the traced function returns|$)")
 _MOST_SECONDS = 0.2  # of a failed trace that is repeated to name the other places
 _MOST_STATEMENTS = 30  # the trace starts again for each
 
@@ -155,6 +157,10 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
         with self.statements:
             return super()._run(call, arguments, keywords)
 
+    def _refuse_computed(self, tensor: torch.Tensor) -> None:
+        if not self.statements.runs:  # else the constant is the result of a statement that ran on values
+            super()._refuse_computed(tensor)
+
     def note_data_read(self, guard: Guard, reason: str) -> bool:
         """Note a branch that depends on the contents of tensors, and take it as in the example."""
         place = f"{os.path.basename(guard.file)}:{guard.line}"
@@ -179,6 +185,8 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
             module_path = module_path_of(raised.__traceback__)
         file, line, source = place_of(raised)
         first, _, _ = str(error).partition("\n")
+        if not file and (told := _PLACE.search(first)) is not None:  # an error about the result of forward
+            file, line, source = told["file"], int(told["line"]), told["source"] or ""
         reason = first.partition(f" at {file}:")[0] if file else first
         if not isinstance(error, FxError):
             reason = f"{type(error).__name__}: {reason}"
