@@ -55,8 +55,8 @@ class Obstacle:
 class Diagnosis:
     """The result of `diagnose`.
 
-    `obstacles` stop a trace with this example, the most frequent first. `guards` are the places that stop a trace
-    without an example.
+    `obstacles` stop a trace with this example, the most frequent first. `guards` are the conditions that other inputs
+    have to keep.
     """
 
     obstacles: tuple[Obstacle, ...]
@@ -79,7 +79,8 @@ class Diagnosis:
         # A trace without an example unpacks a shape by the number of names.
         asked = [guard for guard in self.guards if guard.file and not _RANK.fullmatch(guard.expression)]
         if asked:
-            lines.append(f"without example_inputs, {_places(len(asked))} more would stop it, such as {asked[0].place}")
+            count = f"{len(asked)} guard{'s' if len(asked) > 1 else ''}"
+            lines.append(f"a graph of it holds for inputs that keep {count}, such as {asked[-1]} at {asked[-1].place}")
         return "\n".join(lines)
 
 
@@ -196,7 +197,3 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
 
 def _leaf_option(module_path: str) -> str:
     return f"leaf_modules=({module_path!r},)" if module_path else "leaf_modules="
-
-
-def _places(count: int) -> str:
-    return f"{count} place{'s' if count > 1 else ''}"
