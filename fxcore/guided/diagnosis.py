@@ -21,7 +21,8 @@ from fxcore.tracer import module_path_of
 from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
-_RANK = re.compile(r"len\([^()]*\.shape\) == \d+")
+# Guards that stop no trace without an example: it unpacks a shape by the number of names, and knows the model's state.
+_HARMLESS = re.compile(r"len\([^()]*\.shape\) == \d+|(not )?self\.[\w.]+( (==|is) .*)?")
 _PLACE = re.compile(r" at (?P<file>[^ :]+):(?P<line>\d+)(: (?P<source>.*?))?(, in what the traced function returns|$)")
 _MOST_SECONDS = 0.2  # of a failed trace that is repeated to name the other places
 _MOST_STATEMENTS = 30  # the trace starts again for each
@@ -56,7 +57,7 @@ class Diagnosis:
     """The result of `diagnose`.
 
     `obstacles` stop a trace with this example, the most frequent first. `guards` are the conditions that other inputs
-    have to keep.
+    have to keep; most of them stop a trace without an example.
     """
 
     obstacles: tuple[Obstacle, ...]
@@ -76,11 +77,10 @@ class Diagnosis:
                 lines.append(f"and {len(self.obstacles) - number} more places")
                 break
             lines += str(each).splitlines()
-        # A trace without an example unpacks a shape by the number of names.
-        asked = [guard for guard in self.guards if guard.file and not _RANK.fullmatch(guard.expression)]
+        asked = [guard for guard in self.guards if guard.file and not _HARMLESS.fullmatch(guard.expression)]
         if asked:
-            count = f"{len(asked)} guard{'s' if len(asked) > 1 else ''}"
-            lines.append(f"a graph of it holds for inputs that keep {count}, such as {asked[-1]} at {asked[-1].place}")
+            places = f"{len(asked)} place{'s' if len(asked) > 1 else ''}"
+            lines.append(f"without example_inputs, {places} more would stop it, such as {asked[0].place}")
         return "\n".join(lines)
 
 
