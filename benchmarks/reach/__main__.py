@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import multiprocessing
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ def main() -> None:
     known = set() if options.again or not options.out.exists() else names_in(options.out)
     task = {"ways": ways, "limit": options.limit, "train": options.train, "brief": options.brief}
     task["sizes"] = options.sizes
+    if options.sizes:
+        importlib.import_module("torch._dynamo")  # once, and not in the process of each package
+        importlib.import_module("torch._export")
     by_package: dict[str, list[ReachModel]] = {}
     for model in models_named(options.models)[:: options.every]:
         if str(model) not in known:

@@ -16,20 +16,29 @@ from benchmarks.reach.ways import WAYS
 
 Data = dict[str, Any]
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+SIZES_BEGIN, SIZES_END = "<!-- sizes: begin -->", "<!-- sizes: end -->"
 SMALL_PACKAGE = 6  # packages with fewer models share a line
 
 
 def write_tables(names: Sequence[str]) -> None:
-    """Print the tables of files of results, or write them between the marks of a page, if one is among the names."""
+    """Print the tables of files of results, or write them between the marks of a page, if one is among the names.
+
+    Tables without results, such as the one of sizes, stay as they are on the page.
+    """
     pages = [name for name in names if name.endswith(".md")]
     results = read([Path(name) for name in names if name not in pages])
-    text = "\n".join(part(results) for part in PARTS)
+    texts = {}
+    if any(result.get("ways") for result in results):
+        texts[BEGIN, END] = "\n".join(part(results) for part in PARTS)
+    if any("sizes" in result for result in results):
+        texts[SIZES_BEGIN, SIZES_END] = free_sizes(results)
     if not pages:
-        print(text)
+        print("\n".join(texts.values()))
         return
     page = Path(pages[0])
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    for (begin, end), text in texts.items():
+        before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+        page.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 def read(files: Sequence[Path]) -> list[Data]:
@@ -232,18 +241,16 @@ def auto_text(result: Data, mode: str) -> str:
 
 
 def free_sizes(results: list[Data]) -> str:
-    """Count the sizes of inputs that eager takes in other values, and the sizes that each way leaves free."""
+    """Count the sizes of inputs that eager takes in other values, and the sizes that each way leaves free.
+
+    A way without a graph of a model has the class of its error there, and no size in the sum.
+    """
     found = [(result["model"], result["sizes"]) for result in results if "sizes" in result]
     rows = [[name, sizes["eager"], *(sizes[way] for way in SIZE_WAYS)] for name, sizes in found]
     sums = [sum(row[column] for row in rows if isinstance(row[column], int)) for column in range(1, 2 + len(SIZE_WAYS))]
     head = ["model", "eager", *(way.title for way in SIZE_WAYS.values())]
-    return (
-        "### Sizes left free\n\n"
-        + table(head, [["**all**", *sums]])
-        + f"<details><summary>{len(rows)} models</summary>\n\n"
-        + table(head, rows)
-        + "\n</details>\n"
-    )
+    details = f"<details><summary>{len(rows)} models</summary>\n\n{table(head, rows)}\n</details>\n"
+    return table(head, [["**all**", *sums]]) + "\n" + details
 
 
 def not_run(results: list[Data]) -> str:
@@ -260,7 +267,7 @@ def not_run(results: list[Data]) -> str:
     return "### Models that do not run\n\n" + table(["model", "status", "reason"], rows)
 
 
-PARTS = (by_package, in_train_mode, in_every_way, free_sizes, wrong, causes, failures, not_run)
+PARTS = (by_package, in_train_mode, in_every_way, wrong, causes, failures, not_run)
 
 
 if __name__ == "__main__":

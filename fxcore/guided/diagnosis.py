@@ -21,7 +21,9 @@ from fxcore.tracer import module_path_of
 from fxcore.tracing.refused_calls import place_of
 
 _MOST_LINES = 20
-_RANK = re.compile(r"len\([^()]*\.shape\) == \d+")
+# Guards that stop no trace without an example: it unpacks a shape by the number of names, and knows the model's state.
+_HARMLESS = re.compile(r"len\([^()]*\.shape\) == \d+|(not )?self\.[\w.]+( (==|is) .*)?")
+_PLACE = re.compile(r" at (?P<file>[^ :]+):(?P<line>\d+)(: (?P<source>.*?))?(, in what the traced function returns|$)")
 _MOST_SECONDS = 0.2  # of a failed trace that is repeated to name the other places
 _MOST_STATEMENTS = 30  # the trace starts again for each
 
@@ -54,8 +56,8 @@ class Obstacle:
 class Diagnosis:
     """The result of `diagnose`.
 
-    `obstacles` stop a trace with this example, the most frequent first. `guards` are the places that stop a trace
-    without an example.
+    `obstacles` stop a trace with this example, the most frequent first. `guards` are the conditions that other inputs
+    have to keep; most of them stop a trace without an example.
     """
 
     obstacles: tuple[Obstacle, ...]
@@ -75,10 +77,10 @@ class Diagnosis:
                 lines.append(f"and {len(self.obstacles) - number} more places")
                 break
             lines += str(each).splitlines()
-        # A trace without an example unpacks a shape by the number of names.
-        asked = [guard for guard in self.guards if guard.file and not _RANK.fullmatch(guard.expression)]
+        asked = [guard for guard in self.guards if guard.file and not _HARMLESS.fullmatch(guard.expression)]
         if asked:
-            lines.append(f"without example_inputs, {_places(len(asked))} more would stop it, such as {asked[0].place}")
+            places = f"{len(asked)} place{'s' if len(asked) > 1 else ''}"
+            lines.append(f"without example_inputs, {places} more would stop it, such as {asked[0].place}")
         return "\n".join(lines)
 
 
@@ -185,6 +187,8 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
             module_path = module_path_of(raised.__traceback__)
         file, line, source = place_of(raised)
         first, _, _ = str(error).partition("\n")
+        if not file and (told := _PLACE.search(first)) is not None:  # an error about the result of forward
+            file, line, source = told["file"], int(told["line"]), told["source"] or ""
         reason = first.partition(f" at {file}:")[0] if file else first
         if not isinstance(error, FxError):
             reason = f"{type(error).__name__}: {reason}"
@@ -194,7 +198,3 @@ class _DiagnosingTracer(LeafTracer, ExampleTracer):
 
 def _leaf_option(module_path: str) -> str:
     return f"leaf_modules=({module_path!r},)" if module_path else "leaf_modules="
-
-
-def _places(count: int) -> str:
-    return f"{count} place{'s' if count > 1 else ''}"

@@ -107,8 +107,9 @@ def record_ufunc(tracer: Any, function: Any, method: str, args: Any, kwargs: Any
         return NotImplemented
     instruction = instruction_at(frame.f_code, frame.f_lasti)
     is_operator = instruction is not None and instruction.opname.startswith(("BINARY_", "INPLACE_", "COMPARE_"))
-    if is_operator and any(isinstance(each, ExampleTensor) for each in args):
-        return tracer.create_proxy("call_function", _OPERATORS[function.__name__], args, {})
+    target = _OPERATORS.get(function.__name__) if is_operator else None
+    if target is not None and any(isinstance(each, ExampleTensor) for each in args):
+        return tracer.create_proxy("call_function", target, args, {})
     return record(tracer, function, args, kwargs)
 
 

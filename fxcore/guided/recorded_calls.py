@@ -157,7 +157,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
     def original(name: str) -> Any:
         return REPLACEMENTS.original(vars(torch), name)
 
-    names = [*_LOOK_AT_VALUES, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch, name))]
+    names = [name for name in (*_LOOK_AT_VALUES, *sorted(TAKE_SIZES_AT_ONCE)) if hasattr(torch, name)]
     found = {name: recorded(original(name)) for name in names}
     found |= {name: _recorded_class(original(name)) for name in _CLASSES}
     drawing = ["manual_seed", *(each.__name__ for each in RANDOM)]

@@ -23,6 +23,7 @@ _LONGEST_OPERAND = 6  # instructions that load the other operand: `torch.nn.func
 NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
 _NUMPY = os.path.join(os.path.dirname(os.path.dirname(torch.__file__)), "numpy") + os.sep
+_NO_FILES = ("<frozen ", "<string>")  # imports, and methods that dataclasses and named tuples generate
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep  # site-packages lie below it
 
 
@@ -42,7 +43,7 @@ def frames_from_here() -> Iterator[FrameType]:
 @functools.lru_cache(maxsize=4096)
 def is_user_file(file_name: str) -> bool:
     """Return whether a file is neither fxcore's, torch's or numpy's, nor of Python's standard library."""
-    if file_name.startswith(_LIBRARIES) or file_name.startswith(_NUMPY):
+    if file_name.startswith((*_LIBRARIES, _NUMPY, *_NO_FILES)):
         return False
     return not file_name.startswith(_STANDARD_LIBRARY) or "-packages" in file_name
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from torch import nn
@@ -69,6 +71,19 @@ def test_a_size_is_free_if_the_model_takes_it_and_the_graph_agrees(kind, expecte
     found = free_sizes_of(reach_model(kind), limit=60)
 
     assert {way: found[way] for way in expected} == expected
+
+
+def test_results_of_sizes_alone_leave_the_other_tables_of_a_page(tmp_path):
+    sizes = {"eager": 2, "examples": 2, "export": 1, "dynamo": 1}
+    file, page = tmp_path / "sizes.jsonl", tmp_path / "page.md"
+    file.write_text(json.dumps({"model": "tests/a", "status": "runs", "ways": {}, "sizes": sizes}))
+    marks = f"{table.BEGIN}\nkept\n{table.END}\n{table.SIZES_BEGIN}\nold\n{table.SIZES_END}\n"
+    page.write_text(marks)
+
+    table.write_tables([str(file), str(page)])
+
+    assert page.read_text().startswith(f"{table.BEGIN}\nkept\n{table.END}\n{table.SIZES_BEGIN}\n| model |")
+    assert "old" not in page.read_text()
 
 
 def test_the_table_counts_the_sizes_of_all_models_and_names_failures():

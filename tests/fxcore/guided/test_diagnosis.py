@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import sys
+import threading
 
 import pytest
 import torch
@@ -174,3 +175,12 @@ def test_a_slow_trace_that_failed_is_not_repeated(monkeypatch):
     assert str(refusal.value).splitlines()[-1] == (
         "print(fxcore.diagnose(model, example_inputs)) lists every place that stops this trace"
     )
+
+
+def test_an_obstacle_in_the_result_of_forward_has_the_line_of_its_return():
+    def returns_an_object(x):
+        return threading.Lock(), x
+
+    found = fxcore.diagnose(returns_an_object, torch.rand(2, 3))
+
+    assert [each.source for each in found.obstacles] == ["return threading.Lock(), x"]
