@@ -218,3 +218,11 @@ class IterableAugmented(nn.Module):
 class SameStorage(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return x + 1 if x.data_ptr() == y.data_ptr() else x - 1
+
+
+@case(lambda: [call(t(3), None), call(None, None), call(t(3), t(3)), call(t(4), None)])
+class NoneOnTheLeft(nn.Module):
+    def forward(self, x: Tensor | None, y: Tensor | None) -> Tensor:
+        if y is x:
+            return torch.zeros(1)
+        return torch.ones(1) * (1 if x is None else x.shape[0])
