@@ -220,9 +220,7 @@ class SameStorage(nn.Module):
         return x + 1 if x.data_ptr() == y.data_ptr() else x - 1
 
 
-@case(lambda: [call(t(3), None), call(None, None), call(t(3), t(3)), call(t(4), None)])
+@case(lambda: [call([t(3)]), call([None]), call([t(3)], t(3)), call([t(4)])])
 class NoneOnTheLeft(nn.Module):
-    def forward(self, x: Tensor | None, y: Tensor | None) -> Tensor:
-        if y is x:
-            return torch.zeros(1)
-        return torch.ones(1) * (1 if x is None else x.shape[0])
+    def forward(self, parts: list[Tensor | None], y: Tensor | None = None) -> Tensor:
+        return torch.zeros(1) if y is parts[0] else torch.ones(1) * len(parts)
