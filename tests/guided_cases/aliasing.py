@@ -218,3 +218,9 @@ class IterableAugmented(nn.Module):
 class SameStorage(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return x + 1 if x.data_ptr() == y.data_ptr() else x - 1
+
+
+@case(lambda: [call([t(3)]), call([None]), call([t(3)], t(3)), call([t(4)])])
+class NoneOnTheLeft(nn.Module):
+    def forward(self, parts: list[Tensor | None], y: Tensor | None = None) -> Tensor:
+        return torch.zeros(1) if y is parts[0] else torch.ones(1) * len(parts)

@@ -213,3 +213,17 @@ class AttentionDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rate = 0.5 if self.training else 0.0
         return F.scaled_dot_product_attention(x, x, x, dropout_p=rate, is_causal=True)
+
+
+@case(lambda: [call(t(3)), under(double_by_default, t(3)), call(t(4)), under(double_by_default, t(4))])
+class DefaultDtypeOfConstant(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tensor([0.5]) + torch.full((1,), 2.0)
+
+
+@case(lambda: [call(t(3)), call(t(3, grad=True)), call(t(4, grad=True)), call(t(3))])
+class NoGradWithoutGradients(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            largest = x.abs().max()
+        return x / largest

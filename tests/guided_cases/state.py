@@ -567,3 +567,14 @@ class CacheOfValueByShape(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x - self.cache.setdefault(x.shape[0], x.detach().mean())
+
+
+@case(lambda: [call(t(4)), call(t(4, seed=1)), call(t(4, dtype=torch.float64)), call(t(4))])
+class BufferThatWidens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = self.mean * 0.9 + x.detach().mean() * 0.1
+        return x - self.mean
