@@ -133,7 +133,10 @@ class GuardedGraphModule(torch.fx.GraphModule):
     def recompile(self) -> Any:
         """Renew `code` and `forward` from the current graph. The checks are in `forward` alone."""
         code = super().recompile()
-        graph = _graph_from_torch(self._graph)
+        try:
+            graph = _graph_from_torch(self._graph)
+        except InteropError:  # in the middle of an edit; torch writes code for such a graph, too
+            return code
         if isinstance(graph.guards, Guards) and graph.guards.are_enforced and len(graph.guards):
             guarded = GuardedForward(graph, graph.guards, self, graph.python_code("self"))
             type(self).forward = guarded.function

@@ -13,6 +13,7 @@ from torch.export import Dim
 import fxcore
 from fixtures.graph_identity import differences
 from fxcore import interop
+from fxcore.errors import GuardError
 
 
 class Counting(nn.Module):
@@ -210,6 +211,22 @@ def test_guards_of_a_trace_come_back():
 
     assert back.graph.guards is traced.graph.guards
     back.check_guards(torch.ones(5))
+
+
+def test_a_guarded_module_of_torch_is_edited_and_checks_again():
+    traced = fxcore.symbolic_trace(lambda x: x + 1 if x.shape[0] > 2 else x, example_inputs=(torch.ones(4),))
+    module = interop.to_torch(traced)
+    add = next(node for node in module.graph.nodes if node.op == "call_function")
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    add.prepend(output)
+    module.recompile()  # the output reads a later node now
+    add.append(output)
+    add.args = (add.args[0], 2)
+    module.recompile()
+
+    assert torch.equal(module(torch.ones(3)), torch.full((3,), 3.0))
+    with pytest.raises(GuardError, match=r"x\.shape\[0\] > 2: it is False"):
+        module(torch.ones(2))
 
 
 def test_nested_graphs_are_changed_where_that_is_asked_for():
