@@ -16,6 +16,7 @@ from fxcore.graph import Graph
 from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
 from fxcore.guard_checks.checks import nodes_for, result_of
 from fxcore.guard_checks.plan import ENTRY, Plan
+from fxcore.guard_checks.undo import open_autocasts, restore
 from fxcore.guards import Guards
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
@@ -143,6 +144,7 @@ class GuardedForward:
                 if node in needed:
                     values[node] = result_of(node, values.__getitem__, module)
                 run.after(node, values.get(node))
+        restore(None, open_autocasts(plan.nodes[: plan.last + 1]))
 
     def supports(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
         """Return whether all guards hold for the arguments of a call; None if a run of the graph must tell."""

@@ -65,6 +65,12 @@ class InHalf(nn.Module):
             return hidden * 2 if hidden.shape[0] % 2 == 0 else hidden
 
 
+def regions_of_autocast():
+    """Return the number of regions of autocast that are open in this thread."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
 PARTS = {
     "batch norm": lambda: nn.BatchNorm1d(4),
     "dropout": lambda: nn.Dropout(0.5),
@@ -90,6 +96,7 @@ def test_a_refused_call_changes_nothing(part, run):
 
     assert [*before.changes(), *inputs.changes(), *globals_.changes()] == []
     assert modes == (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"))
+    assert regions_of_autocast() == 0
     assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
 
 
@@ -120,6 +127,7 @@ def test_check_guards_changes_nothing(part):
 
     assert [*before.changes(), *inputs.changes(), *globals_.changes()] == []
     assert not torch.is_autocast_enabled("cpu")
+    assert regions_of_autocast() == 0
 
 
 def written_by(model):
@@ -162,3 +170,12 @@ def test_a_refused_call_gives_back_the_random_numbers_of_its_conditions():
     with pytest.raises(GuardError):
         graph_module(-torch.ones(3))
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_check_guards_leaves_the_region_of_autocast_that_it_enters():
+    graph_module = fxcore.symbolic_trace(InHalf(), example_inputs=torch.rand(2, 4))
+
+    graph_module.check_guards(torch.rand(4, 4))
+
+    assert regions_of_autocast() == 0
+    assert not torch.is_autocast_enabled("cpu")
