@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -44,6 +44,7 @@ class Answers:
         self._assume = dict(assume or {})
         self._answers: list[_Answer] = []
         self.scalars: set[Node] = set()  # nodes with a value that is no tensor, or a tensor of a single number
+        self.differentiable: set[Node] = set()  # nodes with a value that could need a gradient
         self.dispensable: set[Node] = set()  # nodes that were made before Python needed them
         self.switched = {"grad": 0, "autocast": 0}  # modes -> how many `with` blocks of the traced code hold them
         self._training: dict[str, tuple[bool, Guard]] = {}  # path of a module -> its mode, and the place that asked
@@ -123,13 +124,13 @@ class Answers:
     def _guard(self, name: str, value: Any, is_assumed: bool) -> Guard:
         """Return a guard without its expression, for the place that runs."""
         path = getattr(getattr(self._tracer, "scope", None), "module_path", "")
-        frame = user_frame()
-        if frame is None:
-            return Guard("", name, value, path, is_assumed=is_assumed)
-        code = frame.f_code
-        source = shown_line(code.co_filename, frame.f_lineno, frame.f_globals).partition(": ")[2]
+        questions = self._tracer.questions
+        frame = user_frame() if questions.code_runs else None
+        code: CodeType = questions.root_code if frame is None else frame.f_code
+        line = code.co_firstlineno if frame is None else frame.f_lineno
+        source = shown_line(code.co_filename, line, None if frame is None else frame.f_globals).partition(": ")[2]
         function = getattr(code, "co_qualname", code.co_name)
-        return Guard("", name, value, path, function, code.co_filename, frame.f_lineno, source, is_assumed)
+        return Guard("", name, value, path, function, code.co_filename, line, source, is_assumed)
 
     def note_mode(self, question: Callable[..., Any], args: Any, kwargs: Any, answer: Any) -> None:
         """Note the answer to a question about a mode, unless the traced code switched the mode itself."""

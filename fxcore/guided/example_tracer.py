@@ -168,11 +168,15 @@ class ExampleTracer(Tracer):
             if is_part or origin.is_data:
                 self.answers.note(node, value)
                 self.answers.scalars.add(node)
+            if is_part and value is None:
+                self.questions.told_none()
             return value
         proxy = proxy_of(self, node, value, *origin)
         if isinstance(value, torch.Tensor):
             if value.requires_grad:
                 self.note_gradient(node)
+            if value.is_floating_point() or value.is_complex():
+                self.answers.differentiable.add(node)
         else:
             self._has_arrays = self._has_arrays or is_array(value)
         if not isinstance(value, torch.Tensor) or value.dim() == 0:

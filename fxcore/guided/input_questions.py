@@ -63,18 +63,19 @@ class InputQuestions:
 
     def __init__(self, tracer: Any, root: CodeType, codes: Iterable[CodeType]) -> None:
         """`root` is the code of the traced function, `codes` are those of the functions that it may call."""
-        self._tracer, self._root_facts = tracer, facts_of_code(root)
+        self._tracer, self.root_code, self._root_facts = tracer, root, facts_of_code(root)
         self._facts = facts = functools.reduce(CodeFacts.joined, map(facts_of_code, codes), self._root_facts)
         self._tensors: list[ExampleTensor] = []
+        self._has_none = False
         self._given: set[int] = set()
-        self._code_runs = False
+        self.code_runs = False
         self._compares_dtypes = any(
             isinstance(getattr(torch, str(name), None), torch.dtype) for name in facts.compared_constants
         )
 
     def begin(self) -> None:
         """Note that the traced code runs from now on. Before, the running code is that of the caller."""
-        self._code_runs = True
+        self.code_runs = True
 
     def is_told(self, value: Any) -> bool:
         """Return whether Python gets a part itself, with a guard, because `is` tells it apart from others."""
@@ -99,7 +100,15 @@ class InputQuestions:
                 if proxy.example is other.example:
                     return other
             self._tensors.append(proxy)
+            if self._has_none:
+                self.given(proxy)
         return proxy
+
+    def told_none(self) -> None:
+        """Note that a part is None: where the code compares values, each tensor may be compared with None."""
+        self._has_none = True
+        for each in self._tensors:
+            self.given(each)
 
     def missed(self, owner: Any, key: Any) -> bool:
         """Note that a part has no item at a key, because the traced code may catch the error; return whether it can."""
@@ -138,13 +147,13 @@ class InputQuestions:
         self._note(function, (proxy.node, *args), function(proxy.example, *args))
 
     def _catches_missing_items(self) -> bool:
-        frame = user_frame() if self._code_runs else None
+        frame = user_frame() if self.code_runs else None
         return frame is not None and not _CATCHES_MISSING.isdisjoint(facts_of_code(frame.f_code).names)
 
     def _is_compared_with_none(self, name: Any, is_argument: bool) -> bool:
         if is_argument:
             return name in self._root_facts.compared_with_none
-        if not self._code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
+        if not self.code_runs:  # an item of `*args` or `**kwargs`, whose name in the code is not known
             return bool(self._root_facts.compared_with_none)
         frame = user_frame()
         compared = frozenset[Any]() if frame is None else facts_of_code(frame.f_code).compared_with_none

@@ -121,9 +121,12 @@ def _recorded_end_of_grad_mode(original: Callable[..., Any]) -> Callable[..., An
 
 
 def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
-    """Return whether gradients flow to nodes of a block that stops gradients, or through nodes of another block."""
+    """Return whether gradients flow through nodes of a block, or might flow to a block that stops them."""
     inputs = [] if mode else [each for node in made for each in node.all_input_nodes]
-    return any(tracer.has_gradient(each) for each in (*made, *inputs))
+    if any(tracer.has_gradient(each) for each in (*made, *inputs)):
+        return True
+    could = tracer.answers.differentiable
+    return not mode and any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
 
 
 @functools.cache

@@ -327,3 +327,21 @@ def test_code_behind_a_forward_of_a_base_class_is_traced_as_it_is():
 
     assert list(graph_module.graph.guards) == []
     torch.testing.assert_close(graph_module(torch.ones(4, 2)), torch.full((4, 2), 4.0))
+
+
+def test_none_may_stand_on_the_left_of_is():
+    def same(parts, other):
+        return parts[0] * 2 if other is parts[1] else parts[0]
+
+    graph_module = fxcore.symbolic_trace(same, example_inputs=([X, Y], None))
+
+    with pytest.raises(GuardError):
+        graph_module([X, None], None)
+
+
+def test_a_guard_on_an_argument_has_the_line_of_the_function():
+    graph_module = fxcore.symbolic_trace(by_flag, example_inputs=(X, True))
+
+    (guard,) = graph_module.graph.guards
+    assert guard.function == "by_flag"
+    assert guard.source == "def by_flag(x, flag):"

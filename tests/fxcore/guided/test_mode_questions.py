@@ -204,3 +204,16 @@ def test_a_block_without_autocast_refuses_a_run_under_autocast():
     assert guards_of(graph_module) == ["not is_autocast_enabled('cpu')"]
     with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(GuardError):
         graph_module(X)
+
+
+def test_gradients_stop_too_where_the_example_needs_none():
+    def stopped(x):
+        with torch.no_grad():
+            y = x * 2
+        return y + x
+
+    graph_module = fxcore.symbolic_trace(stopped, example_inputs=(X,))
+
+    x = X.clone().requires_grad_()
+    graph_module(x).sum().backward()
+    assert torch.equal(x.grad, torch.ones_like(X))
