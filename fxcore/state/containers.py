@@ -128,16 +128,19 @@ class Container:
             self._restore_named(container, dict(zip(self._keys or (), values, strict=True)))
 
     def _restore_named(self, container: Any, content: dict[Any, Any]) -> None:
-        now = dict(zip(*self._contents(self.value), strict=True))  # type: ignore[arg-type]  # a container with names has keys
+        keys, values = self._contents(container)
         if isinstance(container, dict):
             kind: Any = OrderedDict if isinstance(container, OrderedDict) else dict
+            # Present keys are not hashed, because a proxy among them has no trace any more.
             if self.role == "graph":
-                for name in now.keys() - content.keys():
-                    del container[name]
-            elif list(now) != list(content):
+                for name in keys or ():
+                    if name not in content:
+                        del container[name]
+            elif not _same_keys(self._keys, keys):
                 kind.clear(container)
             kind.update(container, content)
             return
+        now = dict(zip(keys or (), values, strict=True))
         # Not the object's own setattr(), because the user may have written it.
         owner = type if self.role == "class" else object
         for name in now.keys() - content.keys():

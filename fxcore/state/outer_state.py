@@ -28,16 +28,20 @@ class OuterState:
         self.values: list[tuple[str, Any]] = []  # to follow, by path
         self._seen: set[int] = set()
         kinds: dict[type, None] = {}
+        known: set[type] = set()
         for path, module in modules:
-            kinds.update(dict.fromkeys(type(module).__mro__))
+            if type(module) not in known:
+                known.add(type(module))
+                kinds.update(dict.fromkeys(type(module).__mro__))
             attributes = vars(module)
             if not _FUNCTIONS.isdisjoint(map(type, attributes.values())):
                 for value in attributes.values():
                     if type(value) in _FUNCTIONS:
                         self._add_function(path, value)
-            for name in _HOOKS:
-                for hook in (attributes.get(name) or {}).values():
-                    self._add_function(path, hook)
+            if any(map(attributes.get, _HOOKS)):  # few modules have hooks
+                for hooks in filter(None, map(attributes.get, _HOOKS)):
+                    for hook in hooks.values():
+                        self._add_function(path, hook)
         for kind in kinds:
             if str(kind.__module__).partition(".")[0] not in LIBRARIES:
                 self._add_class(kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
@@ -222,9 +223,14 @@ def _attribute_changes(change: Change) -> Iterator[Change]:
     """Yield the changes of the attributes of a class, or of a variable."""
     before, after = change.before.held, change.after.held
     for name in before.keys() | after.keys():
-        if before.get(name, MISSING) is not after.get(name, MISSING):
+        # A trace replaces functions of classes for a while.
+        if before.get(name, MISSING) is not after.get(name, MISSING) and not _is_function(before.get(name)):
             path = f"{change.path}.{name}" if name else change.path
             yield Change(path, "held", before.get(name, MISSING), after.get(name, MISSING), change.role)
+
+
+def _is_function(value: object) -> bool:
+    return isinstance(value, (FunctionType, staticmethod, classmethod, property))
 
 
 def _tensor_changes(

@@ -682,3 +682,17 @@ def test_a_graph_that_was_traced_again_has_the_code_of_one_trace():
 
     assert [node.target for node in graph.nodes if node.op == "call_method"] == ["mul_", "mul_"]
     assert [node.name for node in graph.nodes if node.op == "get_attr"] == ["fc_weight", "fc_bias"]
+
+
+def test_a_cache_by_shape_is_emptied_after_the_trace():
+    def forward(self, x):
+        if x.shape not in self.stats:
+            self.stats[x.shape] = torch.arange(x.shape[1], dtype=x.dtype)
+        return x + self.stats[x.shape]
+
+    model = model_of(forward)
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=CALLS[0])
+
+    assert list(model.stats) == ["mean", "all", "count"]
+    torch.testing.assert_close(graph_module(CALLS[1]), CALLS[1] + torch.arange(4.0))
