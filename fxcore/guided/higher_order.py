@@ -433,9 +433,11 @@ def _recorded_checkpoint(original: Callable[..., Any]) -> Callable[..., Any]:
 
         body = tracer.inner_graphs.record(flat, samples, "wrap_body")
         modules, lifted = tracer.inner_graphs.modules([body])
-        return results_of(
-            recorded_call(tracer, original, (*modules, *inputs_of(samples, values), *lifted), known, example_of(body)),
-            body,
-        )
+        given, target = inputs_of(samples, values), original
+        call_args: tuple[Any, ...] = (*modules, *given, *lifted)
+        if known.get("use_reentrant") is not False and lifted:
+            # The reentrant kind gives gradients to values from outside only if an argument has a gradient.
+            call_args, target = (*modules, tuple(given), tuple(lifted)), transforms.checkpoint
+        return results_of(recorded_call(tracer, target, call_args, known, example_of(body)), body)
 
     return call
