@@ -76,9 +76,11 @@ def jvp(
     return torch.func.jvp(_of_chosen(function, operands, argnums), chosen, tuple(tangents), **options)
 
 
-def associative_scan(function: Callable[..., Any], rows: Sequence[Any], operands: Sequence[Any]) -> Any:
+def associative_scan(
+    function: Callable[..., Any], rows: Sequence[Any], operands: Sequence[Any], dim: int = 0
+) -> tuple[Any, ...]:
     """Combine the rows of tensors as torch's `associative_scan` does with `combine_mode="generic"`."""
-    return tuple(_SCANS.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows)))
+    return tuple(_SCANS.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows), dim))
 
 
 def checkpoint(function: Callable[..., Any], inputs: Sequence[Any], operands: Sequence[Any], **options: Any) -> Any:

@@ -38,10 +38,11 @@ def test_products_with_a_jacobian_are_those_of_the_chosen_operands():
     torch.testing.assert_close(pushed, cosine * (x + y))
 
 
-def test_a_scan_combines_rows_with_operands():
-    x, w = torch.rand(5, 2), torch.rand(2)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_scan_combines_rows_with_operands(dim):
+    x, w = torch.rand(5, 5), torch.rand(())
 
-    (scanned,) = transforms.associative_scan(lambda a, b, w: (a + b + w,), [x], (w,))
+    (scanned,) = transforms.associative_scan(lambda a, b, w: (a + b + w,), [x], (w,), dim)
 
-    steps = torch.arange(5.0)[:, None]
-    torch.testing.assert_close(scanned, x.cumsum(0) + steps * w)
+    steps = torch.arange(5.0)
+    torch.testing.assert_close(scanned, x.cumsum(dim) + (steps[:, None] if dim == 0 else steps) * w)
