@@ -240,6 +240,7 @@ def test_a_guard_on_the_result_of_a_nested_operator_is_computed_from_the_inputs(
         lambda x: torch.cond(x.sum() > 0, inner, lambda x: x + 1, (x,)), example_inputs=torch.rand(3, 4)
     )
 
+    assert targets(graph_module).count(HIGHER_ORDER.cond) == 1  # the guard's own is not in the graph
     graph_module.check_guards(torch.rand(5, 4))
     with pytest.raises(GuardError):
         graph_module.check_guards(torch.rand(2, 4))
