@@ -328,9 +328,9 @@ def _map(tracer: Any, operator: Any, function: Any, xs: Any, more: Any = (), **o
     return results_of(recorded_call(tracer, operator, args, _set(options), fallback), body)
 
 
-def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *rest: Any) -> Any:
+def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *rest: Any, dim: int = 0) -> Any:
     rows = samples_of(xs, [f"x_{number}" for number in range(len(xs))], has_contents=True)
-    firsts = selected(rows, torch.narrow, 0, 0, 1)  # torch combines many rows at once
+    firsts = selected(rows, torch.narrow, dim, 0, 1)  # torch combines many rows at once
     samples = [*firsts, *[each._replace(name=f"y_{number}") for number, each in enumerate(firsts)]]
     combine = tracer.inner_graphs.record(combine_fn, samples, "associative_scan_combine_graph")
     modules, lifted = tracer.inner_graphs.modules([combine])
@@ -339,6 +339,7 @@ def _associative_scan(tracer: Any, operator: Any, combine_fn: Any, xs: Any, *res
         # torch's operator has no gradients for operands, and before torch 2.13 none at all.
         is_served = _takes_operands() and not lifted
         operator = torch.ops.higher_order.associative_scan if is_served else transforms.associative_scan
+        more = (*more, dim) if dim else more
     elif not _takes_operands():
         more = rest
         if lifted:
@@ -361,9 +362,9 @@ def _recorded_generic_scan(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
         tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None or dim:
+        if tracer is None or additional_inputs:
             return original(operator, leaves, dim, *([additional_inputs] if additional_inputs else []))
-        return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves))
+        return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves, dim=dim))
 
     return scan
 
@@ -433,9 +434,11 @@ def _recorded_checkpoint(original: Callable[..., Any]) -> Callable[..., Any]:
 
         body = tracer.inner_graphs.record(flat, samples, "wrap_body")
         modules, lifted = tracer.inner_graphs.modules([body])
-        return results_of(
-            recorded_call(tracer, original, (*modules, *inputs_of(samples, values), *lifted), known, example_of(body)),
-            body,
-        )
+        given, target = inputs_of(samples, values), original
+        call_args: tuple[Any, ...] = (*modules, *given, *lifted)
+        if known.get("use_reentrant") is not False and lifted:
+            # The reentrant kind gives gradients to values from outside only if an argument has a gradient.
+            call_args, target = (*modules, tuple(given), tuple(lifted)), transforms.checkpoint
+        return results_of(recorded_call(tracer, target, call_args, known, example_of(body)), body)
 
     return call

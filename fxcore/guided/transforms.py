@@ -1,4 +1,4 @@
-"""Transforms of torch.func as functions of a graph: the targets of nodes that a trace with an example records.
+"""Transforms of torch.func, and others, as functions of a graph: targets of nodes of a trace with an example.
 
 Each takes the graph of the transformed function and its operands. Operands that the user's function did not name as
 arguments, such as parameters of the model, come last.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import checkpoint as checkpoints
 
 # The package has a function of this name, too.
 _SCANS = importlib.import_module("torch._higher_order_ops.associative_scan")
@@ -75,9 +76,20 @@ def jvp(
     return torch.func.jvp(_of_chosen(function, operands, argnums), chosen, tuple(tangents), **options)
 
 
-def associative_scan(function: Callable[..., Any], rows: Sequence[Any], operands: Sequence[Any]) -> Any:
+def associative_scan(
+    function: Callable[..., Any], rows: Sequence[Any], operands: Sequence[Any], dim: int = 0
+) -> tuple[Any, ...]:
     """Combine the rows of tensors as torch's `associative_scan` does with `combine_mode="generic"`."""
-    return tuple(_SCANS.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows)))
+    return tuple(_SCANS.generic_associative_scan(lambda *pairs: function(*pairs, *operands), list(rows), dim))
+
+
+def checkpoint(function: Callable[..., Any], inputs: Sequence[Any], operands: Sequence[Any], **options: Any) -> Any:
+    """Return `checkpoint(function, *inputs, **options)` of torch. Operands come from outside of the function."""
+
+    def call(*given: Any) -> Any:
+        return function(*given, *operands)
+
+    return checkpoints.checkpoint(call, *inputs, **options)
 
 
 def _of_chosen(function: Callable[..., Any], operands: Sequence[Any], argnums: tuple[int, ...]) -> Callable[..., Any]:

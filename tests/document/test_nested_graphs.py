@@ -56,6 +56,17 @@ def test_the_body_of_a_loop_and_of_a_map_are_graphs_of_their_own():
     assert {"aten.sin.default", "aten.cos.default", "aten.lt.Scalar"} <= found
 
 
+def test_the_branches_of_a_trace_with_an_example_are_graphs_of_their_own():
+    def program(x):
+        return torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: torch.vmap(lambda row: row.cos())(x), (x,))
+
+    document = build_document(symbolic_trace(program, example_inputs=torch.rand(2, 2)))
+
+    branches = {module.path: module.graph for module in document.modules}
+    assert targets(branches["true_graph_0"]) == ["relu"]
+    assert targets(branches["false_graph_0"])[-1] == "fxcore.guided.transforms.vmap"
+
+
 def test_a_delegate_tells_its_graph_its_backend_and_what_it_made():
     program = export(nn.Linear(2, 2), (torch.ones(1, 2),), strict=False)
     large = b"x" * 65

@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 import fxcore
 from fxcore import interop
 from fxcore.errors import GuardError, TraceError
+from fxcore.guided import transforms
 from fxcore.guided.higher_order import _takes_operands
 
 HIGHER_ORDER = torch.ops.higher_order
@@ -239,6 +240,7 @@ def test_a_guard_on_the_result_of_a_nested_operator_is_computed_from_the_inputs(
         lambda x: torch.cond(x.sum() > 0, inner, lambda x: x + 1, (x,)), example_inputs=torch.rand(3, 4)
     )
 
+    assert targets(graph_module).count(HIGHER_ORDER.cond) == 1  # the guard's own is not in the graph
     graph_module.check_guards(torch.rand(5, 4))
     with pytest.raises(GuardError):
         graph_module.check_guards(torch.rand(2, 4))
@@ -606,8 +608,8 @@ def test_checkpoint_is_one_node_that_computes_again(use_reentrant, by_name):
 
     graph_module = fxcore.symbolic_trace(model, example_inputs=x)
 
-    assert targets(graph_module).count(checkpoints.checkpoint) == 1
-    assert "torch.utils.checkpoint.checkpoint(wrap_body_0, mul, up_weight" in graph_module.code
+    assert targets(graph_module).count(transforms.checkpoint if use_reentrant else checkpoints.checkpoint) == 1
+    assert use_reentrant or "torch.utils.checkpoint.checkpoint(wrap_body_0, mul, up_weight" in graph_module.code
     found = []
     for run in (
         lambda x: model.down(model.up(x * 2).relu()) + x,
@@ -621,6 +623,20 @@ def test_checkpoint_is_one_node_that_computes_again(use_reentrant, by_name):
         found.append([each.grad for each in state])
     torch.testing.assert_close(found[1], found[0])
     torch.testing.assert_close(found[2], found[0])
+
+
+def test_a_reentrant_checkpoint_without_a_gradient_at_its_inputs_gives_no_gradients():
+    class Checkpointed(Layers):
+        def forward(self, x):
+            return self.down(checkpoint(self.up, x, use_reentrant=True))
+
+    model = Checkpointed()
+    graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(3, 4))
+
+    graph_module(torch.rand(3, 4)).sum().backward()
+
+    assert model.up.weight.grad is None
+    assert model.down.weight.grad is not None
 
 
 def test_a_checkpoint_with_a_function_of_its_own_is_recorded_inside():
