@@ -1,4 +1,4 @@
-"""`type(x) is torch.Tensor`, `isinstance(x, list)`, `hasattr(x, "mask")`, asked of a proxy.
+"""`type(x) is torch.Tensor`, `isinstance(x, list)`, `hasattr(x, "mask")` and `len(x)`, asked of a proxy.
 
 The answer is that of the example's value; about a part of the inputs, it becomes a guard. Python has no protocol for
 `type()`, and none for `isinstance` where the class of a proxy answers by itself. While a trace with an example runs,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fxcore.guided.proxies import ExampleProxy
+from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import Patcher
 
@@ -81,5 +81,12 @@ class _Type:
         return hash(type)
 
 
+def length_of(value: Any) -> Any:
+    """Work as `len` does. The length of a tensor is a value of the graph, as `x.shape[0]` is."""
+    if type(value) is ExampleTensor and module_hooks.active_tracer() is value.tracer:
+        return value.tracer.create_proxy("call_function", len, (value,), {})
+    return len(value)
+
+
 _TYPE = _Type()
-_REPLACEMENTS = {"type": _TYPE, "isinstance": asks_for_instance, "hasattr": asks_for_attribute}
+_REPLACEMENTS = {"type": _TYPE, "isinstance": asks_for_instance, "hasattr": asks_for_attribute, "len": length_of}

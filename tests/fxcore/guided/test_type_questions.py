@@ -97,4 +97,16 @@ def test_types_of_values_that_the_graph_computes_are_no_guards():
 def test_the_names_mean_what_they_meant_after_the_trace():
     fxcore.symbolic_trace(flattened, example_inputs=(X,))
 
-    assert not globals().keys() & {"isinstance", "type", "hasattr"}
+    assert not globals().keys() & {"isinstance", "type", "hasattr", "len"}
+
+
+def test_the_length_of_a_tensor_stays_free():
+    def spread(x):
+        kept = x[x > 0.5]
+        return x.reshape(len(x), 1, -1) * kept.new_ones(len(kept)).sum()
+
+    graph_module = fxcore.symbolic_trace(spread, example_inputs=torch.rand(2, 3))
+
+    assert not list(graph_module.graph.guards)
+    x = torch.rand(5, 3)
+    assert torch.equal(graph_module(x), spread(x))
