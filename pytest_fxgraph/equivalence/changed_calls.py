@@ -80,7 +80,7 @@ class ChangedCall:
             obtained = run_model(graph, graph, settings)
             if isinstance(obtained, RunFailure) and isinstance(obtained.error, fxcore.FxError):
                 verdict: Verdict = "refused"
-                found = list(_changed_by_refusal(graph, arguments, snapshot))
+                found = list(_changed_by_refusal(graph, arguments, snapshot, grads))
             else:
                 expected = run_model(model, model, settings)
                 verdict = "both raise" if isinstance(expected, RunFailure) else "right"
@@ -129,9 +129,9 @@ def _differences(
     yield from differences_of_runs(expected, obtained, arguments, comparison, loosely=False)
 
 
-def _changed_by_refusal(graph: Any, arguments: Arguments, snapshot: Snapshot) -> Iterator[Mismatch]:
+def _changed_by_refusal(graph: Any, arguments: Arguments, snapshot: Snapshot, grads: bool) -> Iterator[Mismatch]:
     """Call a graph that refuses once more, and yield what the refused call changed."""
-    copied = copy_arguments(arguments).arguments
+    copied = copy_arguments(arguments, with_gradients=grads).arguments
     with contextlib.suppress(fxcore.FxError):
         graph(*copied.args, **copied.kwargs)
     findings = snapshot.compare()
