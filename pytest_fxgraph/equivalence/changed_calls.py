@@ -21,6 +21,7 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, follow_mode, set_mode
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
+from pytest_fxgraph.equivalence.search.judging import quiet
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
@@ -72,7 +73,7 @@ class ChangedCall:
         """
         __tracebackhide__ = True
         arguments = self.arguments()
-        with globals_kept(), self._applied(model, graph):
+        with globals_kept(), quiet(), self._applied(model, graph):
             snapshot = Snapshot(model, graph)
             names = StateNames(snapshot.state_of(model))
             grads = self.grads and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()

@@ -20,6 +20,7 @@ UNSOLVED: dict[str, str] = {
     "NoGradWithoutGradients": "a no_grad block is left out where the example needs no gradient",
     "CacheByShape": "a proxy stays as a key of the model's dict",
     "CacheOfValueByShape": "a proxy stays as a key of the model's dict",
+    "AutocastInside": "an error inside a block of forward leaves its mode on, because the end of the block is a node",
     "BufferThatWidens": "a buffer assigned with another dtype keeps its dtype in the graph",
 }
 
