@@ -21,6 +21,7 @@ from pytest_fxgraph.equivalence.outputs import OutputComparison
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, follow_mode, set_mode
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
+from pytest_fxgraph.equivalence.search.judging import quiet
 from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule
 
@@ -72,7 +73,7 @@ class ChangedCall:
         """
         __tracebackhide__ = True
         arguments = self.arguments()
-        with globals_kept(), self._applied(model, graph):
+        with globals_kept(), quiet(), self._applied(model, graph):
             snapshot = Snapshot(model, graph)
             names = StateNames(snapshot.state_of(model))
             grads = self.grads and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
@@ -80,7 +81,7 @@ class ChangedCall:
             obtained = run_model(graph, graph, settings)
             if isinstance(obtained, RunFailure) and isinstance(obtained.error, fxcore.FxError):
                 verdict: Verdict = "refused"
-                found = list(_changed_by_refusal(graph, arguments, snapshot))
+                found = list(_changed_by_refusal(graph, arguments, snapshot, grads))
             else:
                 expected = run_model(model, model, settings)
                 verdict = "both raise" if isinstance(expected, RunFailure) else "right"
@@ -129,9 +130,9 @@ def _differences(
     yield from differences_of_runs(expected, obtained, arguments, comparison, loosely=False)
 
 
-def _changed_by_refusal(graph: Any, arguments: Arguments, snapshot: Snapshot) -> Iterator[Mismatch]:
+def _changed_by_refusal(graph: Any, arguments: Arguments, snapshot: Snapshot, grads: bool) -> Iterator[Mismatch]:
     """Call a graph that refuses once more, and yield what the refused call changed."""
-    copied = copy_arguments(arguments).arguments
+    copied = copy_arguments(arguments, with_gradients=grads).arguments
     with contextlib.suppress(fxcore.FxError):
         graph(*copied.args, **copied.kwargs)
     findings = snapshot.compare()

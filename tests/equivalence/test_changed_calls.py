@@ -70,6 +70,15 @@ def test_a_refusal_is_told_from_an_answer():
     assert ChangedCall(EXAMPLE).check(Halves(), Other(refused)) == "refused"
 
 
+def test_a_refusal_of_gradients_is_called_again_with_gradients():
+    def refuses_gradients(module, x):
+        if x.requires_grad:
+            raise Refusal("no gradients")
+        raise IndexError("another call")
+
+    assert ChangedCall(EXAMPLE, grads=True).check(Halves(), Other(refuses_gradients)) == "refused"
+
+
 def test_a_call_that_both_refuse_by_errors_of_their_own_says_little():
     assert ChangedCall(EXAMPLE, (ONE_ROW,)).check(Halves(), Halves()) == "both raise"
 

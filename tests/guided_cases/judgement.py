@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import fxcore
+from fxcore.state.snapshot import globals_kept
 from tests.guided_cases.case import Call, Case
 
 RIGHT = "right"
@@ -373,7 +374,11 @@ def judge(case: Case) -> list[Verdict]:
             return verdicts
         for i, pair in enumerate(zip(expected, obtained, strict=True)):
             moment = f"call {i}" if i else "example"
-            verdict = judge_call(moment, pair, eager, model, graph_module)
+            with globals_kept(generators=False) as before:
+                verdict = judge_call(moment, pair, eager, model, graph_module)
+                left_changed = list(before.changed_readings())
+            if left_changed:
+                verdict = Verdict(WRONG, moment, f"the call left other settings of torch: {left_changed[0].path}")
             if i == 0 and verdict.kind == REFUSED:
                 verdict = dataclasses.replace(verdict, kind=OWN_EXAMPLE)
             verdicts.append(verdict)

@@ -85,7 +85,7 @@ class Judge:
         self.guard.include(self.graph_call.graph)
         names = StateNames(self.guard.state_of(self.model))
         settings = RunSettings(arguments, names, self.guard, self.check.seed, grads=False)
-        with globals_kept(settings=False), _quiet():
+        with globals_kept(settings=False), quiet():
             if isinstance(run_model(self.model, self.model, settings), RunFailure):
                 return False
             obtained = run_model(self.graph_call.call, self.graph_call.graph, settings)
@@ -106,7 +106,7 @@ class Judge:
     def judge(self, space: SearchSpace, recipe: Recipe) -> Verdict | MismatchError:
         """Compare on one input; return the mismatch if the graph is wrong."""
         check = replace(self.check_of(space, recipe), reproduction=None, explains=False)
-        with context_of(recipe, self.device), _quiet():
+        with context_of(recipe, self.device), quiet():
             error = self._compare(check, self.model, self.graph_call, self.guard)
             if isinstance(error, Verdict):
                 return error
@@ -176,7 +176,7 @@ class Judge:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Drop a model's warnings and messages about odd inputs, because hundreds of tries would repeat them."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")

@@ -1,0 +1,44 @@
+"""The graph of a small model answers as eager does, or refuses the call."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.guided_cases.case import Case
+from tests.guided_cases.judgement import faults, judge
+from tests.guided_cases.table import CASES
+
+_CONSTANTS = "plain attributes and globals are constants of the graph (docs/tracing.md, Limits)"
+_TRIED = "forward catches an operator's error of other sizes, and the graph raises the error"
+# A case that is solved fails here as XPASS: its line must go.
+UNSOLVED: dict[str, str] = {
+    **dict.fromkeys(("GlobalNumber", "GlobalDict", "EnvironmentVariable"), _CONSTANTS),
+    **dict.fromkeys(("PlainAttribute", "PropertyOfModule"), _CONSTANTS),
+    "TryThenExcept": _TRIED,
+    "NoneOnTheLeft": "no guard where None stands on the left of `is` and an element of a list on the right",
+    "DefaultDtypeOfConstant": "a constant made in forward keeps the default dtype of the trace",
+    "NoGradWithoutGradients": "a no_grad block is left out where the example needs no gradient",
+    "CacheByShape": "a proxy stays as a key of the model's dict",
+    "CacheOfValueByShape": "a proxy stays as a key of the model's dict",
+    "AutocastInside": "an error inside a block of forward leaves its mode on, because the end of the block is a node",
+    "BufferThatWidens": "a buffer assigned with another dtype keeps its dtype in the graph",
+}
+
+
+def parameter(each: Case) -> object:
+    reason = UNSOLVED.get(each.name)
+    marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+    return pytest.param(each, id=f"{each.theme}-{each.name}", marks=marks)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", [parameter(each) for each in CASES])
+def test_every_call_is_right_or_refused(case):
+    assert faults(judge(case)) == []
+
+
+def test_names_of_cases_are_unique_and_unsolved_cases_exist():
+    names = {each.name for each in CASES}
+
+    assert len(names) == len(CASES)
+    assert names >= UNSOLVED.keys()
