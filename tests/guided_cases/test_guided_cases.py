@@ -23,11 +23,13 @@ UNSOLVED: dict[str, str] = {
     "AutocastInside": "an error inside a block of forward leaves its mode on, because the end of the block is a node",
     "BufferThatWidens": "a buffer assigned with another dtype keeps its dtype in the graph",
 }
+# Branches that solve these are not merged yet; afterwards these names and their lines above go.
+ON_THE_WAY = ("NoneOnTheLeft", "NoGradWithoutGradients", "CacheByShape", "CacheOfValueByShape")
 
 
 def parameter(each: Case) -> object:
     reason = UNSOLVED.get(each.name)
-    marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
+    marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=each.name not in ON_THE_WAY)]
     return pytest.param(each, id=f"{each.theme}-{each.name}", marks=marks)
 
 
