@@ -128,7 +128,7 @@ class StatementWriter:
             return self._globals.add(qualified_name(arg), arg)
         if isinstance(arg, enum.Enum):
             return self._globals.enum_member(arg)
-        if isinstance(arg, type):
+        if isinstance(arg, type):  # torch.fx writes `<class 'int'>`, which cannot be compiled
             return self._globals.annotation(arg)
         if isinstance(arg, torch.Tensor):
             return f"torch.Tensor(size={list(arg.size())}, dtype={str(arg.dtype).split('.')[-1]})"

@@ -106,6 +106,21 @@ def test_a_module_named_by_a_keyword_is_reached_by_getattr():
         torch.fx.symbolic_trace(Gates())
 
 
+def test_a_class_among_the_arguments_is_written_by_its_name():
+    def graph_of(fx):
+        graph = fx.Graph()
+        x = graph.placeholder("x")
+        graph.output(graph.call_function(isinstance, (x, (int, torch.Tensor))))
+        return graph
+
+    assert "<class 'int'>" in graph_of(torch.fx).python_code("self").src
+
+    gm = fxcore.GraphModule({}, graph_of(fxcore))
+    assert "isinstance(x, (int, torch.Tensor))" in gm.code
+    assert gm(torch.ones(1)) is True
+    assert gm("text") is False
+
+
 def test_an_opcode_that_fx_does_not_have_cannot_be_written():
     module = fxcore.symbolic_trace(lambda x: torch.relu(x))
     list(module.graph.nodes)[1].op = "call"
