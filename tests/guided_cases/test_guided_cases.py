@@ -15,21 +15,15 @@ UNSOLVED: dict[str, str] = {
     **dict.fromkeys(("GlobalNumber", "GlobalDict", "EnvironmentVariable"), _CONSTANTS),
     **dict.fromkeys(("PlainAttribute", "PropertyOfModule"), _CONSTANTS),
     "TryThenExcept": _TRIED,
-    "NoneOnTheLeft": "no guard where None stands on the left of `is` and an element of a list on the right",
     "DefaultDtypeOfConstant": "a constant made in forward keeps the default dtype of the trace",
-    "NoGradWithoutGradients": "a no_grad block is left out where the example needs no gradient",
-    "CacheByShape": "a proxy stays as a key of the model's dict",
-    "CacheOfValueByShape": "a proxy stays as a key of the model's dict",
     "AutocastInside": "an error inside a block of forward leaves its mode on, because the end of the block is a node",
     "BufferThatWidens": "a buffer assigned with another dtype keeps its dtype in the graph",
 }
-# Branches that solve these are not merged yet; afterwards these names and their lines above go.
-ON_THE_WAY = ("NoneOnTheLeft", "NoGradWithoutGradients", "CacheByShape", "CacheOfValueByShape")
 
 
 def parameter(each: Case) -> object:
     reason = UNSOLVED.get(each.name)
-    marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=each.name not in ON_THE_WAY)]
+    marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
     return pytest.param(each, id=f"{each.theme}-{each.name}", marks=marks)
 
 
