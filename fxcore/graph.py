@@ -98,7 +98,7 @@ class Graph:
         self._co_fields: dict[str, Any] = {}
         self._index: OperatorIndex | None = None
         self.guards: Sequence[Any] = ()  # conditions on the inputs of a graph traced with an example
-        self.moved_values = MovedValues()  # the guards know values by their names in the trace
+        self._moved_values: MovedValues | None = None
 
     # Before a change. A GraphModule without written code must write it before the graph changes.
 
@@ -298,7 +298,8 @@ class Graph:
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
         copied._co_fields = dict(self._co_fields)
-        copied.guards, copied.moved_values = self.guards, MovedValues(self.moved_values.names)
+        if self.guards:
+            copied.guards, copied._moved_values = self.guards, MovedValues(self.moved_values.names)
         if output is not None:
             value = map_values(output._args[0], copies.__getitem__)
             node = copied.output(value, type_expr=output._type)
@@ -485,6 +486,13 @@ class Graph:
         name = self._graph_namespace.create_name(candidate, None)
         self._graph_namespace._rename_object(node, name)
         return name
+
+    @property
+    def moved_values(self) -> MovedValues:
+        """The present names of the values that the guards know by their names in the trace."""
+        if self._moved_values is None:
+            self._moved_values = MovedValues()
+        return self._moved_values
 
     def move_value(self, name: str, new_name: str) -> None:
         """Let the guards on the value `name` be guards on `new_name`, as its readers read `new_name` now."""

@@ -115,7 +115,7 @@ def take_guards(source: Any, graph: Graph) -> None:
     before, after = list(source.nodes), list(graph.nodes)
     if [(node.op, node.target) for node in before] == [(node.op, node.target) for node in after]:
         names = {old.name: new.name for old, new in zip(before, after, strict=True)}
-        graph.moved_values = source.moved_values.renamed(names)
+        graph._moved_values = source.moved_values.renamed(names)
 
 
 def refusal(guards: Guards, index: int, found: Any, name: str, free_sizes: str) -> str:

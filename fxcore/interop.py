@@ -278,7 +278,7 @@ def _graph_to_torch(graph: Graph) -> torch.fx.Graph:
 
 def _share_attributes(source: Any, made: Any) -> None:
     """Give the new graph the attributes that users set on the old graph, and the guards, which torch.fx lacks."""
-    known = (vars(type(source)()).keys() | vars(made).keys()) - {"guards", "moved_values"}
+    known = (vars(type(source)()).keys() | vars(made).keys()) - {"guards", "_moved_values"}
     vars(made).update({name: value for name, value in vars(source).items() if name not in known})
 
 

@@ -114,7 +114,7 @@ def graph_from_data(data: tuple[Any, ...]) -> Graph:
         guards = [Guard(*[_of_plain(item, []) for item in guard]) for guard in of_guards[0]]
         _, conditions, notes, are_enforced, moved = of_guards
         graph.guards = Guards(guards, graph_from_data(conditions), notes, are_enforced=are_enforced)
-        graph.moved_values = MovedValues(moved)
+        graph._moved_values = MovedValues(moved)
     if codegen is not None:
         graph.set_codegen(PyTreeCodeGen(PyTreeInfo(*codegen)) if isinstance(codegen, tuple) else codegen)
     return graph
