@@ -298,8 +298,9 @@ class Graph:
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
         copied._co_fields = dict(self._co_fields)
-        if self.guards:
-            copied.guards, copied._moved_values = self.guards, MovedValues(self.moved_values.names)
+        copied.guards = self.guards
+        if self._moved_values is not None:
+            copied._moved_values = MovedValues(self._moved_values.names)
         if output is not None:
             value = map_values(output._args[0], copies.__getitem__)
             node = copied.output(value, type_expr=output._type)

@@ -295,9 +295,9 @@ class Transformer(Interpreter):
         self.new_graph = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
         self.new_graph._co_fields = dict(graph._co_fields)
         self.new_graph.set_codegen(graph._codegen)
-        if graph.guards:
-            self.new_graph.guards = graph.guards
-            self.new_graph._moved_values = MovedValues(graph.moved_values.names)
+        self.new_graph.guards = graph.guards
+        if graph._moved_values is not None:
+            self.new_graph._moved_values = MovedValues(graph._moved_values.names)
         self.tracer: Tracer = TransformerTracer(self.new_graph, module)
         self._keep_types = False
 

@@ -11,7 +11,7 @@ def pytest_fxgraph_normalize(document):
     """Drop the prefix of the wrapper from every path."""
     return replace(
         document,
-        nodes=tuple(replace(node, target=node.target.removeprefix(PREFIX)) for node in document.nodes),
-        modules=tuple(replace(module, path=module.path.removeprefix(PREFIX)) for module in document.modules),
-        state=tuple(replace(record, path=record.path.removeprefix(PREFIX)) for record in document.state),
+        nodes=tuple(node._replace(target=node.target.removeprefix(PREFIX)) for node in document.nodes),
+        modules=tuple(module._replace(path=module.path.removeprefix(PREFIX)) for module in document.modules),
+        state=tuple(record._replace(path=record.path.removeprefix(PREFIX)) for record in document.state),
     )
