@@ -40,12 +40,13 @@ def pytest_fxgraph_normalize(document: GraphDocument) -> GraphDocument | None:
     the golden was written.
 
     :param document: the graph as plain frozen data, see `pytest_fxgraph.document.model`.
-    :returns: another document, made with `dataclasses.replace`. None to leave the document as it is.
+    :returns: another document, made with `dataclasses.replace`; its records have `_replace`. None to leave the document
+        as it is.
 
     Example, for module paths with a prefix that varies::
 
         def pytest_fxgraph_normalize(document):
-            nodes = [replace(node, target=node.target.removeprefix("wrapped.")) for node in document.nodes]
+            nodes = [node._replace(target=node.target.removeprefix("wrapped.")) for node in document.nodes]
             return replace(document, nodes=tuple(nodes))
     """
 
