@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +21,15 @@ def _torch_is_left_as_it_was() -> Iterator[None]:
     yield
     after = switches()
     torch.set_grad_enabled(bool(before[0]))
+    forget_compilations()
     assert after == before, "the test left grad mode, inference mode or the default dtype changed"
+
+
+def forget_compilations() -> None:
+    """Reset Dynamo after a test that compiled. Each eager torch.cond compiles, too, and Dynamo refuses the ninth."""
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    if getattr(frames, "FRAME_COUNTER", 0):
+        torch._dynamo.reset()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,13 +26,6 @@ HIGHER_ORDER = torch.ops.higher_order
 IS_RECENT = _takes_operands()  # torch 2.6 has gradients of cond and map alone
 
 
-@pytest.fixture(autouse=True)
-def dynamo_forgets():
-    """Reset Dynamo: a refused trace asks eager torch, which compiles operators, and Dynamo's limits end later tests."""
-    yield
-    torch._dynamo.reset()
-
-
 class Layers(nn.Module):
     def __init__(self):
         super().__init__()
