@@ -69,7 +69,7 @@ class UnrecordedOperators(OperatorMode):
         super().__init__()
         self._snapshot, self._ways = snapshot, ways
         self._caller = ""  # the path of the leaf, or the name of the function, that runs on the example
-        self._origins: dict[int, tuple[StorageWeakRef, str]] = {}  # by storage
+        self._origins: dict[int, tuple[Any, str]] = {}  # by storage, with a reference that keeps its address
         self._state: dict[int, str] | None = None
         self._ids: set[int] = set()  # of tensors of the state
         self._tensors_of_state: dict[int, torch.Tensor] = {}  # the first of each storage
@@ -162,8 +162,7 @@ class UnrecordedOperators(OperatorMode):
         """Note the origin of a tensor. Constants become something else when something else is written into them."""
         storage = _storage_of(tensor)
         if storage and self._origins.get(storage, (None, _OWN))[1] == _OWN:
-            reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch's
-            self._origins[storage] = (reference, origin)
+            self._origins[storage] = (_reference_to(tensor.untyped_storage()), origin)
 
     def _before_write(self, tensor: torch.Tensor) -> None:
         storage = _storage_of(tensor)
@@ -217,3 +216,10 @@ def _storage_of(tensor: torch.Tensor) -> int:
         return storage_of(tensor) if has_storage(tensor) else 0
     except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have no storage
         return 0
+
+
+def _reference_to(storage: torch.UntypedStorage) -> Any:
+    """Return an object that keeps the address of a storage from other tensors, and not the memory."""
+    if storage.device.type == "meta":  # fake tensors have no memory, and torch 2.6 crashes on weak references to them
+        return storage
+    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch's
