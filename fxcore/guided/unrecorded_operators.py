@@ -62,7 +62,7 @@ class Ways(NamedTuple):
             raise TraceAgain
 
 
-class UnrecordedOperators(OperatorMode):
+class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # torch's
     """Sees these operators in one trace."""
 
     def __init__(self, snapshot: Snapshot, ways: Ways) -> None:

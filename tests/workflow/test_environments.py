@@ -131,6 +131,7 @@ def test_a_test_outside_rootdir_is_refused_with_a_remedy(project):
     result.stdout.fnmatch_lines(["E*GoldenNameError: cannot place the golden of a test in '../test_net.py'*--rootdir*"])
 
 
+@pytest.mark.slow
 def test_a_process_that_forks_for_a_test_and_dies_writes_nothing_for_it(project):
     if not hasattr(os, "fork"):
         pytest.skip("there is no fork here")

@@ -78,6 +78,7 @@ def two_runs(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [("test_one", "test_two"), pytest.param("test_row_one", "test_row_two", marks=pytest.mark.slow)],

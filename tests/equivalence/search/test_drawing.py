@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from fixtures.searched_graphs import space_around
@@ -20,6 +21,7 @@ def drawn(space, seed: int) -> list:
     return found
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_each_time_and_another_seed_others():
     space = space_around(torch.rand(4, 3), torch.rand(4, 3))
 

@@ -126,6 +126,7 @@ def test_the_message_holds_the_try_the_seed_and_the_smallest_input():
     assert lines[1] == "  found by search, try 3 of 200, seed 7; smallest input: 0 = float32[1, 1] [[-1]]"
 
 
+@pytest.mark.slow
 def test_one_wrong_value_is_all_that_is_left_of_thousands():
     message = message_of(CASES["one_in_a_thousand"])
 

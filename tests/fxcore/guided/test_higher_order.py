@@ -135,6 +135,7 @@ class Nested(Layers):
         return (self.up(x) * w + rows, b + 1) if w.sum() > 1 else (self.down(x) * z * 4**-0.5, b * rows)
 
 
+@pytest.mark.slow
 def test_closures_over_several_levels_become_operands_of_each():
     low, high, x = torch.tensor(-100.0), torch.tensor(100.0), torch.rand(3, 4)
 
