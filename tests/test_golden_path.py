@@ -6,12 +6,15 @@ import runpy
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks import golden_path
 
 MOST_FILES = 47  # 45, and two more under torch 2.6
 MOST_CLIMBS = 4
 
 
+@pytest.mark.slow
 def test_the_script_names_the_files_and_the_climbs_of_a_matching_golden():
     done = subprocess.run([sys.executable, "-m", "benchmarks.golden_path"], capture_output=True, text=True, check=True)
     first, *lines = done.stdout.splitlines()

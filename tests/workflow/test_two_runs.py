@@ -99,7 +99,11 @@ def test_each_run_writes_its_own_part_of_one_file(two_runs, tmp_path, first, sec
 @pytest.mark.parametrize(
     ("test", "words"),
     [
-        ("test_file", "cannot write golden/test_it/test_file.yaml: another run has changed it since"),
+        pytest.param(
+            "test_file",
+            "cannot write golden/test_it/test_file.yaml: another run has changed it since",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "test_one",
             ": another run has changed its text since this run was compared with it",
