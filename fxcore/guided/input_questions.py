@@ -67,7 +67,7 @@ class InputQuestions:
         self._facts = facts = functools.reduce(CodeFacts.joined, map(facts_of_code, codes), self._root_facts)
         self._tensors: list[ExampleTensor] = []
         self._has_none = False
-        self._given: set[int] = set()
+        self._given: dict[int, ExampleProxy] = {}  # alive, because an identity must not be used again
         self.code_runs = False
         self._compares_dtypes = any(
             isinstance(getattr(torch, str(name), None), torch.dtype) for name in facts.compared_constants
@@ -132,7 +132,7 @@ class InputQuestions:
     def given(self, proxy: ExampleProxy) -> None:
         """Note that a part is not None."""
         if id(proxy) not in self._given:
-            self._given.add(id(proxy))
+            self._given[id(proxy)] = proxy
             self._note(operator.is_not, (proxy.node, None), True)
 
     def has_type(self, proxy: ExampleProxy) -> None:
