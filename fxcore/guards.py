@@ -152,8 +152,8 @@ def is_same(expected: Any, obtained: Any) -> bool:
         return False
 
 
-def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
-    """Return a graph with the same inputs that computes the values of some nodes, and nothing else."""
+def needed_nodes(nodes: Sequence[Node]) -> set[Node]:
+    """Return the nodes that the values of some nodes depend on, and these nodes."""
     needed: set[Node] = set()
     unvisited = list(nodes)
     while unvisited:
@@ -161,6 +161,12 @@ def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
         if node not in needed:
             needed.add(node)
             unvisited += node.all_input_nodes
+    return needed
+
+
+def copied_slice(graph: Graph, nodes: Sequence[Node]) -> Graph:
+    """Return a graph with the same inputs that computes the values of some nodes, and nothing else."""
+    needed = needed_nodes(nodes)
     copied = Graph()
     copied._codegen = graph._codegen
     values: dict[Node, Node] = {}

@@ -13,7 +13,7 @@ from fxcore import torch_fx_registry
 from fxcore.errors import GuardError
 from fxcore.guard_checks.plan import Plan
 from fxcore.guard_checks.undo import WrittenState, restore
-from fxcore.guards import Guards, is_same, refusal
+from fxcore.guards import Guards, is_same, needed_nodes, refusal
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
@@ -108,23 +108,11 @@ class Checker:
         given = dict(zip(self._plan.placeholders, inputs, strict=True))
         values.update({node: given[twin] for node, twin in self._plan.twins.items() if twin in given})
         with state_kept(module), kept(Snapshot.of_values(named)):
-            return run_nodes(asked.graph.nodes, nodes_for([asked]), values, module)[asked]
+            return run_nodes(asked.graph.nodes, needed_nodes([asked]), values, module)[asked]
 
 
 def _free_sizes(module: Any) -> str:
     return str(getattr(module, "meta", {}).get("free_sizes", ""))
-
-
-def nodes_for(nodes: Sequence[Node]) -> set[Node]:
-    """Return the nodes that the values of some nodes depend on, and these nodes."""
-    needed: set[Node] = set()
-    unvisited = list(nodes)
-    while unvisited:
-        node = unvisited.pop()
-        if node not in needed:
-            needed.add(node)
-            unvisited += node.all_input_nodes
-    return needed
 
 
 def run_nodes(order: Iterable[Node], nodes: set[Node], values: dict[Node, Any], module: Any) -> dict[Node, Any]:

@@ -14,10 +14,10 @@ from fxcore.codegen.source_cache import SOURCES
 from fxcore.errors import GuardError
 from fxcore.graph import Graph
 from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
-from fxcore.guard_checks.checks import nodes_for, result_of
+from fxcore.guard_checks.checks import result_of
 from fxcore.guard_checks.plan import ENTRY, Plan
 from fxcore.guard_checks.undo import open_autocasts, restore
-from fxcore.guards import Guards
+from fxcore.guards import Guards, needed_nodes
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
 from fxcore.state.snapshot import Snapshot, globals_kept, kept, state_kept
@@ -138,7 +138,7 @@ class GuardedForward:
         values = dict(zip(plan.placeholders, inputs, strict=True))
         run = ChecksOfRun(self.checks, module, values)
         read = [node for check in self.checks.by_position.values() for node in check.inputs]
-        needed = nodes_for([*read, *[node for position, node in plan.writers if position <= plan.last]])
+        needed = needed_nodes([*read, *[node for position, node in plan.writers if position <= plan.last]])
         for node in plan.nodes[: plan.last + 1]:
             if node not in values:
                 if node in needed:

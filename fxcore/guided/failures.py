@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fxcore.errors import FxError, TraceCallError, TraceError
-from fxcore.guided.inputs import copied_example
+from fxcore.guided.inputs import copied_example, positional_of
 from fxcore.operators.higher_order import missing_operator
 from fxcore.state.snapshot import state_kept
 from fxcore.tracer import module_path_of
@@ -99,10 +99,9 @@ def _error_of_tracer(error: BaseException) -> FxError | None:
 
 
 def _error_of_eager(root: Any, method: str, args: Any, kwargs: dict[str, Any]) -> Exception | None:
-    positional = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
     call = getattr(root, method) if isinstance(root, torch.nn.Module) and method != "forward" else root
     with state_kept(root, parameters=True):
-        positional, kwargs = copied_example((positional, kwargs))
+        positional, kwargs = copied_example((positional_of(args), kwargs))
         try:
             call(*positional, **kwargs)
         except Exception as error:

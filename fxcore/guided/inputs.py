@@ -26,8 +26,7 @@ class ExampleInputs:
         Raises ExampleError (a TypeError) if they do not fit.
         """
         self._owner = () if owner is None else (owner,)
-        args = args if isinstance(args, tuple) else tuple(args) if isinstance(args, list) else (args,)
-        self._args, self._kwargs = copied_example((args, dict(kwargs or {})))
+        self._args, self._kwargs = copied_example((positional_of(args), dict(kwargs or {})))
         signature = inspect.signature(function)
         try:
             bound = signature.bind(*self._owner, *self._args, **self._kwargs)
@@ -90,6 +89,13 @@ class ExampleInputs:
                 f"{parameter.name}=...)"
             ) from error
         return tracer.create_proxy("placeholder", _target_of(parameter), default, {}, type_expr=annotation)
+
+
+def positional_of(example_inputs: Any) -> tuple[Any, ...]:
+    """Return the positional arguments of an example: a tuple or list of them, or the only one. None is no argument."""
+    if isinstance(example_inputs, (tuple, list)):
+        return tuple(example_inputs)
+    return () if example_inputs is None else (example_inputs,)
 
 
 def _target_of(parameter: inspect.Parameter) -> str:

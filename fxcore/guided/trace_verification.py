@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore.errors import GuardError, TraceError, VerificationError
 from fxcore.graph_module import GraphModule
-from fxcore.guided.inputs import copied_example
+from fxcore.guided.inputs import copied_example, positional_of
 from fxcore.state.readings import seed_generators
 from fxcore.state.snapshot import state_kept
 
@@ -53,8 +53,7 @@ def verify_trace(
     Returns the free sizes, and keeps them in `graph_module.meta["free_sizes"]`. Model and generators are left as they
     were. Raises VerificationError (an AssertionError) if outputs differ.
     """
-    args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
-    example: _Inputs = (args, dict(example_kwargs or {}))
+    example: _Inputs = (positional_of(example_inputs), dict(example_kwargs or {}))
     comparison = _Comparison(root, graph_module)
     comparison.run(example, "the example", must_run=True)
     comparison.run(_resized(example, {}), "other values of the example's sizes")
@@ -90,9 +89,8 @@ def refuse_kept_state(
     notes = getattr(graph_module.graph.guards, "notes", ())
     if not notes:
         return
-    args = example_inputs if isinstance(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
     try:
-        _Comparison(root, graph_module).run_later_calls((args, dict(example_kwargs or {})))
+        _Comparison(root, graph_module).run_later_calls((positional_of(example_inputs), dict(example_kwargs or {})))
     except VerificationError as error:
         raise TraceError(
             f"cannot trace {type(root).__name__}: a second call of the model computes with state that the first call "

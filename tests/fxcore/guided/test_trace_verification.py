@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fxcore
-from fxcore.errors import VerificationError
+from fxcore.errors import TraceError, VerificationError
 
 
 def test_the_sizes_that_stayed_free_are_told():
@@ -48,6 +48,21 @@ def test_a_value_that_was_computed_while_tracing_is_found():
 
 def _unseen_size(x):
     return getattr(x, "example", x).shape[0]
+
+
+def test_a_list_of_example_inputs_is_verified_like_a_tuple():
+    class KeepsItsFirstInput(nn.Module):
+        kept = None
+
+        def forward(self, x, y):
+            if self.kept is None:
+                self.kept = x
+            return self.kept + y
+
+    with pytest.raises(TraceError, match="a second call of the model computes with state that the first call left"):
+        fxcore.symbolic_trace(KeepsItsFirstInput(), example_inputs=[torch.rand(2), torch.rand(2)])
+    found = fxcore.symbolic_trace(lambda x, y: x + y, example_inputs=[torch.rand(2), torch.rand(2)], verify=True)
+    assert found.meta["free_sizes"].dimensions == {"0": (0,), "1": (0,)}
 
 
 def test_the_model_is_left_as_it_was():
