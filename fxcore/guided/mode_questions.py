@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
 
 from fxcore.tracing import module_hooks
-from fxcore.tracing.call_site import is_library_file
+from fxcore.tracing.call_site import is_library_file, is_outvoted
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 
 _QUESTIONS = (
@@ -41,7 +42,7 @@ def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(question)
     def ask(*args: Any, **kwargs: Any) -> Any:
         answer = question(*args, **kwargs)
-        tracer = _asking_tracer(sys._getframe(1).f_code.co_filename)
+        tracer = _asking_tracer(sys._getframe(1))
         if tracer is not None:
             tracer.answers.note_mode(question, args, kwargs, answer)
         return answer
@@ -49,10 +50,12 @@ def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
-def _asking_tracer(file_name: str) -> Any:
-    """Return the tracer of the running trace if the code in a file is traced code, else None."""
+def _asking_tracer(frame: FrameType) -> Any:
+    """Return the tracer of the running trace if `frame` is traced code, and its way depends on the answer."""
     tracer = module_hooks.tracer_of_all_calls()
-    return None if tracer is None or is_library_file(file_name) else tracer
+    if tracer is None or is_library_file(frame.f_code.co_filename) or is_outvoted(frame):
+        return None
+    return tracer
 
 
 def _training(module: nn.Module) -> bool:
@@ -60,7 +63,7 @@ def _training(module: nn.Module) -> bool:
         value: bool = vars(module)["training"]
     except KeyError:
         raise AttributeError("training") from None  # a scripted module has it elsewhere
-    tracer = _asking_tracer(sys._getframe(1).f_code.co_filename)
+    tracer = _asking_tracer(sys._getframe(1))
     if tracer is not None:
         tracer.answers.note_training(module, value)
     return value

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 _FXCORE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LOST = object()
 _LONGEST_OPERAND = 6  # instructions that load the other operand: `torch.nn.functional.relu`
 NO_STEPS = ("CACHE", "EXTENDED_ARG")  # instructions that belong to the one before or after
 _LIBRARIES = (_FXCORE + os.sep, os.path.dirname(torch.__file__) + os.sep)
@@ -200,6 +201,55 @@ def _raising_truth(code: CodeType, offset: int, is_equality: bool) -> bool | Non
         if any(word in item.opname for word in ("JUMP", "STORE", "RETURN", "YIELD", "ITER")):
             return None
     return None
+
+
+def is_outvoted(frame: FrameType) -> bool:
+    """Return whether `frame` takes the same way whatever the truth is that it is getting.
+
+    So it is in `if torch.is_grad_enabled() and self.checkpoints:` if the plain attribute is false.
+    """
+    jump, operand, second = _second_condition(frame.f_code, frame.f_lasti)
+    if jump is None or second is None:
+        return False
+    truth: Any = _LOST
+    for item in operand:
+        truth = not truth if item.opname == "UNARY_NOT" and truth is not _LOST else _loaded(item, truth, frame)
+    if not isinstance(truth, bool):
+        return False
+    is_taken = ("TRUE" in second.opname) is truth
+    return bool(jump.argval == (second.argval if is_taken else _following_offset(frame.f_code, second)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _second_condition(
+    code: CodeType, offset: int
+) -> tuple[dis.Instruction | None, tuple[dis.Instruction, ...], dis.Instruction | None]:
+    """Return the jump that needs the value got at an offset, the loads of the next condition, and their jump."""
+    following = [item for item in instructions_from(code, offset + 1) if item.opname not in ("TO_BOOL", "NOT_TAKEN")]
+    if not following or not _jumps_by_truth(following[0]):
+        return None, (), None
+    for index, item in enumerate(following[1:], start=1):
+        if _jumps_by_truth(item):
+            return following[0], tuple(following[1:index]), item
+        if item.opname != "UNARY_NOT" and not item.opname.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR")):
+            break
+    return following[0], (), None
+
+
+def _jumps_by_truth(instruction: dis.Instruction) -> bool:
+    return instruction.opname.startswith("POP_JUMP") and instruction.opname.endswith(("TRUE", "FALSE"))
+
+
+def _following_offset(code: CodeType, instruction: dis.Instruction) -> int | None:
+    following = (item for item in instructions_from(code, instruction.offset + 1) if item.opname != "NOT_TAKEN")
+    return next((item.offset for item in following), None)
+
+
+def _loaded(item: dis.Instruction, owner: Any, frame: FrameType) -> Any:
+    """Return the variable, or the plain attribute of `owner`, that an instruction loads."""
+    if item.opname.startswith("LOAD_ATTR"):
+        return _LOST if owner is _LOST else inspect.getattr_static(owner, item.argval, _LOST)
+    return frame.f_locals.get(item.argval, _LOST)
 
 
 def _from_jump(code: CodeType, offset: int, is_equality: bool) -> list[dis.Instruction]:

@@ -27,6 +27,27 @@ def test_grad_mode_is_a_guard():
         graph_module.check_guards(X)
 
 
+class Checkpointed(nn.Module):
+    def __init__(self, checkpoints):
+        super().__init__()
+        self.checkpoints = checkpoints
+
+    def forward(self, x):
+        if torch.is_grad_enabled() and self.checkpoints:
+            return x * 2
+        if self.training or not self.checkpoints:
+            x = x + 1
+        return x
+
+
+def test_a_question_that_another_condition_outvotes_is_no_guard():
+    assert guards_of(fxcore.symbolic_trace(Checkpointed(False), example_inputs=(X,))) == []
+    assert guards_of(fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))) == ["is_grad_enabled()"]
+    with torch.no_grad():
+        graph_module = fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))
+    assert set(guards_of(graph_module)) == {"not is_grad_enabled()", "self.training"}
+
+
 def test_inference_mode_is_a_guard():
     graph_module = fxcore.symbolic_trace(
         lambda x: x if torch.is_inference_mode_enabled() else x * 2, example_inputs=(X,)
