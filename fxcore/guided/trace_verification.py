@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore.errors import GuardError, TraceError, VerificationError
 from fxcore.graph_module import GraphModule
+from fxcore.guided.higher_order import operators_called_in_python
 from fxcore.guided.inputs import copied_example, positional_of
 from fxcore.state.readings import seed_generators
 from fxcore.state.snapshot import state_kept
@@ -157,7 +159,8 @@ class _Comparison:
         self._earlier = ()
 
     def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with state_kept(self._module, functions=(call,), parameters=True):
+        in_python = operators_called_in_python() if call is self._root else nullcontext()
+        with state_kept(self._module, functions=(call,), parameters=True), in_python:
             seed_generators(0)
             for inputs in self._earlier:
                 earlier, keywords = copied_example(inputs)
