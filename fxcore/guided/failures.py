@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fxcore.errors import FxError, TraceCallError, TraceError
+from fxcore.guided.higher_order import operators_called_in_python
 from fxcore.guided.inputs import copied_example, positional_of
 from fxcore.operators.higher_order import missing_operator
 from fxcore.state.snapshot import state_kept
@@ -100,7 +101,7 @@ def _error_of_tracer(error: BaseException) -> FxError | None:
 
 def _error_of_eager(root: Any, method: str, args: Any, kwargs: dict[str, Any]) -> Exception | None:
     call = getattr(root, method) if isinstance(root, torch.nn.Module) and method != "forward" else root
-    with state_kept(root, parameters=True):
+    with state_kept(root, parameters=True), operators_called_in_python():
         positional, kwargs = copied_example((positional_of(args), kwargs))
         try:
             call(*positional, **kwargs)

@@ -3,6 +3,7 @@
 The functions that a user gives to an operator become inner graphs. The node calls torch's own operator, which runs
 these graphs without Dynamo. torch's functions for users (`torch.cond`, `while_loop`) arrange the arguments, and
 would compile the operator with Dynamo. While a trace runs, they call the operator itself, as they do inside Dynamo.
+In an eager run for a trace, the operator then calls the functions themselves.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
 from torch.utils._python_dispatch import _disable_current_modes
@@ -24,6 +28,7 @@ from fxcore.guided import transforms
 from fxcore.guided.inner_graphs import InnerGraph, Sample, holds_tensors, items_of
 from fxcore.guided.other_sizes import leaves_of
 from fxcore.guided.proxies import VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
+from fxcore.state.storage import ORDINARY
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
 
@@ -32,12 +37,40 @@ _FOLDER = "_higher_order_ops"
 
 def patch_higher_order(patcher: Patcher) -> None:
     """Let the trace of `patcher` record calls of higher-order operators."""
+    _patch_operators(patcher)
+    patcher.replace(vars(_scans()), "generic_associative_scan", _recorded_generic_scan)
+    patcher.replace(vars(checkpoint), "checkpoint", _recorded_checkpoint)
+
+
+def _patch_operators(patcher: Patcher) -> None:
     for operator, record in _operators().items():
         patcher.replace(type(operator), "__call__", functools.partial(_recorded_operator, record))
     patcher.replace(vars(torch.compiler), "is_dynamo_compiling", _as_in_dynamo)
     patcher.replace(vars(torch.compiler), "is_compiling", _as_in_dynamo)
-    patcher.replace(vars(_scans()), "generic_associative_scan", _recorded_generic_scan)
-    patcher.replace(vars(checkpoint), "checkpoint", _recorded_checkpoint)
+
+
+class _EagerRuns(threading.local):
+    """Whether an eager run of this thread calls the functions of operators itself."""
+
+    is_active = False
+
+
+_eager_runs = _EagerRuns()
+
+
+@contextmanager
+def operators_called_in_python() -> Iterator[None]:
+    """Call the functions of higher-order operators directly in this thread.
+
+    Otherwise Dynamo compiles each operator, and a function that it refuses stays refused in the whole process.
+    """
+    before, _eager_runs.is_active = _eager_runs.is_active, True
+    try:
+        with Patcher() as patcher:
+            _patch_operators(patcher)
+            yield
+    finally:
+        _eager_runs.is_active = before
 
 
 def imported_operators() -> dict[int, Callable[..., Any]]:
@@ -58,7 +91,7 @@ def _as_in_dynamo(original: Callable[[], bool]) -> Callable[[], bool]:
     """Return a replacement for questions whether Dynamo compiles. To an operator of a trace, the answer is yes."""
 
     def is_compiling() -> bool:
-        if module_hooks.tracer_of_all_calls() is None:
+        if module_hooks.tracer_of_all_calls() is None and not _eager_runs.is_active:
             return original()
         frame = sys._getframe(1)
         if frame.f_code.co_filename.endswith("external_utils.py") and frame.f_back is not None:
@@ -83,13 +116,26 @@ def _recorded_operator(record: Callable[..., Any], original: Callable[..., Any])
 
     def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
+        if tracer is None and not _eager_runs.is_active:
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
+        if tracer is None:
+            return _called_in_python(self, original, *bound.args[1:], **bound.kwargs)
         return record(tracer, *bound.args, **bound.kwargs)
 
     return call
+
+
+def _called_in_python(operator: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run an operator on ordinary tensors without the dispatcher, whose autograd traces the functions."""
+    if any(isinstance(each, torch.Tensor) and type(each) not in ORDINARY for each in leaves_of((args, kwargs))):
+        return original(operator, *args, **kwargs)
+    if operator.__name__ == "cond":  # torch's function refuses nested operands
+        pred, true_fn, false_fn, operands = args
+        return (true_fn if pred else false_fn)(*operands)
+    with _disable_current_modes():
+        return operator.py_kernels[DispatchKey.CompositeExplicitAutograd](*args, **kwargs)
 
 
 # Parts of a record.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore.errors import GuardError, TraceError, VerificationError
 from fxcore.graph_module import GraphModule
+from fxcore.guided.higher_order import operators_called_in_python
 from fxcore.guided.inputs import copied_example, positional_of
 from fxcore.state.readings import seed_generators
 from fxcore.state.snapshot import state_kept
@@ -111,7 +113,6 @@ class _Comparison:
 
     def __init__(self, root: Any, graph_module: GraphModule) -> None:
         self._root, self._graph_module = root, graph_module
-        self._earlier: tuple[_Inputs, ...] = ()  # of calls before the compared one
         self._is_enforced = getattr(graph_module.graph.guards, "are_enforced", True)
         self._module = root if isinstance(root, nn.Module) else nn.Module()
 
@@ -120,30 +121,7 @@ class _Comparison:
 
         Raises VerificationError if results differ, or if the graph alone fails. With `must_run`, raises eager's error.
         """
-        args, kwargs = copied_example(inputs)
-        try:
-            expected = self._called(self._root, args, kwargs)
-        except Exception:
-            if must_run:
-                raise
-            return None
-        args, kwargs = copied_example(inputs)
-        try:
-            if not self._is_enforced:
-                self._graph_module.check_guards(*args, **kwargs)
-            obtained = self._called(self._graph_module, args, kwargs)
-        except GuardError as error:
-            if must_run:
-                raise
-            return str(error).splitlines()[1].strip()
-        except Exception as error:
-            raise VerificationError(
-                f"{self._words(what)}: eager runs, and the graph raises {type(error).__name__}: {error}"
-            ) from error
-        difference = next(_differences(expected, obtained, "output"), None)
-        if difference is not None:
-            raise VerificationError(f"{self._words(what)}: {difference}")
-        return _AGREES
+        return self._run([inputs], [what], must_run=must_run)
 
     def run_later_calls(self, example: _Inputs) -> None:
         """Compare the second and the third call, which show the state that the model keeps and the graph leaves out.
@@ -151,18 +129,49 @@ class _Comparison:
         Raises VerificationError if results differ.
         """
         others = _other_values(example)
-        for self._earlier, what in (((example,), "the second of two calls"), ((example, others), "the third call")):
-            if self.run(others, what) is not _AGREES:
-                self.run(example, what)
-        self._earlier = ()
+        for later in (others, example):
+            if self._run([example, later, later], ["", "the second of two calls", "the third call"]) is _AGREES:
+                break
 
-    def _called(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with state_kept(self._module, functions=(call,), parameters=True):
+    def _run(self, calls: list[_Inputs], told: list[str], *, must_run: bool = False) -> object:
+        """Make calls one after the other, and compare those with a name in `told`."""
+        expected, refusal = self._results(self._root, calls)
+        if refusal is not None and must_run:
+            raise refusal
+        obtained, failure = self._results(self._graph_module, calls[: len(expected)])
+        if isinstance(failure, GuardError) and must_run:
+            raise failure
+        for what, *results in zip(told, expected, obtained, strict=False):
+            difference = next(_differences(*results, "output"), None) if what else None
+            if difference is not None:
+                raise VerificationError(f"{self._words(what)}: {difference}")
+        if failure is not None and not isinstance(failure, GuardError):
+            what = told[len(obtained)] or "the first call"
+            raise VerificationError(
+                f"{self._words(what)}: eager runs, and the graph raises {type(failure).__name__}: {failure}"
+            ) from failure
+        if refusal is not None:
+            return None
+        return _AGREES if failure is None else str(failure).splitlines()[1].strip()
+
+    def _results(self, call: Callable[..., Any], calls: Sequence[_Inputs]) -> tuple[list[Any], Exception | None]:
+        """Return the results of calls up to the first error, and the error."""
+        is_eager = call is self._root
+        results: list[Any] = []
+        with (
+            state_kept(self._module, functions=(call,), parameters=True),
+            operators_called_in_python() if is_eager else nullcontext(),
+        ):
             seed_generators(0)
-            for inputs in self._earlier:
-                earlier, keywords = copied_example(inputs)
-                call(*earlier, **keywords)
-            return copied_example(call(*args, **kwargs))
+            for inputs in calls:
+                args, kwargs = copied_example(inputs)
+                try:
+                    if not (is_eager or self._is_enforced):
+                        self._graph_module.check_guards(*args, **kwargs)
+                    results.append(copied_example(call(*args, **kwargs)))
+                except Exception as error:
+                    return results, error
+        return results, None
 
     def _words(self, what: str) -> str:
         return (

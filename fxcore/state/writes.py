@@ -15,6 +15,10 @@ class OperatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
     supports_higher_order_operators = True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports Dynamo at the first operator, which takes longer than a trace
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
         if not hasattr(TorchDispatchMode, "supports_higher_order_operators"):  # older releases keep a rule per operator

@@ -354,7 +354,6 @@ def gradients(run, state, inputs):
 LONG = {
     *("scan_over_the_second_dimension", "everything_at_once", "branch_in_a_map", "attention_by_groups_with_a_window"),
     *("attention_by_scores_in_a_branch", "branches_in_a_row", "methods_as_branches", "branch_in_a_checkpoint"),
-    "recurrence_in_a_branch",  # the trace also calls eager torch.cond, and Dynamo fails on the layer for good
 }
 
 

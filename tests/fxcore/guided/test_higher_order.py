@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -647,3 +649,41 @@ def test_a_checkpoint_with_a_function_of_its_own_is_recorded_inside():
     graph_module = fxcore.symbolic_trace(call, example_inputs=torch.rand(3))
 
     assert [node.target for node in graph_module.graph.nodes if node.op == "call_method"] == ["sin"]
+
+
+USES_OPERATORS = """
+import sys, torch
+from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+import fxcore
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls = nn.Linear(4, 4), []
+    def forward(self, x):
+        self.calls.append("a call")  # a trace compares later calls with eager for this
+        x = torch.cond(x.sum() > 0, lambda tree: self.layer(tree["x"]), lambda tree: tree["x"] * 2, ({"x": x},))
+        x, _ = while_loop(lambda x, i: i < 2, lambda x, i: (x * 2, i + 1), (x, torch.tensor(0)))
+        x = map_rows(lambda row: row + 1, x)
+        total, _ = scan(lambda carry, row: (carry + row, carry * row), x[0], x)
+        return total + associative_scan(torch.add, x, 0, combine_mode="generic")
+
+model, example = Model().requires_grad_(False), torch.rand(3, 4)
+"""
+
+
+@pytest.mark.parametrize("verify", [None, True])
+def test_a_trace_runs_operators_without_dynamo(verify):
+    program = USES_OPERATORS + (
+        f"graph_module = fxcore.symbolic_trace(model, example_inputs=example, verify={verify})\n"
+        "graph_module(example)\n"
+        "print(len(model.calls), len(graph_module.graph.guards.notes), 'torch._dynamo' in sys.modules)"
+    )
+
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert result.stdout.split() == ["0", "1", "False"]
