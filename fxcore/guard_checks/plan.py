@@ -8,8 +8,8 @@ A check computes them where they were asked.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from torch import nn
 
@@ -23,42 +23,7 @@ from fxcore.nodes.shared_storage import SharedStorage
 # The position of checks that need the inputs alone.
 ENTRY = -1
 
-# Questions about a value's type and form. Writes of numbers into the value do not change the answer.
-_QUESTIONS = frozenset(
-    {
-        *(
-            "getattr",
-            "hasattr",
-            "len",
-            "isinstance",
-            "issubclass",
-            "type",
-            "callable",
-            "id",
-            "is_",
-            "is_not",
-            "contains",
-        ),
-        *("size", "dim", "ndimension", "numel", "nelement", "stride", "storage_offset", "element_size", "get_device"),
-        *("is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_tensor", "is_grad_enabled", "keys"),
-        *("is_autocast_enabled", "get_autocast_dtype", "is_inference_mode_enabled", "get_default_dtype", "contains"),
-    }
-)
-# Attributes of a tensor that are no tensors.
-_PLAIN_ATTRIBUTES = frozenset(
-    {
-        *("shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_leaf", "itemsize", "nbytes", "names"),
-        *("is_cuda", "is_cpu", "is_meta", "is_sparse", "is_quantized", "is_nested", "is_mkldnn", "is_mps", "is_xpu"),
-    }
-)
 _PYTHON = frozenset({"_operator", "builtins", "math"})
-# Methods that change the form of a tensor.
-_RESHAPING = frozenset(
-    {
-        *("resize_", "resize_as_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"),
-        *("as_strided_", "requires_grad_", "detach_", "__setattr__"),
-    }
-)
 
 
 class Plan:
@@ -163,7 +128,7 @@ class Plan:
 
     def _is_cheap(self, node: Node) -> bool:
         """Return whether a call costs nothing beside the calls of a graph, and gives the same value twice."""
-        return _is_plain(node) or (node.op == "call_function" and _name(node) in ("getitem", "getattr"))
+        return _is_plain(node) or node.target in (operator.getitem, getattr)
 
     def _changes(self, node: Node, after: int, until: int) -> bool:
         """Return whether the graph changes a node's answer at a position in (after, until]."""
@@ -171,7 +136,7 @@ class Plan:
         if effects.kinds:
             return after < until  # random numbers are drawn in their order
         writers = {writer: index for index, writer in self.writers if after < index <= until}
-        if _name(node) in _QUESTIONS and node.all_input_nodes:
+        if (effects.asks or node.target is getattr) and node.all_input_nodes:
             writers = {writer: index for writer, index in writers.items() if self._is_reshaping(writer)}
         elif any(effects_of_node(writer, self._module).changes_global_state for writer in writers):
             return True
@@ -182,7 +147,7 @@ class Plan:
 
     def _is_reshaping(self, writer: Node) -> bool:
         facts = effects_of_node(writer, self._module).facts
-        return _name(writer) in _RESHAPING or "mutates" in facts
+        return "changes_attributes" in facts or "mutates" in facts
 
     @functools.cached_property
     def writers(self) -> list[tuple[int, Node]]:
@@ -240,14 +205,9 @@ def _is_plain(node: Node) -> bool:
     """Return whether a call gives a number, a type or another value without memory that a graph can write."""
     if node.op not in ("call_function", "call_method"):
         return False
-    name = _name(node)
-    if name == "getattr":
-        return node.args[1] in _PLAIN_ATTRIBUTES
-    if name in _QUESTIONS:
-        return name not in ("list", "keys")  # they may hold tensors
+    effects = effects_of_node(node, None)
+    if node.target is getattr:
+        return "non_aliasing" in effects.facts
+    if effects.asks:
+        return bool(node.target != "keys")  # a dict may have tensors as keys
     return getattr(node.target, "__module__", "") in _PYTHON and all(map(_is_plain, node.all_input_nodes))
-
-
-def _name(node: Node) -> str:
-    target: Any = node.target
-    return target if isinstance(target, str) else str(getattr(target, "__name__", ""))

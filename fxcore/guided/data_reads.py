@@ -13,28 +13,8 @@ from fxcore.guided.other_sizes import leaves_of, other_number
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
-from fxcore.operators.table import facts_of_name
+from fxcore.operators.table import NO_FACTS
 from fxcore.state.readings import is_array
-
-# Give plain values that follow from shape and type. Every other operation with a plain value is taken to read contents.
-OF_SHAPE = frozenset(
-    {"size", "numel", "nelement", "stride", "storage_offset", "len", "sym_size", "sym_numel", "list", "getitem"}
-)
-OF_TYPE = frozenset(
-    {
-        *("dim", "ndimension", "element_size", "get_device", "type", "is_contiguous", "has_names", "isinstance"),
-        *("is_floating_point", "is_complex", "is_signed", "is_inference", "is_tensor", "is_same_size", "is_set_to"),
-        *("is_conj", "is_neg", "is_pinned", "is_shared", "is_storage", "result_type", "can_cast", "promote_types"),
-        *("dense_dim", "sparse_dim", "broadcast_shapes", "callable", "hasattr"),
-    }
-)
-# Give tensors with contents that follow from the shape of other tensors alone.
-_FRESH = frozenset(
-    {
-        *("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_empty", "new_full"),
-        *("zeros", "ones", "empty", "full", "arange", "eye", "linspace", "new_tensor"),
-    }
-)
 
 
 class Origin(NamedTuple):
@@ -66,6 +46,7 @@ def origin_of(
         return Origin(True, True, other_number(value))
     proxies = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, ExampleProxy)]
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    facts = NO_FACTS if kind == "call_module" else effects_of(kind, target).facts
     of_data = any(proxy.is_data for proxy in proxies)
     contents = any(proxy.has_contents for proxy in proxies)
     if not isinstance(value, torch.Tensor):
@@ -74,20 +55,19 @@ def origin_of(
         if name != "len" and any(proxy.has_contents and is_array(proxy.example) for proxy in proxies):
             of_data = True
     if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
-        has_contents = of_data or "random" in facts_of_name(name) or (contents and name not in _FRESH)
+        has_contents = of_data or "random" in facts or (contents and "fills" not in facts)
         return Origin(False, has_contents, None if value is None else other_result(name))
-    if name in OF_TYPE:
+    asks_shape = "asks_shape" in facts or "takes_part" in facts
+    if "asks_type" in facts:
         return Origin(of_data, of_data, other_number(value) if of_data else None)
     if isinstance(value, (list, tuple)) and not of_data:  # a shape, or other numbers
         other = other_result(name)
-        is_data = name not in OF_SHAPE and type(value) is not torch.Size and contents and other is None
+        is_data = not asks_shape and type(value) is not torch.Size and contents and other is None
         return Origin(is_data, is_data, other)
     if not of_data and any(proxy.other is not None for proxy in proxies):
         other = other_result(name)
-        of_data = other is not None or name not in ("size", "getitem", "len", "numel", "nelement")
-    is_data = of_data or (
-        name not in OF_SHAPE and contents and any(isinstance(each, ExampleTensor) for each in proxies)
-    )
+        of_data = other is not None or not asks_shape
+    is_data = of_data or (not asks_shape and contents and any(isinstance(each, ExampleTensor) for each in proxies))
     return Origin(is_data, is_data, other_number(value) if is_data else None)
 
 

@@ -7,25 +7,10 @@ from collections.abc import Collection, Hashable
 from typing import Any
 
 from fxcore.graph import Graph
-from fxcore.guided.data_reads import OF_SHAPE, OF_TYPE
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
 
-# Methods that change the shape, or another attribute, of their tensor in place.
-CHANGE_ATTRIBUTES = frozenset(
-    {
-        *("unsqueeze_", "squeeze_", "transpose_", "t_", "swapaxes_", "swapdims_", "as_strided_", "resize_"),
-        *("resize_as_", "set_", "requires_grad_", "detach_", "rename_"),
-    }
-)
-_CHANGE_CONTAINERS = frozenset(
-    {
-        *("append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "setdefault"),
-        *("sort", "reverse"),
-    }
-)
 _READS = (operator.getitem, getattr)
-_ASK_FOR_STRUCTURE = frozenset({*OF_SHAPE, *OF_TYPE, "getattr", "is_", "is_not", "contains"})
 
 
 class ValueNumbers:
@@ -40,11 +25,12 @@ class ValueNumbers:
         structure = contents = 0
         for node in graph.nodes:
             if node in scalars or (node.op == "call_function" and node.target in _READS):
-                asks_structure = _name_of(node) in _ASK_FOR_STRUCTURE
+                effects = effects_of(node.op, node.target)
+                asks_structure = effects.asks or "takes_part" in effects.facts
                 reads = any(each not in scalars for each in node.all_input_nodes) or node.op == "get_attr"
                 epoch = 0 if not reads else (structure,) if asks_structure else (structure, contents)
                 key = (node.op, node.target, self._numbered((node.args, node.kwargs)), epoch)
-                if node.op != "placeholder" and "random" not in effects_of(node.op, node.target).kinds:
+                if node.op != "placeholder" and "random" not in effects.kinds:
                     self._numbers[node] = known.setdefault(key, len(known))
             if _changes_structure(node):
                 structure += 1
@@ -67,11 +53,7 @@ class ValueNumbers:
         return (type(argument), repr(argument))
 
 
-def _name_of(node: Node) -> str:
-    return str(getattr(node.target, "__name__", node.target))
-
-
 def _changes_structure(node: Node) -> bool:
-    if node.op == "call_method":
-        return node.target in CHANGE_ATTRIBUTES or node.target in _CHANGE_CONTAINERS
-    return node.target in (setattr, operator.setitem, operator.delitem)
+    facts = effects_of(node.op, node.target).facts
+    mutates = node.op == "call_method" and "mutates" in facts
+    return mutates or "changes_attributes" in facts or "changes_items" in facts

@@ -26,7 +26,6 @@ from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
-from fxcore.guided.equal_questions import CHANGE_ATTRIBUTES
 from fxcore.guided.failures import CaughtErrors, explained
 from fxcore.guided.higher_order import imported_operators, patch_higher_order
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
@@ -159,7 +158,7 @@ class ExampleTracer(Tracer):
             args = numpy_calls.typed(self, args)
         if self.inner_graphs.are_recorded:
             self.inner_graphs.take_in((args, kwargs))
-        if target in CHANGE_ATTRIBUTES or target is setattr:
+        if kind != "call_module" and "changes_attributes" in effects_of(kind, target).facts:
             self._record_unread_attributes(args[0])
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)

@@ -15,15 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_outvoted
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
-
-_QUESTIONS = (
-    *("is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled"),
-    *("get_autocast_dtype", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled"),
-    *("get_default_dtype", "are_deterministic_algorithms_enabled"),
-)
 
 
 def patch_mode_questions(patcher: Patcher) -> None:
@@ -34,7 +29,8 @@ def patch_mode_questions(patcher: Patcher) -> None:
 
 @functools.cache
 def _noting_questions() -> dict[str, Callable[..., Any]]:
-    names = [name for name in _QUESTIONS if hasattr(torch, name)]
+    asking = [name.removeprefix("torch.") for name, facts in operator_table().items() if "asks_mode" in facts]
+    names = [name for name in asking if hasattr(torch, name)]
     return {name: _noting(REPLACEMENTS.original(vars(torch), name)) for name in names}
 
 

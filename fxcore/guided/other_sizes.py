@@ -19,11 +19,8 @@ from torch.utils import _pytree as pytree
 from fxcore.guided.arguments import value_of
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node_data.targets import is_from_torch
+from fxcore.operators.table import facts_of_name
 
-# Give tensors with a shape that follows from the contents of the first argument.
-_SHAPED_BY_CONTENTS = frozenset(
-    {"nonzero", "unique", "unique_consecutive", "argwhere", "bincount", "_unique2", "unique_dim"}
-)
 _MORE = 7  # the difference in size: a number that is seldom a size by itself
 
 
@@ -142,7 +139,8 @@ def other_number(number: Any) -> Any:
 def _deciding_about_shape(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ExampleTensor]:
     """Return the tensors with contents that decide about the shape of a call's result."""
     found: list[Any] = []
-    if name in _SHAPED_BY_CONTENTS or (name == "where" and len(args) + len(kwargs) == 1):
+    facts = facts_of_name(name) or facts_of_name(f"aten.{name}")
+    if "sized_by_contents" in facts or (name == "where" and len(args) + len(kwargs) == 1):
         found = leaves_of((args, kwargs))[:1]
     elif name == "masked_select":
         found = leaves_of((args[1:], kwargs))

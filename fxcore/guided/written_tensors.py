@@ -16,27 +16,17 @@ from torch.overrides import TorchFunctionMode
 
 from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleProxy
-from fxcore.operators.effects import effects_of
+from fxcore.operators.effects import effects_of, function_effects
+from fxcore.operators.table import facts_of_name
 from fxcore.state.storage import ORDINARY
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import frames_from_here
 
-# Attributes of a tensor that are tensors with its memory.
-_VIEWS = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
-_FACTS = frozenset(
+# Methods that ask about the tensor object or its memory; `__set__` assigns an attribute.
+_OF_THE_OBJECT = frozenset(
     {
-        *("size", "numel", "nelement", "stride", "storage_offset", "dim", "ndimension", "element_size", "get_device"),
-        *(
-            "is_floating_point",
-            "is_complex",
-            "is_contiguous",
-            "__len__",
-            "__hash__",
-            "__repr__",
-            "__format__",
-            "is_conj",
-        ),
-        *("untyped_storage", "data_ptr", "register_hook", "__set__", "is_neg", "is_inference", "is_shared"),
+        *("__len__", "__hash__", "__repr__", "__format__", "__set__"),
+        *("untyped_storage", "data_ptr", "register_hook"),
     }
 )
 
@@ -196,8 +186,8 @@ def _asks_for_facts(function: Any) -> bool:
     """Return whether a function reads facts of a tensor beside its contents. They stay those of the tensor itself."""
     name = getattr(function, "__name__", "")
     if name == "__get__":
-        return getattr(function.__self__, "__name__", "") not in _VIEWS
-    return name in _FACTS
+        return "view" not in facts_of_name(f"Tensor.{getattr(function.__self__, '__name__', '')}")
+    return name in _OF_THE_OBJECT or (function_effects(function, None).asks and function is not torch.Tensor.type)
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

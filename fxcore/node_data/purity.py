@@ -9,11 +9,13 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from fxcore import torch_fx_registry
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.operators.effects import FIRST, Effects, effects_of
+from fxcore.operators.effects import FIRST, Effects, attribute_effects, effects_of
 
 
 def effects_of_node(node: Any, module: Any) -> Effects:
     """Return the effects of the call of `node`. Paths are looked up in `module`."""
+    if node.target is getattr and len(node.args) > 1:
+        return attribute_effects(str(node.args[1]))
     called = called_module(node, module) if node.op == "call_module" else None
     return effects_of(node.op, node.target, called if isinstance(called, torch.nn.Module) else None)
 

@@ -104,7 +104,7 @@ class SharedStorage:
             yield self._states.setdefault(str(node.target), node)
         elif node.op == "placeholder":  # callers may give one tensor twice
             yield self._states.setdefault("*inputs", node)
-        elif node.op != "output" and may_alias(node, self._module) and not _gives_plain_values(node):
+        elif node.op != "output" and may_alias(node, self._module):
             values = node.all_input_nodes
             is_view = "view" in effects_of_node(node, self._module).facts
             yield from values[:1] if is_view and node.args[:1] == (*values[:1],) else values
@@ -118,7 +118,7 @@ class SharedStorage:
         effects = effects_of_node(node, self._module)
         for value in effects.written(node.args, node.kwargs):
             yield from _nodes(value)
-        if not (effects.facts or isinstance(node.target, OpOverload) or _gives_plain_values(node)):
+        if not (effects.facts or isinstance(node.target, OpOverload)):
             yield from node.all_input_nodes  # a function of the user, or an unknown one
 
     def _written_by_module(self, node: Node) -> Iterator[Node]:
@@ -134,10 +134,3 @@ def _nodes(value: Any) -> list[Node]:
     if isinstance(value, Node):
         return [value]
     return [each for each in value if isinstance(each, Node)] if isinstance(value, (list, tuple)) else []
-
-
-def _gives_plain_values(node: Node) -> bool:
-    """Return whether a call gives a size or another attribute that is no tensor."""
-    if node.target is getattr:
-        return node.args[1:2] in (("shape",), ("dtype",), ("device",), ("ndim",), ("is_cuda",), ("requires_grad",))
-    return node.op == "call_method" and node.target in ("size", "dim", "numel", "stride", "item")

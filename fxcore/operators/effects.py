@@ -27,6 +27,7 @@ from fxcore.operators.table import (
 ArgumentPlace = tuple[int, str]  # position and name
 Condition = Sequence[Any]  # position, names and default of an argument
 
+_QUESTIONS = frozenset({"asks_shape", "asks_type", "asks_structure", "asks_mode"})
 # The table covers the functions of these modules. Functions of every other module belong to the user.
 KNOWN_MODULES = frozenset({"torch", "operator", "builtins", "math", "cmath", "aten", "prims", "higher_order", "fxcore"})
 
@@ -47,6 +48,11 @@ class Effects(NamedTuple):
     def is_plain(self) -> bool:
         """Whether every call of this target only computes, except for `out=`."""
         return not (self.kinds or self.writes or self.inplace or self.changes_global_state)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call asks for a size, a type, a structure or a mode. Writes of numbers do not change the answer."""
+        return not _QUESTIONS.isdisjoint(self.facts)
 
     def kinds_of_call(self, args: Any, kwargs: Any) -> tuple[str, ...]:
         """Return the kinds of a call with these arguments."""
@@ -100,6 +106,13 @@ def method_effects(name: str) -> Effects:
     if is_random:
         return Effects(is_random, aliases="none", facts=facts)
     return Effects(("state",) * ("changes_state" in facts), aliases=_aliases(facts, "first"), facts=facts)
+
+
+@functools.lru_cache(maxsize=1024)
+def attribute_effects(name: str) -> Effects:
+    """Return the effects of a read of an attribute, most often of a tensor."""
+    facts = facts_of_name(f"Tensor.{name}")
+    return Effects(aliases="none", facts=facts) if "non_aliasing" in facts else function_effects(getattr, None)
 
 
 # Because the dict keeps its keys alive, functions and operators of the user stay out of it.

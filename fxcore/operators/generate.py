@@ -28,7 +28,8 @@ TORCH_VERSION = "2.13.0"
 
 _FLAGS = (
     *("non_aliasing", "random", "side_effect", "global_state", "changes_state", "mutates", "commutative", "cse_banned"),
-    *("quantizes", "view"),
+    *("quantizes", "view", "changes_attributes", "changes_items", "asks_shape", "asks_type", "asks_structure"),
+    *("asks_mode", "takes_part", "fills", "sized_by_contents"),
 )
 _FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 _REQUIRED = inspect.Parameter.empty

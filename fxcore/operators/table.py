@@ -1,12 +1,10 @@
 """The table of operators: plain data in `table.json`, equal under every installed torch.
 
-Each operator has the facts that hold for it. `non_aliasing`: the result never shares memory with an argument, unless
-the operator writes there. `random`: it draws random numbers; `random_if`: only if an argument is true, given as
-(position, names, default). `mutates`: it writes its first argument. `writes_if`: it writes these arguments if another
-one is true. `view`: the result is new, or a view of the first argument. `quantizes`: the result has a quantized type.
-`collective`: other processes take part, and it writes the arguments in `writes`. `waits`: it returns its argument
-after a collective has written it. Further facts are `side_effect`, `global_state`, `commutative`, `cse_banned`, and
-`operator` with `parameters`: the spelling of `normalize`.
+Each operator has the facts that hold for it; `by_hand.txt` describes them. Some facts have a value. `random_if`: the
+operator draws random numbers only if an argument is true, given as (position, names, default). `writes_if`: it writes
+these arguments if another one is true. `collective`: other processes take part, and it writes the arguments in
+`writes`. `waits`: it returns its argument after a collective has written it. `operator` and `parameters` are the
+spelling of `normalize`.
 """
 
 from __future__ import annotations
@@ -74,7 +72,8 @@ def facts_of_operator(operator: Any) -> Facts:
     is_packet = hasattr(operator, "overloads")
     namespace, _, name = (operator._qualified_op_name if is_packet else operator.name()).partition("::")
     if namespace == "aten":
-        return facts_of_name(name.partition(".")[0])
+        short = name.partition(".")[0]
+        return facts_of_name(short) or facts_of_name(f"aten.{short}")
     overloads = [getattr(operator, each) for each in operator.overloads()] if is_packet else [operator]
     facts: dict[str, Any] = {}
     if namespace.endswith("c10d_functional") and name.partition(".")[0] == "wait_tensor":

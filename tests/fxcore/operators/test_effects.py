@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from fxcore.operators import effects
 from fxcore.operators.effects import (
+    attribute_effects,
     function_effects,
     holds,
     method_effects,
@@ -159,3 +161,31 @@ def test_norms_write_their_statistics_while_they_train():
 def test_what_changes_how_all_that_follows_computes_is_known():
     assert effects_of(torch._C._set_grad_enabled).changes_global_state
     assert not effects_of(torch.relu).changes_global_state
+
+
+@pytest.mark.parametrize(
+    ("op", "target"),
+    [
+        ("call_method", "size"),
+        ("call_method", "dim"),
+        ("call_function", len),
+        ("call_function", isinstance),
+        ("call_function", operator.is_),
+        ("call_function", torch.is_grad_enabled),
+        ("call_function", torch.ops.aten.sym_size.int),
+    ],
+)
+def test_questions_about_form_are_told_apart_from_reads_of_contents(op, target):
+    assert effects.effects_of(op, target).asks
+
+
+@pytest.mark.parametrize("target", [operator.getitem, operator.eq, torch.sum, torch.unique])
+def test_a_function_that_reads_contents_asks_no_question_about_form(target):
+    assert not effects.effects_of("call_function", target).asks
+
+
+def test_a_read_of_an_attribute_shares_memory_unless_the_attribute_is_plain():
+    assert attribute_effects("requires_grad").aliases == "none"
+    assert attribute_effects("is_leaf").aliases == "none"
+    assert attribute_effects("T").aliases == "first"
+    assert attribute_effects("of_the_user").aliases == "first"
