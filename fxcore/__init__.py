@@ -38,17 +38,4 @@ __all__ = [
     "wrap",
 ]
 
-__getattr__ = on_demand(
-    __name__,
-    *(
-        "_compatibility",
-        "_pytree",
-        "_symbolic_trace",
-        "_utils",
-        "config",
-        "experimental",
-        "interop",
-        "passes",
-        "transforms",
-    ),
-)
+__getattr__ = on_demand(__name__)

@@ -4,18 +4,4 @@ from __future__ import annotations
 
 from fxcore.lazy_submodules import on_demand
 
-__getattr__ = on_demand(
-    __name__,
-    "analysis",
-    "constant_folding",
-    "dead_code",
-    "decomposition",
-    "exchange",
-    "extraction",
-    "fusion",
-    "identities",
-    "inlining",
-    "instrumentation",
-    "quantization",
-    "splitting",
-)
+__getattr__ = on_demand(__name__)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from fxcore.lazy_submodules import on_demand
 
-__getattr__ = on_demand(__name__, "partitioner", "pass_base", "pass_manager")
+__getattr__ = on_demand(__name__)

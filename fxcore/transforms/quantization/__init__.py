@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from fxcore.lazy_submodules import on_demand
 
-__getattr__ = on_demand(
-    __name__, "dynamic", "layers", "lowering", "observers", "quantization_error", "static", "weight_only"
-)
+__getattr__ = on_demand(__name__)

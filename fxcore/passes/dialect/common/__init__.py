@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from fxcore.lazy_submodules import on_demand
 
-__getattr__ = on_demand(__name__, "cse_pass")
+__getattr__ = on_demand(__name__)
