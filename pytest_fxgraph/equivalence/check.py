@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
@@ -147,7 +147,7 @@ class EquivalenceCheck:
     def _check_globs(self, expected: RunResult) -> None:
         """Raise ChoiceError for a tolerance by path whose path matches no compared value."""
         rule = self.comparison.rule
-        if not rule.rtol_by_path and not rule.atol_by_path:
+        if not isinstance(rule.rtol, Mapping) and not isinstance(rule.atol, Mapping):
             return
         paths = [where for where, _ in walk(expected.output, OUTPUT)]
         paths += [f"gradient of {name}" for name in expected.gradients or {}]
@@ -252,9 +252,9 @@ class EquivalenceCheck:
         if self.reproduction is None:
             return ()
         headline = str(mismatch_error(mismatches, context)).partition("\n")[0]
-        options = self.comparison.rule.arguments()
-        checks = [check for check in CHECKS if check in self.comparison.checks]
-        options |= {
+        rule, checks = self.comparison.rule, [check for check in CHECKS if check in self.comparison.checks]
+        options = {
+            **{name: getattr(rule, name) for name in ("rtol", "atol", "sqnr", "cosine")},
             "checks": tuple(checks) if len(checks) < len(CHECKS) else None,
             "fp64_reference": self.fp64_reference or None,
         }
