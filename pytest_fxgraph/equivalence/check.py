@@ -12,7 +12,7 @@ import fxcore
 from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.subjects import is_torch_graph_module
 from pytest_fxgraph.choices import CHECKS
-from pytest_fxgraph.equivalence.bisection import MismatchNotes, notes_on_mismatch
+from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
 from pytest_fxgraph.equivalence.fp64_reference import DoubleJudge, compared_tensors
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
 from pytest_fxgraph.equivalence.input_use import unread_inputs
@@ -28,6 +28,7 @@ from pytest_fxgraph.equivalence.state_changes import StateNames
 from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuity import could_fail, vacuous_error
 from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, UncomparableError
+from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
 _PATHS_TOLD = 12
@@ -149,23 +150,19 @@ class _Sample:
 
     def _explained(self, expected: RunResult, mismatches: list[Mismatch]) -> MismatchError:
         """Return the error of the mismatches, with the place of divergence and the possible causes."""
-        check, found = self.check, MismatchNotes()
+        check, called = self.check, self.graph_call.shown().call
+        lines: list[str] = []
+        path: tuple[PathStep, ...] = ()
         if check.explains:
-            found = notes_on_mismatch(
-                self.model,
-                self.graph_call.shown().call,
-                self.settings,
-                check.comparison,
-                mismatches,
-                with_path=check.tells_path,
+            lines, path = notes_on_mismatch(
+                self.model, called, self.settings, check.comparison, mismatches, with_path=check.tells_path
             )
-        written = self._write_reproduction(expected, mismatches)
-        unread = (
-            [] if check.strict_inputs or not check.explains else [each.sentence() for each in self._unread_inputs()]
-        )
         # The place of divergence comes first, then the script, because a message has six lines.
-        notes = (*found.lines[:1], *written, *unread, *_note_on_hooks(self.model), *found.lines[1:])
-        return mismatch_error(mismatches, self.context, tuple(notes), found.path)
+        notes = [*lines[:1], *self._write_reproduction(expected, mismatches)]
+        if check.explains and not check.strict_inputs:
+            notes += [each.sentence() for each in self._unread_inputs()]
+        notes += [*_note_on_hooks(self.model), *lines[1:]]
+        return mismatch_error(mismatches, self.context, tuple(notes), path)
 
     def _unread_inputs(self) -> Iterator[Mismatch]:
         """Yield a mismatch for each input that the graph lost, a possible cause of other mismatches."""
