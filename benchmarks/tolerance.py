@@ -26,7 +26,7 @@ from benchmarks.tolerance_models import Subject, family_of, subjects
 from fxcore.experimental.optimization import fuse
 from fxcore.state.held_state import HeldState
 from fxcore.state.snapshot import Snapshot
-from pytest_fxgraph.equivalence.fp64_reference import compared_tensors, without_rounding
+from pytest_fxgraph.equivalence.fp64_reference import DoubleJudge, compared_tensors
 from pytest_fxgraph.equivalence.gradients import Gradients, compare_gradients, gradients_of, rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import ArgumentCopy, Arguments
 from pytest_fxgraph.equivalence.nested_values import tensors_in
@@ -171,12 +171,10 @@ class _Judge:
         if mine.gradients is not None and obtained.gradients is not None:
             inputs = [name for name in mine.gradients if name.startswith("input ")]
             found += compare_gradients(mine.gradients, obtained.gradients, _COMPARISON, inputs)
-            of_gradients = rules_of_gradients(mine.gradients, _RULE, inputs)
-            rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
+            rules = rules_of_gradients(mine.gradients, _RULE, inputs)
         tensors, others = (compared_tensors(run.output, run.gradients) for run in (mine, obtained))
-        found = without_rounding(
-            found, self._model, variant, self._settings, tensors, others, lambda where: rules.get(where, _RULE)
-        )
+        judge = DoubleJudge(self._model, variant, self._settings, tensors, others)
+        found = judge.without_rounding(found, lambda where: rules.get(where, _RULE))
         of_outputs = sum(each.kind == "value" for each in found)
         return of_outputs, len(found) - of_outputs
 

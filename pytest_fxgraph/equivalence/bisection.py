@@ -1,8 +1,8 @@
-"""The search for the first operator that returns other values in the graph than in eager."""
+"""The first operator that returns other values in the graph than in eager, and the way of the error from there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,40 +10,106 @@ from typing import Any
 import torch
 
 import fxcore
+from fxcore.state.storage import wrapped_tensors
 from pytest_fxgraph.captures.shapes import arguments_in_order
-from pytest_fxgraph.equivalence.divergence_path import divergence_path
+from pytest_fxgraph.compare.sequence_alignment import common_subsequence
+from pytest_fxgraph.equivalence.error_statistics import measure
 from pytest_fxgraph.equivalence.mismatch import Mismatch
 from pytest_fxgraph.equivalence.operator_trace import Event, OperatorRecorder, OperatorTrace, RecordingInterpreter
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.paired_operators import described, largest_error, outputs_differ, paired_operators
 from pytest_fxgraph.equivalence.run import RunFailure, RunSettings, run_model
+from pytest_fxgraph.equivalence.tolerance import Tolerance
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.report.numeric_failure import PathStep
 from pytest_fxgraph.report.printable import listed
 
+_EXACT = Tolerance(0.0, 0.0)
 _FOUND_BY_VALUES = ("value", "shape", "dtype", "structure", "state", "mutation")
+# Limits of the way of an error: operators before the first difference, operators of one run alone, operators after.
+_MOST_BEFORE, _MOST_ALONE = 3, 8
+_FIRST_AFTER, _LAST_AFTER = 24, 8
+
+_Alone = tuple[list[Event], list[Event]]  # operators of eager alone, and of the graph alone
+_Notes = tuple[list[str], tuple[PathStep, ...]]  # up to two lines, and the way of the error if a report needs it
+
+
+def paired_operators(expected: Sequence[Event], obtained: Sequence[Event]) -> list[tuple[int, int]]:
+    """Pair the operators of two runs by name and order; return pairs of positions."""
+    return _pairs([_paired_name(event) for event in expected], [_paired_name(event) for event in obtained])
+
+
+def _paired_name(event: Event) -> str:
+    """Return the name that pairs operators: an exported graph calls linear.default for linear."""
+    return event.name.partition(".")[0].rstrip("_")
+
+
+def _pairs(expected: list[str], obtained: list[str]) -> list[tuple[int, int]]:
+    if expected == obtained:
+        return [(index, index) for index in range(len(expected))]
+    numbers: dict[str, int] = {}
+    one, other = ([numbers.setdefault(name, len(numbers)) for name in names] for names in (expected, obtained))
+    found = common_subsequence(one, other)
+    if found is not None:
+        return found
+    # Too little in common to be aligned: only the common beginning is certain.
+    same = [name == counterpart for name, counterpart in zip(expected, obtained, strict=False)]
+    head = same.index(False) if False in same else len(same)
+    return [(index, index) for index in range(head)]
+
+
+def outputs_differ(expected: Event, obtained: Event, comparison: OutputComparison) -> bool:
+    """Return whether two operators returned different values; values that were not kept do not differ."""
+    if expected.outputs is None or obtained.outputs is None:
+        return False
+    if len(expected.outputs) != len(obtained.outputs):
+        return True
+    return any(
+        mismatch.kind not in ("stride", "requires_grad")
+        for pair in zip(expected.outputs, obtained.outputs, strict=True)
+        for mismatch in comparison.compare_tensors(*pair, "")
+    )
+
+
+def largest_error(expected: Sequence[torch.Tensor], obtained: Sequence[torch.Tensor]) -> float | None:
+    """Return the largest absolute error of several tensors; None if they cannot be measured against each other."""
+    if any(tensor.is_nested for tensor in (*expected, *obtained)):
+        return None
+    if [(tensor.shape, tensor.dtype) for tensor in expected] != [(tensor.shape, tensor.dtype) for tensor in obtained]:
+        return None
+    found = [
+        measure(one, other, _EXACT)
+        for one, other in zip(expected, obtained, strict=True)
+        if one.layout is torch.strided and not (wrapped_tensors(one) or wrapped_tensors(other))
+    ]
+    return max((statistics.largest_absolute.error for statistics in found if statistics is not None), default=0.0)
+
+
+def described(tensor: torch.Tensor) -> str:
+    """Return dtype, shape and range of a tensor."""
+    if tensor.is_nested:
+        return f"nested {str(tensor.dtype).removeprefix('torch.')} of {tensor.size(0)}"
+    kind = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+    if not tensor.numel() or tensor.is_meta or tensor.is_complex() or tensor.layout is not torch.strided:
+        return kind
+    if wrapped_tensors(tensor):
+        return f"{type(tensor).__name__} of {kind}"
+    wide = tensor.double()
+    return f"{kind} in {float(wide.min()):.4g}..{float(wide.max()):.4g}, mean {float(wide.mean()):.4g}"
 
 
 @dataclass(frozen=True)
 class Divergence:
     """The first pair of operators with different outputs, and the operators that ran in one run alone."""
 
-    eager: Event | None  # None if one run goes on after the last pair
-    graph: Event | None
-    only_eager: tuple[Event, ...]  # between the last pair that agreed and this one
-    only_graph: tuple[Event, ...]
-    positions: tuple[int, int] | None  # of both events in their traces
-    # Before the last pair that agreed: a side effect of these may show only here.
-    earlier_eager: tuple[Event, ...] = ()
-    earlier_graph: tuple[Event, ...] = ()
+    traces: tuple[OperatorTrace, OperatorTrace]  # of eager and of the graph
+    pairs: list[tuple[int, int]]  # positions of all paired operators in the traces
+    place: int | None  # of the pair among all pairs; None if one run goes on after the last pair
+    between: _Alone  # after the last pair that agreed
+    earlier: _Alone  # before the last pair that agreed: a side effect of these may show only here
 
-
-@dataclass(frozen=True)
-class MismatchNotes:
-    """The notes on the first operator that differs: up to two lines, and the way of the error if a report needs it."""
-
-    lines: tuple[str, ...] = ()
-    path: tuple[PathStep, ...] = ()
+    def events(self) -> list[tuple[Event, Event]]:
+        """Return the paired operators."""
+        return [(self.traces[0].events[one], self.traces[1].events[other]) for one, other in self.pairs]
 
 
 def notes_on_mismatch(
@@ -54,44 +120,27 @@ def notes_on_mismatch(
     mismatches: list[Mismatch],
     *,
     with_path: bool = False,
-) -> MismatchNotes:
+) -> _Notes:
     """Run both again to find the first operator that differs."""
-    nothing = MismatchNotes()
     if not any(mismatch.kind in _FOUND_BY_VALUES for mismatch in mismatches):
-        return nothing
+        return [], ()
     eager, again, of_graph = (_record(each, settings) for each in (model, model, graph))
     if eager is None or again is None or of_graph is None:
-        return nothing
+        return [], ()
     if _first_divergence(eager, again, comparison) is not None:
-        return MismatchNotes(("eager does not agree with itself when run twice from the same seed and state: make the "
-                              "model deterministic before comparing",))  # fmt: skip
+        return ["eager does not agree with itself when run twice from the same seed and state: make the "
+                "model deterministic before comparing"], ()  # fmt: skip
     found = _first_divergence(eager, of_graph, comparison)
     if found is None:
-        return nothing
-    path = _path(found, eager, of_graph, graph, comparison) if with_path else ()
-    return MismatchNotes((_describe_place(found), *_describe_inputs(found, model, graph, settings)), path)
-
-
-def _path(
-    found: Divergence, eager: OperatorTrace, of_graph: OperatorTrace, graph: Any, comparison: OutputComparison
-) -> tuple[PathStep, ...]:
-    pairs = paired_operators(eager.events, of_graph.events)
-    place = None if found.positions is None else pairs.index(found.positions)
-    # Operators that ran earlier in one run alone are the cause, if there are no others right before the pair.
-    alone = (found.only_eager, found.only_graph)
-    alone = alone if any(alone) else (found.earlier_eager, found.earlier_graph)
-    events = [(eager.events[one], of_graph.events[other]) for one, other in pairs]
-    return divergence_path(events, place, alone, graph, comparison)
+        return [], ()
+    path = divergence_path(found, graph, comparison) if with_path else ()
+    return [_describe_place(found), *_describe_inputs(found, model, graph, settings)], path
 
 
 def _record(subject: Any, settings: RunSettings, keep_inputs_of: int | None = None) -> OperatorTrace | None:
     """Run once more and record every operator; None if the run fails."""
     recorder = OperatorRecorder(subject, keep_inputs_of)
-    result = run_model(_recorded_call(subject, recorder), subject, settings)
-    return None if isinstance(result, RunFailure) else recorder.trace
 
-
-def _recorded_call(subject: Any, recorder: OperatorRecorder) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if isinstance(subject, fxcore.GraphModule):
             with recorder, suppress(CaptureError):
@@ -99,44 +148,51 @@ def _recorded_call(subject: Any, recorder: OperatorRecorder) -> Callable[..., An
         with recorder:
             return subject(*args, **kwargs)
 
-    return call
+    result = run_model(call, subject, settings)
+    return None if isinstance(result, RunFailure) else recorder.trace
 
 
 def _first_divergence(eager: OperatorTrace, graph: OperatorTrace, comparison: OutputComparison) -> Divergence | None:
     """Compare pairs of operators up to the first pair with different outputs."""
-    expected, obtained = eager.events, graph.events
-    last = (0, 0)
-    earlier: tuple[list[Event], list[Event]] = ([], [])
-    for i, j in paired_operators(expected, obtained):
-        if outputs_differ(expected[i], obtained[j], comparison):
-            between = (tuple(expected[last[0] : i]), tuple(obtained[last[1] : j]))
-            return Divergence(expected[i], obtained[j], *between, (i, j), tuple(earlier[0]), tuple(earlier[1]))
-        earlier[0].extend(expected[last[0] : i])
-        earlier[1].extend(obtained[last[1] : j])
-        last = (i + 1, j + 1)
-    rest = (tuple(expected[last[0] :]), tuple(obtained[last[1] :]))
-    return Divergence(None, None, *rest, positions=None) if any(rest) else None
+    pairs = paired_operators(eager.events, graph.events)
+    begin = (0, 0)
+    earlier: _Alone = ([], [])
+    for place, (i, j) in enumerate(pairs):
+        between = eager.events[begin[0] : i], graph.events[begin[1] : j]
+        if outputs_differ(eager.events[i], graph.events[j], comparison):
+            return Divergence((eager, graph), pairs, place, between, earlier)
+        earlier[0].extend(between[0])
+        earlier[1].extend(between[1])
+        begin = (i + 1, j + 1)
+    rest = eager.events[begin[0] :], graph.events[begin[1] :]
+    return Divergence((eager, graph), pairs, None, rest, ([], [])) if any(rest) else None
 
 
 def _describe_place(found: Divergence) -> str:
-    alone = found.only_eager or found.only_graph
-    if alone:
-        apart = f"eager ran {_names(found.only_eager)} and the graph ran {_names(found.only_graph)}"
-        first = found.only_eager[0] if found.only_eager else found.eager
-        text = f"first parted where {apart}{_place(first) if first else ''}"
-        return f"{text}; seen first in {_running(found.graph)}" if found.graph else text
-    text = f"first parted at {_running(found.graph)}{_place(found.eager) if found.eager else ''}"
-    if not (found.earlier_eager or found.earlier_graph):
+    eager, graph = found.events()[found.place] if found.place is not None else (None, None)
+    if any(found.between):
+        first = found.between[0][0] if found.between[0] else eager
+        text = f"first parted where {_ran(found.between)}{_place(first) if first else ''}"
+        return f"{text}; seen first in {_running(graph)}" if graph else text
+    text = f"first parted at {_running(graph)}{_place(eager) if eager else ''}"
+    if not any(found.earlier):
         return text
-    source = found.earlier_eager[0].source() if found.earlier_eager else None
-    ran = f"eager ran {_names(found.earlier_eager)}{f' ({source})' if source else ''}"
-    return f"{text}; earlier, {ran} and the graph ran {_names(found.earlier_graph)}"
+    return f"{text}; earlier, {_ran(found.earlier, found.earlier[0][0].source() if found.earlier[0] else None)}"
+
+
+def _ran(alone: _Alone, source: str | None = None) -> str:
+    eager, graph = (listed(map(_name, events), 3) or "nothing" for events in alone)
+    return f"eager ran {eager}{f' ({source})' if source else ''} and the graph ran {graph}"
 
 
 def _running(event: Event | None) -> str:
     if event is None:
         return "the output"
-    return f"node {event.node} ({event.name})" if event.node else event.name
+    return f"node {_name(event)}" if event.node else event.name
+
+
+def _name(event: Event) -> str:
+    return f"{event.node} ({event.name})" if event.node else event.name
 
 
 def _place(event: Event) -> str:
@@ -145,23 +201,18 @@ def _place(event: Event) -> str:
     return module + (f", {source}" if source else "")
 
 
-def _names(events: tuple[Event, ...]) -> str:
-    names = [f"{event.node} ({event.name})" if event.node else event.name for event in events]
-    return listed(names, 3) or "nothing"
-
-
 def _describe_inputs(found: Divergence, model: Any, graph: Any, settings: RunSettings) -> tuple[str, ...]:
     """Describe the inputs of the operator that differs, to show whether the error begins there or came in."""
-    if found.positions is None:
+    if found.place is None:
         return ()
-    in_eager, in_graph = found.positions
+    in_eager, in_graph = found.pairs[found.place]
     eager, of_graph = _record(model, settings, in_eager), _record(graph, settings, in_graph)
     if eager is None or of_graph is None:
         return ()
     expected, obtained = eager.inputs.get(in_eager, ()), of_graph.inputs.get(in_graph, ())
     inputs = ", ".join(map(described, expected[:3])) or "none"
     # If other operators ran before, these operators are the cause, and the inputs add nothing.
-    origin = "" if found.only_eager or found.only_graph else f"{_describe_error_origin(expected, obtained)}; "
+    origin = "" if any(found.between) else f"{_describe_error_origin(expected, obtained)}; "
     return (f"{origin}its inputs in eager: {inputs}",)
 
 
@@ -174,3 +225,69 @@ def _describe_error_origin(expected: tuple[torch.Tensor, ...], obtained: tuple[t
     if not error:
         return "its inputs agree exactly, so the error began there"
     return f"its inputs differ already by up to {error:.3g}, so the error grew or came in there"
+
+
+def divergence_path(found: Divergence, graph: Any, comparison: OutputComparison) -> tuple[PathStep, ...]:
+    """Return the operators that lead to the first pair that differs, and the operators after it that read its values.
+
+    Without nodes of a graph, all operators before and after are on the way.
+    """
+    pairs, place = found.events(), found.place
+    # Operators that ran earlier in one run alone are the cause, if there are no others right before the pair.
+    alone = found.between if any(found.between) else found.earlier
+    starts = {event.node for event in alone[1] if event.node}
+    if place is not None and (name := pairs[place][1].node):
+        starts.add(name)
+    before, after = _names_before_and_after(graph, starts)
+    led = [pair for pair in pairs[:place] if before is None or (pair[1].node or "") in before]
+    steps = [_step(pair, "agrees") for pair in led[-_MOST_BEFORE:]]
+    steps += [*_lone(alone[0], "only eager"), *_lone(alone[1], "only graph")]
+    if place is None:
+        return tuple(steps)
+    steps.append(_step(pairs[place], "first"))
+    later = [pair for pair in pairs[place + 1 :] if after is None or (pair[1].node or "") in after]
+    left_out = later[_FIRST_AFTER:-_LAST_AFTER]
+    steps += [_judged(pair, comparison) for pair in later[:_FIRST_AFTER]]
+    if left_out:
+        steps.append(PathStep("left out", f"{len(left_out)} more operators"))
+    steps += [_judged(pair, comparison) for pair in later[_FIRST_AFTER:][-_LAST_AFTER:]]
+    return tuple(steps)
+
+
+def _names_before_and_after(graph: Any, starts: Collection[str]) -> tuple[set[str] | None, set[str] | None]:
+    """Return the names of the nodes that some nodes depend on, and of the nodes that depend on them."""
+    if not isinstance(graph, fxcore.GraphModule) or not starts:
+        return None, None
+    nodes = list(graph.graph.nodes)
+    before, after = ({node.name for node in nodes if node.name in starts} for _ in range(2))
+    for node in reversed(nodes):
+        if node.name in before:
+            before.update(each.name for each in node.all_input_nodes)
+    for node in nodes:
+        if any(each.name in after for each in node.all_input_nodes):
+            after.add(node.name)
+    return before, after
+
+
+def _lone(events: Sequence[Event], status: str) -> Iterator[PathStep]:
+    for event in events[:_MOST_ALONE]:
+        value = ", ".join(map(described, event.outputs or ()))
+        if status == "only eager":
+            yield PathStep(status, event.name, "", event.module, event.source() or "", value)
+        else:  # the line that ran a node is that of the test
+            yield PathStep(status, event.name, event.node or "", obtained=value)
+    if len(events) > _MOST_ALONE:
+        yield PathStep("left out", f"{len(events) - _MOST_ALONE} more operators, {status}")
+
+
+def _judged(pair: tuple[Event, Event], comparison: OutputComparison) -> PathStep:
+    return _step(pair, "differs" if outputs_differ(*pair, comparison) else "agrees")
+
+
+def _step(pair: tuple[Event, Event], status: str) -> PathStep:
+    eager, graph = pair
+    error = None
+    if eager.outputs is not None and graph.outputs is not None:
+        error = largest_error(eager.outputs, graph.outputs)
+    expected, obtained = (", ".join(map(described, event.outputs or ())) for event in pair)
+    return PathStep(status, graph.name, graph.node or "", eager.module, eager.source() or "", expected, obtained, error)

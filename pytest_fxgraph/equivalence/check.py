@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import nn
@@ -12,8 +12,8 @@ import fxcore
 from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.captures.subjects import is_torch_graph_module
 from pytest_fxgraph.choices import CHECKS
-from pytest_fxgraph.equivalence.bisection import MismatchNotes, notes_on_mismatch
-from pytest_fxgraph.equivalence.fp64_reference import compared_tensors, filter_by_reference, without_rounding
+from pytest_fxgraph.equivalence.bisection import notes_on_mismatch
+from pytest_fxgraph.equivalence.fp64_reference import DoubleJudge, compared_tensors
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
 from pytest_fxgraph.equivalence.input_use import unread_inputs
 from pytest_fxgraph.equivalence.inputs import Arguments, fresh_sample
@@ -25,9 +25,11 @@ from pytest_fxgraph.equivalence.repro import ReproductionFolder
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.state_changes import StateNames
-from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule
+from pytest_fxgraph.equivalence.tolerance import OUTPUT
 from pytest_fxgraph.equivalence.vacuity import could_fail, vacuous_error
-from pytest_fxgraph.errors import ChoiceError, EagerError, UncomparableError
+from pytest_fxgraph.errors import ChoiceError, EagerError, MismatchError, UncomparableError
+from pytest_fxgraph.report.numeric_failure import PathStep
+from pytest_fxgraph.report.printable import listed
 
 _PATHS_TOLD = 12
 
@@ -106,48 +108,70 @@ class EquivalenceCheck:
                 arguments = self.arguments if sample == 0 else fresh_sample(self.arguments, self.seed + sample)
                 settings = RunSettings(arguments, names, guard, self.seed + sample, self.grads, second_call=twice)
                 context = CheckContext(self.subject, mode, sample, self.samples, self.seed)
-                self._check_sample(model, graph_call, settings, context)
+                _Sample(self, model, graph_call, settings, context).compare()
 
-    def _check_sample(self, model: Any, graph_call: GraphCall, settings: RunSettings, context: CheckContext) -> None:
+
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    """One sample of a check: the runs of model and graph, and the judgement on their differences."""
+
+    check: EquivalenceCheck
+    model: Any
+    graph_call: GraphCall
+    settings: RunSettings
+    context: CheckContext
+
+    def compare(self) -> None:
+        """Run both, and raise the errors of `EquivalenceCheck.run`."""
         __tracebackhide__ = True
-        expected, obtained, mismatches = self._run_both(model, graph_call, settings)
+        check, context = self.check, self.context
+        expected, obtained, mismatches = self._run_both()
         if isinstance(expected, RunFailure):
             raise EagerError(_eager_failure_message(expected, context)) from expected.error
         self._check_globs(expected)
-        if self.grads and expected.gradients is None:
+        if check.grads and expected.gradients is None:
             raise EagerError(
                 f"cannot compare gradients{context}: no output of the model itself requires grad, so there is "
                 "nothing to differentiate; drop grads=True, or return a tensor that depends on inputs or parameters"
             )
         if isinstance(obtained, RunFailure):
             failed = [_graph_failure(obtained)]
-            notes = self._write_reproduction(model, graph_call, settings, context, expected, failed)
-            raise mismatch_error(failed, context, notes) from obtained.error
-        if code_is_stale(graph_call.call):
+            raise mismatch_error(failed, context, self._write_reproduction(expected, failed)) from obtained.error
+        if code_is_stale(self.graph_call.call):
             raise mismatch_error([_STALE], context)
         if mismatches:
-            mismatches = self._without_rounding(mismatches, model, graph_call, settings, expected, obtained)
-        if self.strict_inputs and not context.sample:
-            mismatches = [*mismatches, *unread_inputs(model, graph_call.graph, graph_call.call, settings)]
+            mismatches = self._without_rounding(mismatches, expected, obtained)
+        if check.strict_inputs and not context.sample:
+            mismatches = [*mismatches, *self._unread_inputs()]
         if mismatches:
-            found = MismatchNotes()
-            if self.explains:
-                called = graph_call.shown().call
-                found = notes_on_mismatch(
-                    model, called, settings, self.comparison, mismatches, with_path=self.tells_path
-                )
-            written = self._write_reproduction(model, graph_call, settings, context, expected, mismatches)
-            # The place of divergence comes first, then the script, because a message has six lines.
-            unread = () if self.strict_inputs or not self.explains else _notes_on_inputs(model, graph_call, settings)
-            notes = (*found.lines[:1], *written, *unread, *_note_on_hooks(model), *found.lines[1:])
-            raise mismatch_error(mismatches, context, notes, found.path)
-        if not self.allow_vacuous and not could_fail(expected, settings.arguments, self.comparison):
-            raise vacuous_error(expected, self.comparison, context)
+            raise self._explained(expected, mismatches)
+        if not check.allow_vacuous and not could_fail(expected, self.settings.arguments, check.comparison):
+            raise vacuous_error(expected, check.comparison, context)
+
+    def _explained(self, expected: RunResult, mismatches: list[Mismatch]) -> MismatchError:
+        """Return the error of the mismatches, with the place of divergence and the possible causes."""
+        check, called = self.check, self.graph_call.shown().call
+        lines: list[str] = []
+        path: tuple[PathStep, ...] = ()
+        if check.explains:
+            lines, path = notes_on_mismatch(
+                self.model, called, self.settings, check.comparison, mismatches, with_path=check.tells_path
+            )
+        # The place of divergence comes first, then the script, because a message has six lines.
+        notes = [*lines[:1], *self._write_reproduction(expected, mismatches)]
+        if check.explains and not check.strict_inputs:
+            notes += [each.sentence() for each in self._unread_inputs()]
+        notes += [*_note_on_hooks(self.model), *lines[1:]]
+        return mismatch_error(mismatches, self.context, tuple(notes), path)
+
+    def _unread_inputs(self) -> Iterator[Mismatch]:
+        """Yield a mismatch for each input that the graph lost, a possible cause of other mismatches."""
+        return unread_inputs(self.model, self.graph_call.graph, self.graph_call.call, self.settings)
 
     def _check_globs(self, expected: RunResult) -> None:
         """Raise ChoiceError for a tolerance by path whose path matches no compared value."""
-        rule = self.comparison.rule
-        if not rule.rtol_by_path and not rule.atol_by_path:
+        rule = self.check.comparison.rule
+        if not isinstance(rule.rtol, Mapping) and not isinstance(rule.atol, Mapping):
             return
         paths = [where for where, _ in walk(expected.output, OUTPUT)]
         paths += [f"gradient of {name}" for name in expected.gradients or {}]
@@ -155,35 +179,22 @@ class EquivalenceCheck:
         paths += [state.label for state in expected.state.changed.values()]
         unknown = rule.globs_without_match(paths)
         if unknown:
-            more = f" and {len(paths) - _PATHS_TOLD} more" if len(paths) > _PATHS_TOLD else ""
             raise ChoiceError(
                 f"there is a tolerance for {unknown[0]!r}, and nothing is compared at a path that matches it; "
-                f"there are {', '.join(paths[:_PATHS_TOLD])}{more}"
+                f"there are {listed(paths, _PATHS_TOLD)}"
             )
 
-    def _without_rounding(
-        self,
-        mismatches: list[Mismatch],
-        model: Any,
-        graph_call: GraphCall,
-        settings: RunSettings,
-        expected: RunResult,
-        obtained: RunResult,
-    ) -> list[Mismatch]:
+    def _without_rounding(self, mismatches: list[Mismatch], expected: RunResult, obtained: RunResult) -> list[Mismatch]:
         """Drop the mismatches that a run of the model in double precision explains as rounding."""
-        in_eager, in_graph = (compared_tensors(run.output, run.gradients) for run in (expected, obtained))
-        if self.fp64_reference:
-            return filter_by_reference(mismatches, model, settings, in_eager, in_graph)
-        inputs = {path for path, _ in settings.arguments.tensors()}
-        of_gradients = rules_of_gradients(expected.gradients or {}, self.comparison.rule, inputs)
-        rules = {f"gradient of {name}": rule for name, rule in of_gradients.items()}
+        tensors = [compared_tensors(run.output, run.gradients) for run in (expected, obtained)]
+        judge = DoubleJudge(self.model, self.graph_call.call, self.settings, *tensors)
+        if self.check.fp64_reference:
+            return judge.filter_by_reference(mismatches)
+        rule, inputs = self.check.comparison.rule, {path for path, _ in self.settings.arguments.tensors()}
+        rules = rules_of_gradients(expected.gradients or {}, rule, inputs)
+        return judge.without_rounding(mismatches, lambda where: rules.get(where) or rule.for_path(where))
 
-        def rule_of(where: str) -> ToleranceRule:
-            return rules[where] if where in rules else self.comparison.rule.for_path(where)
-
-        return without_rounding(mismatches, model, graph_call.call, settings, in_eager, in_graph, rule_of)
-
-    def _run_both(self, model: Any, graph_call: GraphCall, settings: RunSettings) -> _Comparison:
+    def _run_both(self) -> _Comparison:
         """Run eager, then the graph, and compare.
 
         Reading all parameters after each run costs as much as a small forward, so they are read after the second run
@@ -192,46 +203,38 @@ class EquivalenceCheck:
         run may be the reason.
         """
         quick = None
-        if not self.grads:
-            quick = self._run_each(model, graph_call, settings, trust_versions=True)
+        if not self.check.grads:
+            quick = self._run_each(self.settings, trust_versions=True)
             if isinstance(quick[1], RunResult) and not quick[1].has_uncounted_writes and not quick[2]:
                 return quick
-            settings.guard.restore()
-        thorough = self._run_each(model, graph_call, settings, trust_versions=False)
+            self.settings.guard.restore()
+        thorough = self._run_each(self.settings, trust_versions=False)
         has_uncounted_writes = any(isinstance(run, RunResult) and run.has_uncounted_writes for run in thorough[:2])
         # Without uncounted writes, runs that agree the second time and not the first do not agree.
         return quick if quick is not None and quick[2] and not has_uncounted_writes else thorough
 
-    def _run_each(
-        self, model: Any, graph_call: GraphCall, settings: RunSettings, *, trust_versions: bool
-    ) -> _Comparison:
+    def _run_each(self, settings: RunSettings, *, trust_versions: bool) -> _Comparison:
         """Run eager and graph once each, or twice in a row if one of them may keep something between calls."""
         of_eager = dataclasses.replace(settings, trust_versions=trust_versions)
-        expected = run_model(model, model, of_eager)
+        expected = run_model(self.model, self.model, of_eager)
         if isinstance(expected, RunFailure):
             return expected, expected, []
-        if _second_call_failed(expected):  # other inputs may not suit the state after the first call
+        if expected.second_output is not None and expected.second_output.error is not None:
+            # Other inputs may not suit the state after the first call.
             settings = dataclasses.replace(settings, second_inputs="same")
-            expected = run_model(model, model, dataclasses.replace(of_eager, second_inputs="same"))
-        settings = dataclasses.replace(settings, second_call=_is_called_twice(expected))
-        obtained = run_model(graph_call.call, graph_call.graph, settings)
-        if isinstance(obtained, RunResult) and obtained.has_uncounted_writes and trust_versions:
-            return expected, obtained, []  # either run may have written: both run again
-        if _is_called_twice(obtained) and not _is_called_twice(expected) and isinstance(expected, RunResult):
-            return self._run_each(
-                model, graph_call, dataclasses.replace(settings, second_call=True), trust_versions=trust_versions
-            )
-        return self._compare(expected, obtained, settings)
-
-    def _compare(
-        self, expected: RunResult | RunFailure, obtained: RunResult | RunFailure, settings: RunSettings
-    ) -> _Comparison:
+            expected = run_model(self.model, self.model, dataclasses.replace(of_eager, second_inputs="same"))
+        twice = isinstance(expected, RunResult) and expected.second_output is not None
+        settings = dataclasses.replace(settings, second_call=twice)
+        obtained = run_model(self.graph_call.call, self.graph_call.graph, settings)
         if isinstance(expected, RunFailure) or isinstance(obtained, RunFailure):
             return expected, obtained, []
+        if obtained.has_uncounted_writes and trust_versions:
+            return expected, obtained, []  # either run may have written: both run again
+        if obtained.second_output is not None and not twice:
+            return self._run_each(dataclasses.replace(settings, second_call=True), trust_versions=trust_versions)
         try:
-            found = differences_of_runs(
-                expected, obtained, settings.arguments, self.comparison, loosely=self.fp64_reference
-            )
+            comparison, loosely = self.check.comparison, self.check.fp64_reference
+            found = differences_of_runs(expected, obtained, settings.arguments, comparison, loosely=loosely)
             return expected, obtained, found
         except RecursionError as error:
             raise UncomparableError(
@@ -239,44 +242,21 @@ class EquivalenceCheck:
                 "is in them, or raise the limit with sys.setrecursionlimit()"
             ) from error
 
-    def _write_reproduction(
-        self,
-        model: Any,
-        graph_call: GraphCall,
-        settings: RunSettings,
-        context: CheckContext,
-        expected: RunResult,
-        mismatches: list[Mismatch],
-    ) -> tuple[str, ...]:
+    def _write_reproduction(self, expected: RunResult, mismatches: list[Mismatch]) -> tuple[str, ...]:
         """Write a script that shows the mismatch without the tests, if the user asked for it; return a note on it."""
-        if self.reproduction is None:
+        folder, comparison = self.check.reproduction, self.check.comparison
+        if folder is None:
             return ()
-        headline = str(mismatch_error(mismatches, context)).partition("\n")[0]
-        options = self.comparison.rule.arguments()
-        checks = [check for check in CHECKS if check in self.comparison.checks]
-        options |= {
-            "checks": tuple(checks) if len(checks) < len(CHECKS) else None,
-            "fp64_reference": self.fp64_reference or None,
+        headline = str(mismatch_error(mismatches, self.context)).partition("\n")[0]
+        checks = tuple(check for check in CHECKS if check in comparison.checks)
+        options = {
+            **{name: getattr(comparison.rule, name) for name in ("rtol", "atol", "sqnr", "cosine")},
+            "checks": checks if len(checks) < len(CHECKS) else None,
+            "fp64_reference": self.check.fp64_reference or None,
         }
-        graph_call = graph_call.shown()
-        note = self.reproduction.write(
-            headline, model, graph_call.graph, graph_call.call, settings, options, expected, mismatches
-        )
+        shown = self.graph_call.shown()
+        note = folder.write(headline, self.model, shown.graph, shown.call, self.settings, options, expected, mismatches)
         return () if note is None else (note,)
-
-
-def _is_called_twice(run: RunResult | RunFailure) -> bool:
-    return isinstance(run, RunResult) and run.second_output is not None
-
-
-def _second_call_failed(run: RunResult | RunFailure) -> bool:
-    return isinstance(run, RunResult) and run.second_output is not None and run.second_output.error is not None
-
-
-def _notes_on_inputs(model: Any, graph_call: GraphCall, settings: RunSettings) -> tuple[str, ...]:
-    """Name the inputs that the graph lost, a possible cause of a mismatch."""
-    unread = unread_inputs(model, graph_call.graph, graph_call.call, settings)
-    return tuple([mismatch.sentence() for mismatch in unread])
 
 
 def _note_on_hooks(model: Any) -> tuple[str, ...]:

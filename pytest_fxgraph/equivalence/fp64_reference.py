@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -47,115 +48,120 @@ def compared_tensors(output: Any, gradients: Gradients | None) -> dict[str, torc
     return found
 
 
-def filter_by_reference(
-    mismatches: list[Mismatch], model: Any, settings: RunSettings, expected: ComparedTensors, obtained: ComparedTensors
-) -> list[Mismatch]:
-    """Drop values that are as near to double precision in the graph as in eager; add distances to the others.
+@dataclasses.dataclass(frozen=True)
+class DoubleJudge:
+    """Judges values that differ by a run of the model in double precision, and of the graph for gradients."""
 
-    Raises EagerError if the model does not run in double precision.
-    """
-    judged = [mismatch for mismatch in mismatches if _is_of_values(mismatch, expected, obtained)]
-    if not judged:
-        return mismatches
-    grads = any(mismatch.kind == "gradient" for mismatch in judged)
-    try:
-        widened = copy.deepcopy(model) if isinstance(model, nn.Module) else model
-        names = StateNames(HeldState(widened))
-        reference = _run_in_double(widened, names, settings, expected, grads=grads)
-    except Exception as error:
-        raise EagerError(
-            "cannot judge values that differ by a run of the model in double precision, which raised "
-            f"{type(error).__name__}: {error}; drop fp64_reference=True, or have the model follow its input's dtype"
-        ) from error
-    kept: list[Mismatch] = []
-    for mismatch in mismatches:
-        exact = reference.get(mismatch.where) if mismatch in judged else None
-        if exact is None:
-            kept.append(mismatch)
-            continue
-        if not _is_as_near(expected[mismatch.where], obtained[mismatch.where], exact):
-            of_eager, of_graph = (_distance(tensors[mismatch.where], exact) for tensors in (expected, obtained))
-            description = (
-                f"{mismatch.description} (off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
-            )
-            kept.append(dataclasses.replace(mismatch, description=description))
-    return kept
+    model: Any
+    graph: Any
+    settings: RunSettings
+    expected: ComparedTensors
+    obtained: ComparedTensors
 
+    def filter_by_reference(self, mismatches: list[Mismatch]) -> list[Mismatch]:
+        """Drop values that are as near to double precision in the graph as in eager; add distances to the others.
 
-def without_rounding(
-    mismatches: list[Mismatch],
-    model: Any,
-    graph: Any,
-    settings: RunSettings,
-    expected: ComparedTensors,
-    obtained: ComparedTensors,
-    rules: Callable[[str], ToleranceRule],
-) -> list[Mismatch]:
-    """Drop values if the graph is not farther from a run of the model in double precision than eager is.
+        Raises EagerError if the model does not run in double precision.
+        """
+        judged = [mismatch for mismatch in mismatches if self._is_of_values(mismatch)]
+        if not judged:
+            return mismatches
+        grads = any(mismatch.kind == "gradient" for mismatch in judged)
+        try:
+            widened = copy.deepcopy(self.model) if isinstance(self.model, nn.Module) else self.model
+            reference = self._run_in_double(widened, StateNames(HeldState(widened)), grads=grads)
+        except Exception as error:
+            raise EagerError(
+                "cannot judge values that differ by a run of the model in double precision, which raised "
+                f"{type(error).__name__}: {error}; drop fp64_reference=True, or have the model follow its input's dtype"
+            ) from error
+        kept: list[Mismatch] = []
+        for mismatch in mismatches:
+            exact = reference.get(mismatch.where) if mismatch in judged else None
+            if exact is None:
+                kept.append(mismatch)
+                continue
+            of_eager, of_graph = (_distance(run[mismatch.where], exact) for run in (self.expected, self.obtained))
+            if not of_graph <= _ALLOWED_RATIO * of_eager:
+                distances = f"(off from float64 by {of_graph:.3g} in the graph, {of_eager:.3g} in eager)"
+                kept.append(dataclasses.replace(mismatch, description=f"{mismatch.description} {distances}"))
+        return kept
 
-    Double precision judges errors that are small beside the largest value. A sum of values of 1e4 is rounded by far
-    more than the default atol, even if it ends near zero. An error of that size in an element that never met the large
-    values is no rounding. If the model does not run in double precision, the largest value alone decides.
+    def without_rounding(self, mismatches: list[Mismatch], rules: Callable[[str], ToleranceRule]) -> list[Mismatch]:
+        """Drop values if the graph is not farther from a run of the model in double precision than eager is.
 
-    Double precision also judges gradients, because rounding that moves the input of a relu over zero changes gradients
-    by much, in eager or in the graph. Gradients then also agree if model and graph agree in double precision.
-    """
-    large: dict[str, Mismatch] = {}
-    gradients: dict[str, Mismatch] = {}
-    for mismatch in mismatches:
-        if _is_of_values(mismatch, expected, obtained):
-            rule, values = rules(mismatch.where), dense(expected[mismatch.where])
+        Double precision judges errors that are small beside the largest value. A sum of values of 1e4 is rounded by far
+        more than the default atol, even if it ends near zero. An error of that size in an element that never met the
+        large values is no rounding. If the model does not run in double precision, the largest value alone decides.
+
+        Double precision also judges gradients, because rounding that moves the input of a relu over zero changes
+        gradients by much, in eager or in the graph. Gradients then also agree if model and graph agree in double
+        precision.
+        """
+        large: dict[str, Mismatch] = {}
+        gradients: dict[str, Mismatch] = {}
+        for mismatch in filter(self._is_of_values, mismatches):
+            where = mismatch.where
+            rule, values = rules(where), dense(self.expected[where])
             tolerance = rule.grown(values)
-            if tolerance is not None and measure(values, dense(obtained[mismatch.where]), tolerance) is None:
-                large[mismatch.where] = mismatch
+            if tolerance is not None and measure(values, dense(self.obtained[where]), tolerance) is None:
+                large[where] = mismatch
             if mismatch.kind == "gradient" and rule.is_default:
-                gradients[mismatch.where] = mismatch
-    if not large and not gradients:
-        return mismatches
-    reference, of_graph = _references(model, graph, settings, expected, has_gradients=bool(gradients))
+                gradients[where] = mismatch
+        if not large and not gradients:
+            return mismatches
+        reference, of_graph = self._references(has_gradients=bool(gradients))
 
-    def is_explained(mismatch: Mismatch) -> bool:
-        where = mismatch.where
-        if large.get(where) is mismatch and _is_rounding(
-            expected[where], obtained[where], reference.get(where), rules(where)
-        ):
-            return True
-        if gradients.get(where) is not mismatch or where not in reference:
-            return False
-        if _is_as_near(expected[where], obtained[where], reference[where]):
-            return True
-        magnitude = rules(where).of_gradients or 0.0
-        is_near = _distance(obtained[where], reference[where]) <= _MOVED_OVER_ZERO * _size(reference[where])
-        return is_near and where in of_graph and (
-            _distance(of_graph[where], reference[where]) <= _AGREES_IN_DOUBLE * magnitude
-        )  # fmt: skip
+        def is_explained(mismatch: Mismatch) -> bool:
+            where = mismatch.where
+            is_large, is_gradient = large.get(where) is mismatch, gradients.get(where) is mismatch
+            if not is_large and not is_gradient:
+                return False
+            expected, obtained, exact = self.expected[where], self.obtained[where], reference.get(where)
+            if is_large and _is_rounding(expected, obtained, exact, rules(where)):
+                return True
+            if not is_gradient or exact is None:
+                return False
+            if _is_as_near(expected, obtained, exact):
+                return True
+            most = _AGREES_IN_DOUBLE * (rules(where).of_gradients or 0.0)
+            is_near = _distance(obtained, exact) <= _MOVED_OVER_ZERO * _size(exact)
+            return is_near and where in of_graph and _distance(of_graph[where], exact) <= most
 
-    return [mismatch for mismatch in mismatches if not is_explained(mismatch)]
+        return [mismatch for mismatch in mismatches if not is_explained(mismatch)]
 
+    def _references(self, *, has_gradients: bool) -> tuple[ComparedTensors, ComparedTensors]:
+        """Run the model in double precision, and for gradients the graph, too; return no tensors for a failed run."""
+        found: list[ComparedTensors] = [{}, {}]
+        # A model or graph that does not run in double precision may raise any error.
+        with contextlib.suppress(Exception):
+            # One copy for both keeps shared tensors shared, so parameters of the graph get the names of the model's.
+            model, graph = copy.deepcopy((self.model, self.graph if has_gradients else None))
+            names = StateNames(HeldState(model))
+            found[0] = self._run_in_double(model, names, grads=has_gradients or self.settings.grads)
+            if isinstance(graph, nn.Module):
+                found[1] = self._run_in_double(graph, names, grads=True)
+        return found[0], found[1]
 
-def _references(
-    model: Any, graph: Any, settings: RunSettings, expected: ComparedTensors, *, has_gradients: bool
-) -> tuple[ComparedTensors, ComparedTensors]:
-    """Run the model in double precision, and for gradients the graph, too; return no tensors for a failed run."""
-    grads = has_gradients or settings.grads
-    try:
-        # One copy for both keeps shared tensors shared, so parameters of the graph get the names of the model's.
-        wide_model, wide_graph = copy.deepcopy((model, graph if has_gradients else None))
-        names = StateNames(HeldState(wide_model))
-        reference = _run_in_double(wide_model, names, settings, expected, grads=grads)
-    except Exception:  # a model that does not run in double precision may raise any error
-        return {}, {}
-    if not isinstance(wide_graph, nn.Module):
-        return reference, {}
-    try:
-        return reference, _run_in_double(wide_graph, names, settings, expected, grads=True)
-    except Exception:  # the graph may have been made for one dtype
-        return reference, {}
+    def _is_of_values(self, mismatch: Mismatch) -> bool:
+        is_of_values = mismatch.kind in ("value", "gradient") and mismatch.statistics is not None
+        return is_of_values and mismatch.where in self.expected and mismatch.where in self.obtained
 
-
-def _is_of_values(mismatch: Mismatch, expected: ComparedTensors, obtained: ComparedTensors) -> bool:
-    is_of_values = mismatch.kind in ("value", "gradient") and mismatch.statistics is not None
-    return is_of_values and mismatch.where in expected and mismatch.where in obtained
+    def _run_in_double(self, module: Any, names: StateNames, *, grads: bool) -> ComparedTensors:
+        """Run a function, or a module after its conversion to double precision; run the backward if `grads` is True."""
+        widened = module.double() if isinstance(module, nn.Module) else module
+        copied = copy_arguments(widened_arguments(self.settings.arguments), with_gradients=grads)
+        seed_generators(self.settings.seed)
+        gradients = None
+        # Gradients are asked for in inference mode, too, as the check itself asks for them.
+        with torch.inference_mode(torch.is_inference_mode_enabled() and not grads), torch.set_grad_enabled(grads):
+            with torch.autocast("cpu", enabled=False):
+                output = widened(*copied.arguments.args, **copied.arguments.kwargs)
+            if grads:
+                parameters = differentiable_parameters(HeldState(widened), names)
+                dtypes = {path: tensor.dtype for path, tensor in self.expected.items()}
+                gradients = gradients_of(output, parameters, copied, self.settings.seed, dtypes)
+        return {path: tensor.detach() for path, tensor in compared_tensors(output, gradients).items()}
 
 
 def _is_rounding(
@@ -172,28 +178,9 @@ def _is_rounding(
     return of_graph <= _ALLOWED_RATIO_OF_CHOSEN * of_eager
 
 
-def _is_as_near(expected: torch.Tensor, obtained: torch.Tensor, reference: torch.Tensor | None) -> bool:
-    """Return whether a tensor of the graph is as near to double precision as eager's; False without a reference."""
-    return reference is not None and _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
-
-
-def _run_in_double(
-    module: Any, names: StateNames, settings: RunSettings, expected: ComparedTensors, *, grads: bool
-) -> dict[str, torch.Tensor]:
-    """Run a function, or a module after its conversion to double precision; run the backward if `grads` is True."""
-    widened = module.double() if isinstance(module, nn.Module) else module
-    copied = copy_arguments(widened_arguments(settings.arguments), with_gradients=grads)
-    seed_generators(settings.seed)
-    gradients = None
-    # Gradients are asked for in inference mode, too, as the check itself asks for them.
-    with torch.inference_mode(torch.is_inference_mode_enabled() and not grads), torch.set_grad_enabled(grads):
-        with torch.autocast("cpu", enabled=False):
-            output = widened(*copied.arguments.args, **copied.arguments.kwargs)
-        if grads:
-            parameters = differentiable_parameters(HeldState(widened), names)
-            dtypes = {path: tensor.dtype for path, tensor in expected.items()}
-            gradients = gradients_of(output, parameters, copied, settings.seed, dtypes)
-    return {path: tensor.detach() for path, tensor in compared_tensors(output, gradients).items()}
+def _is_as_near(expected: torch.Tensor, obtained: torch.Tensor, reference: torch.Tensor) -> bool:
+    """Return whether a tensor of the graph is as near to double precision as eager's."""
+    return _distance(obtained, reference) <= _ALLOWED_RATIO * _distance(expected, reference)
 
 
 def _size(tensor: torch.Tensor) -> float:

@@ -78,7 +78,7 @@ def compare_gradients(
             has, lacks = ("the graph", "eager") if gradient is None else ("eager", "the graph")
             yield Mismatch("gradient", where, f"exists in {has} and not in {lacks}")
             continue
-        of_one = dataclasses.replace(comparison, rule=rules[name])
+        of_one = dataclasses.replace(comparison, rule=rules[where])
         for mismatch in of_one.compare_tensors(gradient, counterpart, where):
             if mismatch.kind != "stride":  # autograd may choose the strides of a gradient
                 yield Mismatch("gradient", where, mismatch.description, mismatch.statistics)
@@ -87,13 +87,14 @@ def compare_gradients(
 def rules_of_gradients(
     expected: Gradients, rule: ToleranceRule, inputs: Collection[str] = ()
 ) -> dict[str, ToleranceRule]:
-    """Return the rule of each gradient, by its path and by the magnitude of the gradients of its kind."""
+    """Map the path of each gradient to its rule, which follows the magnitude of the gradients of its kind."""
     kinds: dict[bool, list[torch.Tensor]] = {True: [], False: []}
     for name, gradient in expected.items():
         if gradient is not None:
             kinds[name in inputs].append(gradient)
     of_kind = {is_input: rule.for_gradients(gradients) for is_input, gradients in kinds.items()}
-    return {name: of_kind[name in inputs].for_path(f"gradient of {name}") for name in expected}
+    paths = {name: f"gradient of {name}" for name in expected}
+    return {path: of_kind[name in inputs].for_path(path) for name, path in paths.items()}
 
 
 def cotangent(path: str, output: torch.Tensor, seed: int, dtype: torch.dtype) -> torch.Tensor:

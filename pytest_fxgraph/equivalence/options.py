@@ -143,10 +143,10 @@ def _rule_of(call: CheckOptions, test: CheckOptions) -> ToleranceRule:
     rtol, atol, sqnr, cosine = call.get("rtol"), call.get("atol"), call.get("sqnr"), call.get("cosine")
     if sqnr is not None or cosine is not None:
         sqnr = test["sqnr"] if sqnr is None else sqnr
-        return ToleranceRule.of(rtol, atol, sqnr, test["cosine"] if cosine is None else cosine)
+        return ToleranceRule(rtol, atol, sqnr, test["cosine"] if cosine is None else cosine)
     if rtol is not None or atol is not None:
-        return ToleranceRule.of(nearest(rtol, test["rtol"]), nearest(atol, test["atol"]))
-    return ToleranceRule.of(test["rtol"], test["atol"], test["sqnr"], test["cosine"])
+        return ToleranceRule(nearest(rtol, test["rtol"]), nearest(atol, test["atol"]))
+    return ToleranceRule(test["rtol"], test["atol"], test["sqnr"], test["cosine"])
 
 
 def _checks_of(names: Check | Iterable[Check] | None, *, grads: bool) -> frozenset[Check]:

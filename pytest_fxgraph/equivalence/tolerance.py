@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -77,62 +76,36 @@ class ToleranceRule:
     alone. Raises ValueError for a tolerance below 0, and for thresholds that zeros would reach.
     """
 
-    rtol: float | None = None
-    atol: float | None = None
+    # Numbers by path have globs as keys, with * as the only wildcard; the first glob that matches counts.
+    rtol: NumberByPath | None = None
+    atol: NumberByPath | None = None
     sqnr: float | None = None
     cosine: float | None = None
-    # By globs of paths, with * as the only wildcard; the first glob that matches counts.
-    rtol_by_path: tuple[tuple[str, float], ...] = ()
-    atol_by_path: tuple[tuple[str, float], ...] = ()
     # The largest magnitude of all gradients of a kind, if this is the rule for one of them.
     of_gradients: float | None = None
     # The factor of a default atol, in place of the largest magnitude of the tensor.
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        numbers = [("rtol", self.rtol), ("atol", self.atol)]
-        numbers += [(f"rtol of {glob!r}", value) for glob, value in self.rtol_by_path]
-        numbers += [(f"atol of {glob!r}", value) for glob, value in self.atol_by_path]
-        for name, value in numbers:
-            if value is not None and not value >= 0:
-                raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        for name, given in (("rtol", self.rtol), ("atol", self.atol)):
+            numbers = {f" of {glob!r}": value for glob, value in _by_path(given).items()}
+            for place, value in (numbers if isinstance(given, Mapping) else {"": given}).items():
+                if value is not None and not value >= 0:
+                    raise ValueError(f"{name}{place} must be a number of at least 0, got {value!r}")
         if self.sqnr is not None and not 0 < self.sqnr < math.inf:
             raise ValueError(f"sqnr must be a number of decibels above 0, which zeros reach, got {self.sqnr!r}")
         if self.cosine is not None and not 0 < self.cosine < 1:
             raise ValueError(f"cosine must be a number between 0 and 1, got {self.cosine!r}")
 
-    @classmethod
-    def of(
-        cls,
-        rtol: NumberByPath | None = None,
-        atol: NumberByPath | None = None,
-        sqnr: float | None = None,
-        cosine: float | None = None,
-    ) -> ToleranceRule:
-        """Make the rule of a caller's numbers, or numbers by path."""
-        (rtol, rtol_by_path), (atol, atol_by_path) = _parted(rtol), _parted(atol)
-        return cls(rtol, atol, sqnr, cosine, rtol_by_path, atol_by_path)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `of` for this rule."""
-        return {
-            "rtol": _joined(self.rtol, self.rtol_by_path),
-            "atol": _joined(self.atol, self.atol_by_path),
-            "sqnr": self.sqnr,
-            "cosine": self.cosine,
-        }
-
     def for_path(self, path: str) -> ToleranceRule:
         """Return the rule for a path."""
-        if not self.rtol_by_path and not self.atol_by_path:
+        if not _by_path(self.rtol) and not _by_path(self.atol):
             return self
-        rtol = next((value for glob, value in self.rtol_by_path if _matches(glob, path)), self.rtol)
-        atol = next((value for glob, value in self.atol_by_path if _matches(glob, path)), self.atol)
-        return replace(self, rtol=rtol, atol=atol, rtol_by_path=(), atol_by_path=())
+        return replace(self, rtol=_number_at(self.rtol, path), atol=_number_at(self.atol, path))
 
     def globs_without_match(self, paths: Collection[str]) -> list[str]:
         """List the globs that match no path."""
-        globs = dict.fromkeys(glob for glob, _ in (*self.rtol_by_path, *self.atol_by_path))
+        globs = {**_by_path(self.rtol), **_by_path(self.atol)}
         return [glob for glob in globs if not any(_matches(glob, path) for path in paths)]
 
     def for_tensor(self, expected: torch.Tensor, dtype: torch.dtype | None = None) -> Tolerance:
@@ -160,7 +133,7 @@ class ToleranceRule:
                 return Tolerance(0.0, 2 * rounding)
         if self.rtol is None and self.atol is None:
             return Tolerance(0.0, math.inf, self.sqnr, self.cosine)
-        return Tolerance(self.rtol or 0.0, self.atol or 0.0, self.sqnr, self.cosine)
+        return Tolerance(_number_at(self.rtol) or 0.0, _number_at(self.atol) or 0.0, self.sqnr, self.cosine)
 
     def for_number(self, expected: complex) -> Tolerance:
         """Return the tolerance for a Python number, with the defaults of float64."""
@@ -190,9 +163,9 @@ class ToleranceRule:
         return replace(self, of_gradients=largest_magnitude(gradients))
 
     def _scaled(self, dtype: torch.dtype, scale: float) -> Tolerance:
-        rtol, atol = _DEFAULTS.get(dtype, (0.0, 0.0))
-        rtol = rtol if self.rtol is None else self.rtol
-        return Tolerance(rtol, atol * scale if self.atol is None else self.atol)
+        default_rtol, default_atol = _DEFAULTS.get(dtype, (0.0, 0.0))
+        rtol, atol = _number_at(self.rtol), _number_at(self.atol)
+        return Tolerance(default_rtol if rtol is None else rtol, default_atol * scale if atol is None else atol)
 
 
 def nearest(argument: NumberByPath | None, default: NumberByPath | None) -> NumberByPath | None:
@@ -205,14 +178,15 @@ def nearest(argument: NumberByPath | None, default: NumberByPath | None) -> Numb
     return {**argument, **{glob: value for glob, value in rest.items() if glob not in argument}}
 
 
-def _parted(value: NumberByPath | None) -> tuple[float | None, tuple[tuple[str, float], ...]]:
-    return (None, tuple(value.items())) if isinstance(value, Mapping) else (value, ())
+def _by_path(given: NumberByPath | None) -> Mapping[str, float]:
+    return given if isinstance(given, Mapping) else {}
 
 
-def _joined(value: float | None, by_path: tuple[tuple[str, float], ...]) -> NumberByPath | None:
-    if not by_path:
-        return value
-    return {**dict(by_path), **({} if value is None else {"*": value})}
+def _number_at(given: NumberByPath | None, path: str = "") -> float | None:
+    """Return the number for a path; without a path, None for numbers by path."""
+    if isinstance(given, Mapping):
+        return next((value for glob, value in given.items() if path and _matches(glob, path)), None)
+    return given
 
 
 def _matches(glob: str, path: str) -> bool:

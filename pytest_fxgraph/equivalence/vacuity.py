@@ -33,7 +33,8 @@ def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparis
         return True
     inputs = dict(given.tensors())
     rules = rules_of_gradients(expected.gradients or {}, comparison.rule, inputs)
-    others = [("", gradient, rules[name]) for name, gradient in (expected.gradients or {}).items()]
+    gradients = zip(rules.items(), (expected.gradients or {}).values(), strict=True)
+    others = [(where, gradient, rule) for (where, rule), gradient in gradients]
     if "state" in comparison.checks:
         others += [(state.label, state.tensor, comparison.rule) for state in expected.state.changed.values()]
     if "mutation" in comparison.checks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +11,11 @@ import torch
 from torch import nn
 
 import fxcore
+from pytest_fxgraph.equivalence.fixture import FxEquivalence
+from pytest_fxgraph.errors import MismatchError
 from pytest_fxgraph.functions import assert_equivalent
+from pytest_fxgraph.report.numeric_failure import NumericFailure, PathStep
+from pytest_fxgraph.report.plain_data import record_of
 
 
 class Inner(nn.Module):
@@ -111,3 +117,89 @@ def test_a_parameter_of_other_values_is_found_in_the_module_that_reads_it():
 
     assert "first parted at node first (linear) in module first" in message
     assert "its inputs differ already by up to" in message
+
+
+fx_equivalence = FxEquivalence(tells_path=True)
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        aside = torch.cos(x)
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) * 1.5
+        return x + 1, aside * 2
+
+
+def failure_after(change: Callable[[fxcore.GraphModule], None]) -> NumericFailure:
+    torch.manual_seed(0)
+    model = Model().eval()
+    graph = fxcore.symbolic_trace(model)
+    change(graph)
+    graph.recompile()
+    with pytest.raises(MismatchError) as caught:
+        fx_equivalence(model, X, graph=graph)
+    return record_of(NumericFailure, caught.value.report_data("test_net.py::test_net"))
+
+
+def replace_third_tanh(graph: fxcore.GraphModule) -> None:
+    [node for node in graph.graph.nodes if node.target is torch.tanh][2].target = torch.sigmoid
+
+
+def scale_more_after_the_third_tanh(graph: fxcore.GraphModule) -> None:
+    node = [node for node in graph.graph.nodes if node.target is operator.mul][2]
+    node.args = (node.args[0], 1.51)
+
+
+def statuses(steps: tuple[PathStep, ...]) -> list[tuple[str, str]]:
+    return [(step.status, step.operator) for step in steps]
+
+
+def test_what_leads_to_the_first_difference_and_what_it_leads_to_is_told_with_its_errors():
+    failure = failure_after(scale_more_after_the_third_tanh)
+
+    places = [step.status for step in failure.path]
+    first = failure.path[places.index("first")]
+    assert (first.operator, first.node) == ("mul", "mul_2")
+    assert "x = torch.tanh(layer(x)) * 1.5" in first.source
+    assert "float32[2, 4] in" in first.expected
+    assert first.expected != first.obtained
+    assert places[: places.index("first")] == ["agrees"] * 3
+    assert {*places[places.index("first") + 1 :]} == {"differs"}
+    assert all(step.error == 0 for step in failure.path[:3])
+    assert all(step.error and step.error > 0 for step in failure.path[3:])
+    # What is beside the way is not on it.
+    assert "cos" not in [step.operator for step in failure.path]
+    assert failure.path[-1].operator == "add"
+
+
+def test_operators_that_one_run_has_alone_are_told_where_they_ran():
+    told = statuses(failure_after(replace_third_tanh).path)
+
+    start = told.index(("only eager", "tanh"))
+    assert told[start : start + 3] == [("only eager", "tanh"), ("only graph", "sigmoid"), ("first", "mul")]
+
+
+def test_the_errors_of_each_output_are_counted_by_size():
+    tensor = failure_after(scale_more_after_the_third_tanh).tensors[0]
+
+    assert tensor.where == "output[0]"
+    assert tensor.histogram is not None
+    assert sum(tensor.histogram.within) + sum(tensor.histogram.beyond) + tensor.histogram.exact == 8
+    assert sum(tensor.histogram.beyond) > 0
+
+
+def test_nothing_is_measured_for_a_report_that_nobody_asked_for():
+    model = Model().eval()
+    graph = fxcore.symbolic_trace(model)
+    replace_third_tanh(graph)
+    graph.recompile()
+
+    with pytest.raises(MismatchError) as caught:
+        FxEquivalence()(model, X, graph=graph)
+
+    assert caught.value.path == ()

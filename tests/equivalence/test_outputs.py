@@ -261,7 +261,7 @@ def test_each_path_has_its_own_tolerance():
         {"a": torch.ones(2), "b": torch.ones(2)},
         {"a": torch.full((2,), 1.1), "b": torch.full((2,), 1.1)},
     )
-    rule = ToleranceRule.of(rtol={"output['a']": 0.2})
+    rule = ToleranceRule(rtol={"output['a']": 0.2})
 
     found = OutputComparison(rule).compare(expected, obtained, "output")
 

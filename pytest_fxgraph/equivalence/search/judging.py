@@ -58,7 +58,7 @@ class _RuleInDouble(ToleranceRule):
         tolerance = super().for_tensor(expected, dtype)
         if tolerance.is_exact and not (expected.is_floating_point() or expected.is_complex()):
             return tolerance
-        rtol = _RTOL_IN_DOUBLE if self.rtol is None else self.rtol
+        rtol = _RTOL_IN_DOUBLE if self.rtol is None else tolerance.rtol
         return Tolerance(rtol, max(tolerance.atol, _ATOL_OF_LARGEST * largest_magnitude([expected])))
 
     def grown(self, expected: torch.Tensor) -> Tolerance | None:
