@@ -15,6 +15,7 @@ from fxcore.errors import GraphArgumentError, InterpreterError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
+from fxcore.guard_checks.modes_left import modes_ended
 from fxcore.guard_checks.plan import Plan
 from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
@@ -80,6 +81,10 @@ class Interpreter:
         if enable_io_processing:
             args = self.graph.process_inputs(*args)
         self.args_iter: Iterator[Any] = iter(args)
+        with modes_ended(self.graph):
+            return self._run_nodes(enable_io_processing)
+
+    def _run_nodes(self, enable_io_processing: bool) -> Any:
         checks = self._guard_checks
         guards = None if checks is None else ChecksOfRun(checks, self.module, self.env)
         for node in self.graph.nodes:

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import torch
 
 from fxcore.codegen.codegen import CodeGen, PythonCode
-from fxcore.codegen.source_cache import SOURCES
 from fxcore.errors import GraphError
 from fxcore.graph import Graph
 from fxcore.guard_checks.guarded_forward import GuardedForward
+from fxcore.guard_checks.modes_left import run_source
 from fxcore.guards import Guards
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -125,7 +125,7 @@ class LazyForward:
                 self._function = self._guarded.function
             else:
                 names = code.globals.copy()
-                SOURCES.run(code.src, names, self._origin)
+                run_source(code.src, names, self._origin)
                 self._function = names.pop("forward")
         assert self._function is not None
         return self._function

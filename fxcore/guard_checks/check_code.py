@@ -12,7 +12,7 @@ from fxcore.codegen.source_cache import SOURCES
 from fxcore.codegen.statements import StatementWriter
 from fxcore.guard_checks.checks import Checker, is_checked
 from fxcore.guard_checks.plan import ENTRY, Plan
-from fxcore.guard_checks.undo import open_autocasts, state_written_by
+from fxcore.guard_checks.undo import state_written_by
 from fxcore.guards import Guards, is_path
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
@@ -85,7 +85,6 @@ class CheckFunctions:
         name = self._prefix if position == ENTRY else f"{self._prefix}_at_{position}"
         writer = _Source(plan, self._guards, self._checker, position, any(self._written))
         source, names = writer.written(name, inputs, carried, carried_on)
-        self._checker.open_autocasts[position] = open_autocasts(plan.nodes[: position + 1])
         SOURCES.run(source, names)
         function = names[name]
         function.__module__ = "guards"  # generated code calls it under this name

@@ -12,7 +12,7 @@ import torch
 from fxcore import torch_fx_registry
 from fxcore.errors import GuardError
 from fxcore.guard_checks.plan import Plan
-from fxcore.guard_checks.undo import WrittenState, restore
+from fxcore.guard_checks.undo import WrittenState
 from fxcore.guards import Guards, is_same, needed_nodes, refusal
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
@@ -67,9 +67,8 @@ class Checker:
         self._guards, self._plan = guards, plan
         self._name = name
         self.keep = written.keep
-        # Per position of a check: the guard that each line of its code belongs to, and open regions of autocast.
+        # Per position of a check: the guard that each line of its code belongs to.
         self.guard_of_line: dict[int, dict[int, int]] = {}
-        self.open_autocasts: dict[int, int] = {}
 
     def refuse(self, module: Any, index: int, found: Any) -> None:
         """Raise GuardError (a ValueError) for a guard with another value than in the example."""
@@ -92,7 +91,8 @@ class Checker:
             raise error
         if type(error).__name__ == _OF_FAKE or any(words in str(error) for words in _OF_META):
             return
-        restore(state[0] if state else None, self.open_autocasts.get(position, 0))
+        for snapshot in (state and state[0]) or ():
+            snapshot.restore()
         if isinstance(error, GuardError) or error.__traceback__ is None:
             raise error
         index = self.guard_of_line[position].get(error.__traceback__.tb_lineno, 0)

@@ -15,8 +15,8 @@ from fxcore.errors import GuardError
 from fxcore.graph import Graph
 from fxcore.guard_checks.check_code import CheckFunctions, ChecksOfRun
 from fxcore.guard_checks.checks import result_of
+from fxcore.guard_checks.modes_left import run_source
 from fxcore.guard_checks.plan import ENTRY, Plan
-from fxcore.guard_checks.undo import open_autocasts, restore
 from fxcore.guards import Guards, needed_nodes
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
@@ -76,7 +76,7 @@ class GuardedForward:
             # On one line with the first statement, so that the lines are those of the code without checks.
             lines[first : first + is_plain] = [f"    {call};  {lines[first].lstrip()}" if is_plain else f"    {call}"]
         names = {**names, name: entry.function}
-        SOURCES.run("\n".join(lines), names, self._origin, shown=self._code.src if is_plain else None)
+        run_source("\n".join(lines), names, self._origin, shown=self._code.src if is_plain else None)
         made: FunctionType = names["forward"]
         return made
 
@@ -144,7 +144,6 @@ class GuardedForward:
                 if node in needed:
                     values[node] = result_of(node, values.__getitem__, module)
                 run.after(node, values.get(node))
-        restore(None, open_autocasts(plan.nodes[: plan.last + 1]))
 
     def supports(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:
         """Return whether all guards hold for the arguments of a call; None if a run of the graph must tell."""

@@ -77,21 +77,6 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
     )
 
 
-def open_autocasts(nodes: Sequence[Node]) -> int:
-    """Return the number of autocast regions that these nodes enter and do not leave."""
-    names = [getattr(node.target, "__name__", "") for node in nodes if node.op == "call_function"]
-    return names.count("_enter_autocast") - names.count("_exit_autocast")
-
-
-def restore(snapshots: list[Snapshot] | None, autocasts: int) -> None:
-    """Put the kept state back, and leave open regions of autocast."""
-    for _ in range(autocasts):
-        if torch.autocast_decrement_nesting() == 0:
-            torch.clear_autocast_cache()
-    for snapshot in snapshots or ():
-        snapshot.restore()
-
-
 def _is_layer(node: Node, module: nn.Module | None) -> bool:
     """Return whether a node calls a layer of torch that does not write its input."""
     layer = called_module(node, module) if node.op == "call_module" else None

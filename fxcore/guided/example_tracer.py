@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import get_default_dtype, nn  # the function of torch, which a trace replaces
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from fxcore import torch_fx_registry
@@ -208,6 +208,8 @@ class ExampleTracer(Tracer):
             kind = type(a)
             if kind in ORDINARY:
                 self.refuse_computed(a)
+                if self.operators.is_typed_by_default(a):
+                    self.answers.note_mode(get_default_dtype, (), {}, get_default_dtype())
         elif kind is str and has_marks(a):
             return self.messages.argument(a)
         inner = self.inner_graphs

@@ -23,6 +23,7 @@ from fxcore.errors import TraceArgumentError
 from fxcore.guided.arguments import drawn, value_of
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.operators.table import names_mutation, operator_table
+from fxcore.state.readings import is_array
 from fxcore.torch_fx_registry import RANDOM
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
@@ -35,6 +36,7 @@ _LOOK_AT_VALUES = (
     *("sparse_coo_tensor", "sparse_compressed_tensor"),
     *("sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor"),
 )
+_TAKE_NUMBERS = ("tensor", "as_tensor", "asarray")
 _OF_NESTED = ("nested_tensor", "as_nested_tensor", "narrow", "nested_tensor_from_jagged")
 _OF_DATACLASSES = ("replace", "asdict", "astuple")
 _CLASSES = ("finfo", "iinfo")
@@ -159,9 +161,32 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
     names = [name for name in (*_LOOK_AT_VALUES, *sorted(TAKE_SIZES_AT_ONCE)) if hasattr(torch, name)]
     found = {name: recorded(original(name)) for name in names}
+    found |= {name: _recorded_maker(original(name)) for name in _TAKE_NUMBERS}
     found |= {name: _recorded_class(original(name)) for name in _CLASSES}
     drawing = ["manual_seed", *(each.__name__ for each in RANDOM)]
     return found | {name: _recorded_random(original(name)) for name in drawing}
+
+
+def _recorded_maker(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function`, which makes tensors of numbers, as one that records a call, or tells whether a dtype is given.
+
+    torch gives the default dtype to the tensor before its dispatcher sees the tensor.
+    """
+    record = recorded(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is None:
+            return record(*args, **kwargs)
+        has_dtype = any(isinstance(each, torch.dtype) for each in (*args, *kwargs.values()))
+        tracer.operators.is_dtype_given = has_dtype or any(map(is_array, args))
+        try:
+            return record(*args, **kwargs)
+        finally:
+            tracer.operators.is_dtype_given = False
+
+    return call
 
 
 @functools.cache

@@ -74,6 +74,8 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
         self._ids: set[int] = set()  # of tensors of the state
         self._tensors_of_state: dict[int, torch.Tensor] = {}  # the first of each storage
         self._read: set[int] = set()  # storages of attributes that were read without a node
+        self._typed_by_default: set[int] = set()  # storages of tensors that have the default dtype as their own
+        self.is_dtype_given = False  # to the function that makes a tensor now
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -120,6 +122,10 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
         _, origin = self._origins.get(storage, (None, _OWN))
         return "" if origin == _OWN else origin
 
+    def is_typed_by_default(self, tensor: torch.Tensor) -> bool:
+        """Return whether the traced code made a tensor of numbers, and left its dtype to the default dtype."""
+        return bool(self._typed_by_default) and _storage_of(tensor) in self._typed_by_default
+
     def kind_of_state(self, tensor: torch.Tensor) -> str:
         """Return "parameter", "buffer" or "attribute" for memory that the model had before the trace, else ""."""
         return self._state_at(_storage_of(tensor))
@@ -153,10 +159,23 @@ class UnrecordedOperators(OperatorMode):  # type: ignore[no-untyped-call]  # tor
         if origin == _OWN and _draws(operator, kwargs):
             origin = RANDOM_ORIGIN
         result = operator(*args, **kwargs)
+        follows_default = self._follows_default_dtype(operator, args, kwargs)
         for leaf in pytree.tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self._note_origin(leaf, origin)
+                if follows_default and (leaf.is_floating_point() or leaf.is_complex()):
+                    self._typed_by_default.add(_storage_of(leaf))
         return result
+
+    def _follows_default_dtype(self, operator: Any, args: Any, kwargs: Any) -> bool:
+        """Return whether the default dtype decides about the dtype of a floating result."""
+        if operator is torch.ops.aten.lift_fresh.default:  # torch.tensor([0.5])
+            return not self.is_dtype_given
+        if kwargs.get("dtype") is not None:
+            return False
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        given = [each for each in tensors if each.is_floating_point() or each.is_complex()]
+        return not given or any(map(self.is_typed_by_default, given))
 
     def _note_origin(self, tensor: torch.Tensor, origin: str) -> None:
         """Note the origin of a tensor. Constants become something else when something else is written into them."""

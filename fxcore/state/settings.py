@@ -31,6 +31,19 @@ def _autocast(device: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
     return read, write
 
 
+def _depth_of_autocast() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
+def _leave_autocast(depth: int) -> None:
+    while (now := _depth_of_autocast()) > depth:
+        if torch.autocast_decrement_nesting() == 0:
+            torch.clear_autocast_cache()
+    for _ in range(now, depth):
+        torch.autocast_increment_nesting()
+
+
 class _Hooks(tuple[tuple[str, Any, Any], ...]):
     """The hooks of all modules: for each hook its dict, its key and itself."""
 
@@ -83,6 +96,7 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "the default device": (_default_device, torch.set_default_device),
     "autocast on cpu": _autocast("cpu"),
     "autocast on cuda": _autocast("cuda"),
+    "the depth of autocast": (_depth_of_autocast, _leave_autocast),
     "the cache of autocast": (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     "use of deterministic algorithms": (
         lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),

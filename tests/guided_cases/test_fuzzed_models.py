@@ -11,12 +11,6 @@ from pytest_fxgraph.strategies import fuzz_guards
 
 SMALL = [entry for entry in CATALOG.values() if not entry.is_real]
 SAMPLE = SMALL[::4]
-# These make a constant in forward, which keeps the default dtype of the trace.
-UNSOLVED = ("constant_made_in_forward", "loops_over_length")
-ALL = [
-    pytest.param(entry, marks=pytest.mark.xfail(strict=True) if entry.name in UNSOLVED else ())
-    for entry in CATALOG.values()
-]
 
 
 def hold(model, args, kwargs, training: bool, tries: int) -> None:
@@ -39,7 +33,7 @@ def test_the_graph_of_a_small_model_is_right_or_refuses(entry, training):
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
-@pytest.mark.parametrize("entry", ALL, ids=str)
+@pytest.mark.parametrize("entry", CATALOG.values(), ids=str)
 def test_the_graph_of_every_model_is_right_or_refuses(entry, training):
     if entry.requires:
         pytest.importorskip(entry.requires)

@@ -15,8 +15,6 @@ UNSOLVED: dict[str, str] = {
     **dict.fromkeys(("GlobalNumber", "GlobalDict", "EnvironmentVariable"), _CONSTANTS),
     **dict.fromkeys(("PlainAttribute", "PropertyOfModule"), _CONSTANTS),
     "TryThenExcept": _TRIED,
-    "DefaultDtypeOfConstant": "a constant made in forward keeps the default dtype of the trace",
-    "AutocastInside": "an error inside a block of forward leaves its mode on, because the end of the block is a node",
     "BufferThatWidens": "a buffer assigned with another dtype keeps its dtype in the graph",
 }
 

@@ -59,7 +59,10 @@ def test_an_index_of_a_list_is_a_guard_and_the_model_keeps_nothing():
     model = Listed()
     graph_module = fxcore.symbolic_trace(model, example_inputs=torch.rand(2, 3))
 
-    assert [str(guard) for guard in graph_module.graph.guards] == ["x.shape[0] == 2"]
+    assert [str(guard) for guard in graph_module.graph.guards] == [
+        "get_default_dtype() == torch.float32",
+        "x.shape[0] == 2",
+    ]
     assert list(graph_module._buffers) == ["_tensor_constant0"]
 
 

@@ -238,3 +238,25 @@ def test_gradients_stop_too_where_the_example_needs_none():
     x = X.clone().requires_grad_()
     graph_module(x).sum().backward()
     assert torch.equal(x.grad, torch.ones_like(X))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: torch.tensor([0.5]), lambda: torch.zeros(3).exp(), lambda: torch.tensor([1]) / 2]
+)
+def test_a_constant_of_the_default_dtype_is_refused_under_another(make):
+    graph_module = fxcore.symbolic_trace(lambda x: x + make(), example_inputs=(torch.ones(3),))
+
+    assert guards_of(graph_module) == ["get_default_dtype() == torch.float32"]
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert graph_module.supports(torch.ones(3)) is False
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_constants_with_a_given_dtype_and_calls_of_each_run_ask_for_no_default_dtype():
+    def added(x):
+        given = torch.tensor([0.5], dtype=torch.float32) + torch.as_tensor([1], dtype=torch.float64)
+        return x + given + torch.arange(3) + torch.zeros(x.shape[0])
+
+    assert guards_of(fxcore.symbolic_trace(added, example_inputs=(torch.ones(3),))) == []

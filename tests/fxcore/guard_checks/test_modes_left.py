@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+import fxcore
+from fxcore.state.settings import SETTINGS
+
+X = torch.ones(3, 3, requires_grad=True)
+
+
+def added_under_modes(x, y):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = x @ x
+        with torch.no_grad():
+            z = z + y
+    return z * 2
+
+
+def present_modes():
+    return {each.path: each.read() for each in SETTINGS if "autocast" in each.path or each.path == "grad mode"}
+
+
+@pytest.mark.parametrize("enforce_guards", [True, False])
+@pytest.mark.parametrize("way", [lambda g: g, lambda g: g.forward, lambda g: fxcore.Interpreter(g).run])
+def test_an_error_between_the_nodes_that_switch_modes_ends_the_modes(way, enforce_guards):
+    before = present_modes()
+    graph_module = fxcore.symbolic_trace(
+        added_under_modes, example_inputs=(X, torch.ones(3)), enforce_guards=enforce_guards
+    )
+    call = way(graph_module)
+
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        call(X, torch.ones(4))
+
+    assert present_modes() == before
+    assert torch.equal(call(X, torch.ones(3)), added_under_modes(X, torch.ones(3)))
+    assert present_modes() == before
+
+
+def test_a_refused_call_leaves_the_depth_of_autocast():
+    def decided(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x
+            return y + 1 if y.dtype == torch.bfloat16 else y
+
+    graph_module = fxcore.symbolic_trace(decided, example_inputs=X.detach())
+    before = present_modes()
+
+    with pytest.raises(fxcore.FxError):
+        graph_module(X.detach().double())
+
+    assert present_modes() == before
+
+
+def test_tracebacks_and_readers_of_the_source_see_the_printed_lines():
+    graph_module = fxcore.symbolic_trace(added_under_modes, example_inputs=(X, torch.ones(3)))
+
+    with pytest.raises(RuntimeError) as caught:
+        graph_module(X, torch.ones(4))
+
+    assert str(caught.traceback[-1].statement).strip() == "add = matmul + y;  matmul = y = None"
+    assert inspect.getsource(graph_module.forward).strip() == graph_module.code.strip()
+
+
+def test_a_compiled_module_switches_the_modes_of_its_operations():
+    graph_module = fxcore.symbolic_trace(added_under_modes, example_inputs=(X, torch.ones(3)))
+
+    compiled = torch.compile(graph_module, backend="eager", fullgraph=True)
+
+    assert torch.equal(compiled(X, torch.ones(3)), added_under_modes(X, torch.ones(3)))
