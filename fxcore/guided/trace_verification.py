@@ -141,8 +141,8 @@ class _Comparison:
         obtained, failure = self._results(self._graph_module, calls[: len(expected)])
         if isinstance(failure, GuardError) and must_run:
             raise failure
-        for what, *results in zip(told, expected, obtained, strict=False):
-            difference = next(_differences(*results, "output"), None) if what else None
+        for what, wanted, found in zip(told, expected, obtained, strict=False):
+            difference = next(_differences(wanted, found, "output"), None) if what else None
             if difference is not None:
                 raise VerificationError(f"{self._words(what)}: {difference}")
         if failure is not None and not isinstance(failure, GuardError):
