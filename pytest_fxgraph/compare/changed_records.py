@@ -16,7 +16,7 @@ MOST_RECORDS = 2600
 
 # Fields in the order of reports.
 _FIELDS = (
-    *("default", "target", "args", "kwargs", "meta", "kind", "config", "training", "value"),
+    *("default", "target", "args", "kwargs", "meta", "kind", "config", "training", "value", "class"),
     *("requires_grad", "persistent", "same_as", "storage", "content", "graph", "notes"),
 )
 

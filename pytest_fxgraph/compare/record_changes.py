@@ -13,6 +13,7 @@ from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.compare.graph_index import GraphIndex, content_of, shared_paths
 from pytest_fxgraph.document.capture_notes import NOUNS, is_capture_note
 from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
+from pytest_fxgraph.document.spelling import split_at
 
 # The op of the nodes that use the records of a section.
 _OPS = {"modules": "call_module", "state": "get_attr"}
@@ -42,7 +43,7 @@ def add_state(expected: GraphIndex, obtained: GraphIndex, records: ChangedRecord
     before, after = state_records(expected.document.state), state_records(obtained.document.state)
     changed = []
     for path in dict.fromkeys([*before, *after]):
-        expected_record, obtained_record = _known_to_both(before.get(path), after.get(path))
+        expected_record, obtained_record = _with_attributes(*_known_to_both(before.get(path), after.get(path)))
         if expected_record != obtained_record:
             records.add("state", path, expected_record, obtained_record)
             changed.append(path)
@@ -139,7 +140,7 @@ def state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
     return {
         path: {
             "kind": record.kind,
-            "value": record.value,
+            **_held(record.value),
             "requires_grad": str(record.requires_grad),
             "persistent": str(record.persistent),
             "same_as": sharing.get(path),
@@ -148,6 +149,12 @@ def state_records(state: Iterable[StateRecord]) -> dict[str, TextRecord]:
         }
         for path, record in by_path.items()
     }
+
+
+def _held(value: str) -> dict[str, str]:
+    """Split the text of a tensor before the class that holds it: the words behind dtype and shape count alone."""
+    words, separator, kind = value.partition(": ")
+    return {"value": words, "class": kind} if separator and "(" not in words else {"value": value}
 
 
 def _known_to_both(
@@ -165,6 +172,24 @@ def _known_to_both(
     if is_known or any(record["kind"] not in ("buffer", "constant") for record in records):
         return expected, obtained
     return {**expected, "content": None}, {**obtained, "content": None, "kind": expected["kind"]}
+
+
+def _with_attributes(
+    expected: TextRecord | None, obtained: TextRecord | None
+) -> tuple[TextRecord | None, TextRecord | None]:
+    """Tell attribute by attribute how one class holds a tensor on both sides."""
+    if expected is None or obtained is None or "class" not in expected or "class" not in obtained:
+        return expected, obtained
+    told = [record["class"].partition("(") for record in (expected, obtained)]
+    if told[0][0] != told[1][0]:
+        return expected, obtained
+    configs = [dict(map(_name_and_text, split_at(inside[:-1], ","))) for _, _, inside in told]
+    return {**expected, "class": "", "config": configs[0]}, {**obtained, "class": "", "config": configs[1]}
+
+
+def _name_and_text(attribute: str) -> tuple[str, str]:
+    name, _, text = attribute.strip().partition("=")
+    return name, text
 
 
 # Notes of a capture.

@@ -19,6 +19,7 @@ from fxcore.operators.kinds import operator_name
 from pytest_fxgraph.document.literals import bytes_text, complex_text, float_text, int_text, string_text
 from pytest_fxgraph.document.process_groups import ProcessGroupTexts
 from pytest_fxgraph.document.target_names import TargetNames, class_name
+from pytest_fxgraph.document.tensor_forms import form_text
 from pytest_fxgraph.document.tensor_texts import inline_tensor_text
 from pytest_fxgraph.errors import DocumentError
 
@@ -118,7 +119,7 @@ class ArgumentTexts:
         if issubclass(kind, _FUNCTIONS):
             return self.names.name
         if issubclass(kind, torch.Tensor):
-            return lambda value: inline_tensor_text(value, self._constants)
+            return lambda value: inline_tensor_text(value, self._constants, form_text(value, self.text))
         if issubclass(kind, tuple) and kind is not tuple:
             return self._named_tuple
         for base in (bool, int, float, complex, str, bytes, list, dict, set, frozenset, torch.Generator, Mapping):

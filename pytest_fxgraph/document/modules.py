@@ -25,6 +25,8 @@ Config = tuple[tuple[str, str], ...]
 # What torch.nn.Module itself keeps in public attributes.
 _NOT_ATTRIBUTES = frozenset({"training", "call_super_init", "dump_patches"})
 _DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
+# Facts of torch.ao's modules that their constructors do not take, or that stand for the dtype of the state.
+_QUANTIZATION = ("dtype", "qscheme", "ch_axis", "scale", "zero_point", "quant_min", "quant_max", "reduce_range")
 _PLAIN = frozenset({int, bool, float, str, type(None)})
 _INTEGER = frozenset({int})
 _MISSING = NEVER  # in place of a value that a module does not have
@@ -217,6 +219,9 @@ def _constructor_values(module: torch.nn.Module, parameters: Sequence[Parameter]
             continue
         if not _goes_unsaid(value, parameter):
             values.append((name, value))
+    if type(module).__module__.startswith("torch.ao."):
+        known = {parameter.name for parameter in parameters}
+        values += [(name, attributes[name]) for name in _QUANTIZATION if name in attributes and name not in known]
     return values
 
 

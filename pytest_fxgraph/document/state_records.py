@@ -5,22 +5,28 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # torch's stub lacks it
 
+from fxcore.state.packed_parameters import packed_tensors, tensors_of_packed
 from pytest_fxgraph.document.model import StateRecord
 from pytest_fxgraph.document.modules import Attributes, parts_of
 from pytest_fxgraph.document.target_names import class_name
-from pytest_fxgraph.document.tensor_texts import constant_text, known_text_and_bytes, text_and_bytes
+from pytest_fxgraph.document.tensor_forms import form_text
+from pytest_fxgraph.document.tensor_texts import constant_text, known_text_and_bytes, tensor_text, text_and_bytes
 from pytest_fxgraph.errors import DocumentError
 
 # Tensors that tracing met in the code and put on the module: torch.fx's and torch.export's names.
 _MADE_BY_TRACING = re.compile(r"(_tensor_constant|lifted_tensor_|_lifted_tensor_constant)\d+\Z")
 
+# Modules that only hold what another module has packed.
+_OF_PACKED = re.compile(r"(?:\A|\.)_packed_params\Z")
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 _Fields = tuple[StateRecord, int]  # a record without its path, and the number of bytes of the tensor
 
@@ -36,16 +42,31 @@ class StateRecords:
         self._first_paths: dict[int, str] = {}
         self._spans: list[_Span] = []  # of tensors that are in memory, once each
 
-    def add_attribute(self, path: str, is_constant: bool) -> None:
-        """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own."""
+    def add_attribute(self, path: str, is_constant: bool, readers: Iterable[Any] = ()) -> None:
+        """Record what a get_attr node reads: a tensor, or a plain value; a module has a record of its own.
+
+        The content of a single number counts if one of the nodes `readers` quantizes by this number.
+        """
         if path in self._records:
             return
         owner_path, _, name = path.rpartition(".")
         owner, value = self._attributes.at(owner_path), self._attributes.at(path)
         if isinstance(value, torch.Tensor):
-            self._add(path, owner, name, value, is_constant)
+            quantizes = value.numel() == 1 and any("quantize" in str(node.target) for node in readers)
+            self._add(path, owner, name, value, is_constant, quantizes)
         elif not isinstance(value, torch.nn.Module):
             self._records[path] = StateRecord(path, "constant", class_name(type(value)), content=self._content(value))
+            if isinstance(value, torch.ScriptObject):
+                self._add_packed(path, tensors_of_packed(value))
+
+    def _add_packed(self, path: str, parts: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Record tensors that are packed, each time, as new ones."""
+        for name, tensor in parts:
+            place = f"{path}.{name}" if path else name
+            self._records[place] = StateRecord(place, "parameter", self._held(tensor))
+
+    def _held(self, tensor: torch.Tensor) -> str:
+        return tensor_text(tensor) + form_text(tensor, self._text)
 
     def _content(self, value: Any) -> str | None:
         try:
@@ -58,6 +79,7 @@ class StateRecords:
         records = self._records
         for inner, owner in parts_of(path, module):
             prefix = f"{inner}." if inner else ""
+            quantizes = type(owner).__module__.startswith("torch.ao.")
             for holder in (owner._parameters, owner._buffers):
                 for name, tensor in holder.items() if holder else ():
                     if tensor is None or (place := prefix + name) in records:
@@ -66,9 +88,11 @@ class StateRecords:
                     is_parameter = type(tensor) is torch.nn.Parameter
                     if is_parameter if holder is owner._parameters else type(tensor) is torch.Tensor:
                         is_persistent = is_parameter or name not in owner._non_persistent_buffers_set
-                        if self._add_plain(place, name, tensor, is_parameter, is_persistent):
+                        if not quantizes and self._add_plain(place, name, tensor, is_parameter, is_persistent):
                             continue
-                    self._add(place, owner, name, tensor, False)
+                    self._add(place, owner, name, tensor, False, quantizes and _is_setting(owner, name))
+            if quantizes:
+                self._add_packed(_OF_PACKED.sub("", inner), packed_tensors(owner))
 
     def records(self) -> tuple[StateRecord, ...]:
         """Return what was collected."""
@@ -99,7 +123,9 @@ class StateRecords:
         self._records[path] = StateRecord(path, *record[1:])
         return True
 
-    def _add(self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool) -> None:
+    def _add(
+        self, path: str, owner: Any, name: str, tensor: torch.Tensor, is_constant: bool, is_setting: bool = False
+    ) -> None:
         if isinstance(tensor, UninitializedTensorMixin):
             raise DocumentError(
                 f"{path!r} of {class_name(type(owner))} is not initialized yet, so that it has no shape to write down: "
@@ -107,6 +133,7 @@ class StateRecords:
             )
         kind = "constant" if is_constant or _is_made_by_tracing(name) else _kind(owner, name, tensor)
         text, size = text_and_bytes(tensor)
+        text += form_text(tensor, self._text) if type(tensor) not in _PLAIN or tensor.is_quantized else ""
         first = self._first_paths.setdefault(id(tensor), path)
         if first is path and type(tensor) in _PLAIN and size and (start := _address(tensor)):
             self._spans.append((start, start + size, path))
@@ -117,7 +144,7 @@ class StateRecords:
             tensor.requires_grad,
             kind != "buffer" or name not in getattr(owner, "_non_persistent_buffers_set", ()),
             None if first == path else first,
-            constant_text(tensor, self._constants) if kind == "constant" and first == path else None,
+            constant_text(tensor, self._constants) if (kind == "constant" or is_setting) and first == path else None,
         )
 
 
@@ -131,11 +158,17 @@ def _fields_of(
     sizes: Any,
     strides: Any,
 ) -> _Fields | None:
-    if _is_made_by_tracing(name):
+    if _is_made_by_tracing(name) or dtype in _QUANTIZED:
         return None
     text, size = known_text_and_bytes(dtype, sizes, strides)
     kind = "parameter" if is_parameter else "buffer"
     return StateRecord("", kind, text, requires_grad, is_persistent), size
+
+
+def _is_setting(module: torch.nn.Module, name: str) -> bool:
+    """Return whether a buffer of a module of torch.ao is no running statistic, but decides what the module computes."""
+    is_converted = type(module).__module__.startswith("torch.ao.nn.quantized.")
+    return name in ("fake_quant_enabled", "observer_enabled") or (is_converted and name in ("scale", "zero_point"))
 
 
 def _address(tensor: torch.Tensor) -> int:

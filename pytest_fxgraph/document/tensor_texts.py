@@ -92,6 +92,7 @@ def constant_text(tensor: torch.Tensor, level: str) -> str | None:
     """Describe the content of a tensor at a level; None where there is none to describe or none is wanted."""
     if level == "shape" or not _holds_values(tensor):
         return None
+    scales = _scales_text(tensor, level) if tensor.is_quantized else ""
     values = _plain(tensor.detach())
     is_exact = level == "exact" or not (values.is_floating_point() or values.is_complex())
     if values.numel() <= MOST_VALUES_IN_FULL:
@@ -100,7 +101,17 @@ def constant_text(tensor: torch.Tensor, level: str) -> str | None:
         text = ", ".join([f"sha256={digest(values)}"] * is_exact + _statistics(values))
     if not is_exact:
         text = f"close({text})"
+    text = scales + text
     return text if tensor.layout is torch.strided else f"{str(tensor.layout).removeprefix('torch.')}({text})"
+
+
+def _scales_text(tensor: torch.Tensor, level: str) -> str:
+    """Describe what the whole numbers of a quantized tensor stand for."""
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        scale = tensor.q_scale()
+        return f"scale={float_text(scale) if level == 'exact' else _close(scale)}, zero_point={tensor.q_zero_point()}, "
+    scales, zero_points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return f"scale={constant_text(scales, level)}, zero_point={constant_text(zero_points, level)}, "
 
 
 def digest(tensor: torch.Tensor) -> str:
@@ -213,9 +224,9 @@ def _float_statistics(tensor: torch.Tensor) -> list[str]:
     return parts + [f"{name}={_close(number)}" for name, number in texts.items()]
 
 
-def inline_tensor_text(tensor: torch.Tensor, level: str) -> str:
-    """Describe a tensor that stands as an argument itself: shape, dtype and content."""
+def inline_tensor_text(tensor: torch.Tensor, level: str, form: str = "") -> str:
+    """Describe a tensor that stands as an argument itself: shape, dtype, form and content."""
     kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
-    parts = [dtype_name(tensor.dtype), f"[{', '.join(map(str, tensor.shape))}]"]
+    parts = [dtype_name(tensor.dtype), f"[{', '.join(map(str, tensor.shape))}]", form]
     content = constant_text(tensor, level)
     return f"{kind}({''.join(parts)}{f', {content}' if content is not None else ''})"

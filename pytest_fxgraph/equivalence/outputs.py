@@ -233,12 +233,24 @@ def _type(tensor: torch.Tensor) -> str:
     return kind.__qualname__
 
 
+def _quantization(tensor: torch.Tensor) -> str:
+    """Describe how whole numbers stand for values: another zero point gives other numbers for the same values."""
+    if not tensor.is_quantized:
+        return "none"
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return f"scale {tensor.q_scale():.6g}, zero point {tensor.q_zero_point()}"
+    scales, zero_points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    numbers = [f"{scale:.6g}/{zero_point:g}" for scale, zero_point in zip(scales, zero_points, strict=True)]
+    return f"axis {tensor.q_per_channel_axis()}, scale/zero point {', '.join(numbers)}"
+
+
 _FACTS: tuple[tuple[str, str, Callable[[torch.Tensor], object]], ...] = (
     ("structure", "type", _type),
     ("layout", "layout", lambda tensor: tensor.layout),
     ("shape", "shape", _shape),
     ("dtype", "dtype", lambda tensor: tensor.dtype),
     ("device", "device", lambda tensor: tensor.device),
+    ("dtype", "quantization", _quantization),
 )
 
 

@@ -83,3 +83,28 @@ def test_an_output_that_wraps_tensors_is_compared_by_these():
     assert_equivalent(lambda x: x.clone(), lambda x: x.detach().clone(), (wrapped,))
     with pytest.raises(AssertionError, match=r"output\.scale has other values in the graph than in eager"):
         assert_equivalent(lambda x: x.clone(), lambda x: other, (wrapped,))
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero_point", "words"),
+    [
+        (0.1, 4, r"has quantization scale 0.1, zero point 3 in eager, scale 0.1, zero point 4 in the graph"),
+        (0.2, 3, r"has quantization scale 0.1, zero point 3 in eager, scale 0.2, zero point 3 in the graph"),
+    ],
+)
+def test_a_quantized_result_with_another_scale_or_zero_point_is_a_difference(scale, zero_point, words):
+    def quantized(scale, zero_point):
+        return lambda x: torch.quantize_per_tensor(x.round(), scale, zero_point, torch.quint8)
+
+    FxEquivalence()(quantized(0.1, 3), values().abs(), graph=quantized(0.1, 3))
+    with pytest.raises(AssertionError, match=words):
+        FxEquivalence()(quantized(0.1, 3), values().abs(), graph=quantized(scale, zero_point))
+
+
+def test_a_result_quantized_by_channel_is_compared_channel_by_channel():
+    def quantized(zero_points):
+        scales = torch.tensor([0.1, 0.2])
+        return lambda x: torch.quantize_per_channel(x.round(), scales, torch.tensor(zero_points), 0, torch.quint8)
+
+    with pytest.raises(AssertionError, match=r"axis 0, scale/zero point 0.1/0, 0.2/0 in eager, .* 0.1/0, 0.2/5 in the"):
+        FxEquivalence()(quantized([0, 0]), values().abs(), graph=quantized([0, 5]))

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from fixtures.quantized_tensors import Activations, BlockedTensor, with_blocked_weights, with_wrapped_weights
+from pytest_fxgraph.document.argument_texts import ArgumentTexts
+from pytest_fxgraph.document.tensor_forms import form_text
+
+
+def weight_of(model: nn.Module) -> torch.Tensor:
+    return next(model.parameters())
+
+
+def model() -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Linear(8, 4)
+
+
+def form(tensor: torch.Tensor) -> str:
+    return form_text(tensor, ArgumentTexts(None).text)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.zeros(2), nn.Parameter(torch.zeros(2)), torch.zeros(2, device="meta"), torch.zeros(2).to_sparse()],
+    ids=["tensor", "parameter", "meta", "sparse"],
+)
+def test_an_ordinary_tensor_has_no_form(tensor):
+    assert form(tensor) == ""
+
+
+def test_a_fake_tensor_has_the_form_of_its_tensor():
+    with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
+        assert form(torch.zeros(2)) == ""
+        assert form(mode.from_tensor(torch.zeros(2))) == ""
+
+
+@pytest.mark.parametrize(
+    ("quantized", "words"),
+    [
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), " per tensor, symmetric"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), " per tensor"),
+        (
+            lambda x: torch.quantize_per_channel(x, torch.ones(4), torch.zeros(4), 1, torch.qint8),
+            " per channel, axis 1, symmetric",
+        ),
+        (
+            lambda x: torch.quantize_per_channel(x, torch.ones(2), torch.tensor([0, 1]), 0, torch.quint8),
+            " per channel, axis 0",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:torch.quantize_per")
+def test_a_tensor_that_torch_quantized_says_how(quantized, words):
+    assert form(quantized(torch.rand(2, 4))) == words
+
+
+def test_a_wrapping_tensor_says_its_class_its_parts_and_its_attributes():
+    weight = weight_of(with_blocked_weights(model(), activations=Activations(per_row=False)))
+
+    assert form(weight) == (
+        " as int8 per channel, axis 0, symmetric: fixtures.quantized_tensors.BlockedTensor(whole=int8[4, 8], "
+        "scale=float32[4, 1], zero_point=int8[4, 1], block_size=[1, 8], "
+        "activations=fixtures.quantized_tensors.Activations(per_row=False))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (with_wrapped_weights, "int8 per tensor: "),
+        (with_blocked_weights, "int8 per channel, axis 0, symmetric: "),
+        (lambda each: with_blocked_weights(each, group=2), "int8 in groups of 2, axis 1, symmetric: "),
+        (lambda each: with_blocked_weights(each, offset=1), "int8 per channel, axis 0: "),
+    ],
+)
+def test_words_come_before_the_class(made, words):
+    assert form(weight_of(made(model()))).startswith(f" as {words}fixtures.quantized_tensors.")
+
+
+def test_numbers_in_less_than_a_byte_are_counted_in_bits():
+    weight = weight_of(with_blocked_weights(model()))
+    packed = BlockedTensor(weight.whole, weight.scale, weight.zero_point, [1, 8])
+    packed.whole = weight.whole[:, ::2].contiguous()
+
+    assert form(packed).startswith(" as 4 bits in int8 per channel, axis 0, symmetric: ")
+
+
+class Kept(nn.Parameter):
+    """A parameter with a setting, and without tensors inside."""
+
+
+def test_the_plain_attributes_of_a_parameter_of_its_own_class_count():
+    plain, four = Kept(torch.zeros(2)), Kept(torch.zeros(2))
+    four.kind, four._cache = "nf4", 3
+
+    assert form(plain) == ""
+    assert form(four) == f' as {Kept.__module__}.Kept(kind="nf4")'
