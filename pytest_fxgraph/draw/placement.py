@@ -57,22 +57,10 @@ class Placement:
     lines: list[Line]
 
 
-@dataclass
-class _Inside:
-    """An open cluster by itself: its children relative to its corner, and the places where values pass its borders."""
-
-    width: float
-    height: float
-    boxes: list[Box]
-    lines: list[Line]
-    ports_in: dict[int, float]
-    ports_out: dict[int, float]
-
-
 def placement_of(picture: Picture, opened: Collection[int]) -> Placement:
     """Place everything visible. The clusters in `opened` show their children."""
-    inside = _inside(picture, picture.root, opened, 0)
-    return Placement(inside.width, inside.height, inside.boxes, inside.lines)
+    inside = _Inside(picture, picture.root, opened, 0)
+    return Placement(inside.width, inside.height, [*inside.boxes()], [*inside.lines()])
 
 
 def clipped_label(text: str) -> str:
@@ -99,106 +87,94 @@ def _closed_size(cluster: Cluster) -> tuple[float, float]:
     return round(max(map(len, cluster_lines(cluster))) * CHARACTER + 30), 2 * LINE + 11
 
 
-def _inside(picture: Picture, cluster: Cluster, opened: Collection[int], depth: int) -> _Inside:
-    insides: dict[int, _Inside] = {}
-    sizes: list[tuple[float, float]] = []
-    for child in cluster.children:
-        inner = picture.cluster(child)
-        if inner is None:
-            sizes.append(node_size(picture.nodes[child]))
-        elif inner.number in opened:
-            insides[child] = _inside(picture, inner, opened, depth + 1)
-            sizes.append((insides[child].width, insides[child].height))
-        else:
-            sizes.append(_closed_size(inner))
-    rows = cluster.layers.rows
-    count = max((item for row in rows for item in row), default=-1) + 1
-    sizes += [(6.0, 0.0)] * (count - len(sizes))
-    xs = _across(cluster, sizes)
-    header = HEADER if depth else 0
-    tops, bottoms, y = [0.0] * count, [0.0] * count, float(MARGIN + header)
-    ports = range(len(cluster.children), len(cluster.children) + len(cluster.ports_in) + len(cluster.ports_out))
-    last = y
-    for row in rows:
-        height = max((sizes[item][1] for item in row), default=0)
-        for item in row:
-            is_bend = item >= len(cluster.children)
-            tops[item] = y if is_bend else y + (height - sizes[item][1]) / 2
-            bottoms[item] = tops[item] + (height if is_bend else sizes[item][1])
-        last = y + height
-        y = last + (_DOWN if height else _DOWN / 2)
-    left = min((xs[item] - sizes[item][0] / 2 for item in range(count)), default=0)
-    right = max((xs[item] + sizes[item][0] / 2 for item in range(count)), default=0)
-    title = len(cluster.label[:LONGEST_LABEL]) * CHARACTER + 30 if depth else 0
-    spare = max(0, title - (right - left) - 2 * MARGIN)
-    shift = MARGIN - left + spare / 2
-    xs = [x + shift for x in xs]
-    placed = _Inside(right - left + 2 * MARGIN + spare, last + MARGIN, [], [], {}, {})
-    for port, value in zip(ports, [*cluster.ports_in, *cluster.ports_out], strict=True):
-        (placed.ports_in if port < ports.start + len(cluster.ports_in) else placed.ports_out)[value] = xs[port]
-    _place_children(placed, cluster, insides, sizes, xs, tops, depth)
-    for link in cluster.layers.links:
-        placed.lines += _lines_of(link, cluster, insides, xs, tops, bottoms, placed.height)
-    return placed
+class _Inside:
+    """An open cluster by itself: its items relative to its corner, and the places where values pass its borders."""
 
+    def __init__(self, picture: Picture, cluster: Cluster, opened: Collection[int], depth: int) -> None:
+        self._picture, self._cluster, self._depth = picture, cluster, depth
+        self._insides = {
+            item: _Inside(picture, inner, opened, depth + 1)
+            for item, child in enumerate(cluster.children)
+            if child in opened and (inner := picture.cluster(child)) is not None
+        }
+        rows, items = (
+            cluster.layers.rows,
+            range(1 + max((item for row in cluster.layers.rows for item in row), default=-1)),
+        )
+        self._sizes = [self._size(item) for item in items]
+        self._tops, self._bottoms = [0.0 for _ in items], [0.0 for _ in items]
+        last = y = float(MARGIN + (HEADER if depth else 0))
+        for row in rows:
+            height = max((self._sizes[item][1] for item in row), default=0)
+            for item in row:
+                own = height if item >= len(cluster.children) else self._sizes[item][1]  # a bend takes the whole row
+                self._tops[item] = y + (height - own) / 2
+                self._bottoms[item] = self._tops[item] + own
+            last = y + height
+            y = last + (_DOWN if height else _DOWN / 2)
+        xs = _across(cluster, self._sizes)
+        left = min((xs[item] - self._sizes[item][0] / 2 for item in items), default=0)
+        right = max((xs[item] + self._sizes[item][0] / 2 for item in items), default=0)
+        title = len(cluster.label[:LONGEST_LABEL]) * CHARACTER + 30 if depth else 0
+        spare = max(0, title - (right - left) - 2 * MARGIN)
+        self._xs = [x + MARGIN - left + spare / 2 for x in xs]
+        self.width, self.height = right - left + 2 * MARGIN + spare, last + MARGIN
+        # By value, the place where it passes the upper or the lower border.
+        ports = self._xs[len(cluster.children) :]
+        self.ports_in = dict(zip(cluster.ports_in, ports, strict=False))
+        self.ports_out = dict(zip(cluster.ports_out, ports[len(cluster.ports_in) :], strict=False))
 
-def _place_children(
-    placed: _Inside,
-    cluster: Cluster,
-    insides: dict[int, _Inside],
-    sizes: Sequence[tuple[float, float]],
-    xs: Sequence[float],
-    tops: Sequence[float],
-    depth: int,
-) -> None:
-    for item, child in enumerate(cluster.children):
-        (width, height), inside = sizes[item], insides.get(child)
-        x, y = xs[item] - width / 2, tops[item]
-        placed.boxes.append(Box(child, x, y, width, height, inside is not None, depth))
+    def _size(self, item: int) -> tuple[float, float]:
+        if item >= len(self._cluster.children):
+            return 6.0, 0.0
+        child, inside = self._cluster.children[item], self._insides.get(item)
         if inside is not None:
-            for box in inside.boxes:
-                box.x, box.y = box.x + x, box.y + y
-            for line in inside.lines:
-                line.points = [(px + x, py + y) for px, py in line.points]
-            placed.boxes += inside.boxes
-            placed.lines += inside.lines
+            return inside.width, inside.height
+        inner = self._picture.cluster(child)
+        return node_size(self._picture.nodes[child]) if inner is None else _closed_size(inner)
 
+    def boxes(self, left: float = 0.0, top: float = 0.0) -> Iterator[Box]:
+        """Yield all boxes, for a corner of the cluster at this place."""
+        for item, child in enumerate(self._cluster.children):
+            (width, height), inside = self._sizes[item], self._insides.get(item)
+            x, y = left + self._xs[item] - width / 2, top + self._tops[item]
+            yield Box(child, x, y, width, height, inside is not None, self._depth)
+            if inside is not None:
+                yield from inside.boxes(x, y)
 
-def _lines_of(
-    link: Link,
-    cluster: Cluster,
-    insides: dict[int, _Inside],
-    xs: Sequence[float],
-    tops: Sequence[float],
-    bottoms: Sequence[float],
-    height: float,
-) -> Iterator[Line]:
-    """Yield one line for a bundle of values, or a line per value where an open cluster has a port per value."""
-    children = cluster.children
-    by_ends: dict[tuple[float, float], list[int]] = {}
-    for value in link.values:
-        start = _port(link.source, value, children, insides, xs, is_out=True)
-        end = _port(link.target, value, children, insides, xs, is_out=False)
-        by_ends.setdefault((start, end), []).append(value)
-    leads_up = tops[link.source] > tops[link.target]
-    starts, ends = (tops, bottoms) if leads_up else (bottoms, tops)
-    for (start, end), values in by_ends.items():
-        points = [(start, starts[link.source] if link.source < len(children) else 0.0)]
-        for bend in link.bends[::-1] if leads_up else link.bends:
-            points += [(xs[bend], y) for y in sorted((tops[bend], bottoms[bend]), reverse=leads_up)]
-        points.append((end, ends[link.target] if link.target < len(children) else height))
-        source, target = (children[item] if item < len(children) else -1 for item in (link.source, link.target))
-        yield Line(points, source, target, tuple(values), cluster.number, link.status)
+    def lines(self, left: float = 0.0, top: float = 0.0) -> Iterator[Line]:
+        """Yield all lines, for a corner of the cluster at this place."""
+        for item, inside in self._insides.items():
+            yield from inside.lines(left + self._xs[item] - inside.width / 2, top + self._tops[item])
+        for link in self._cluster.layers.links:
+            for line in self._lines_of(link):
+                line.points = [(x + left, y + top) for x, y in line.points]
+                yield line
 
+    def _lines_of(self, link: Link) -> Iterator[Line]:
+        """Yield one line for a bundle of values, or a line per value where an open cluster has a port per value."""
+        children, xs = self._cluster.children, self._xs
+        by_ends: dict[tuple[float, float], list[int]] = {}
+        for value in link.values:
+            ends = self._port(link.source, value, is_out=True), self._port(link.target, value, is_out=False)
+            by_ends.setdefault(ends, []).append(value)
+        leads_up = self._tops[link.source] > self._tops[link.target]
+        starts, ends_at = (self._tops, self._bottoms) if leads_up else (self._bottoms, self._tops)
+        for (start, end), values in by_ends.items():
+            points = [(start, starts[link.source] if link.source < len(children) else 0.0)]
+            for bend in link.bends[::-1] if leads_up else link.bends:
+                sides = self._tops[bend], self._bottoms[bend]
+                points += [(xs[bend], y) for y in sorted(sides, reverse=leads_up)]
+            points.append((end, ends_at[link.target] if link.target < len(children) else self.height))
+            source, target = (children[item] if item < len(children) else -1 for item in (link.source, link.target))
+            yield Line(points, source, target, tuple(values), self._cluster.number, link.status)
 
-def _port(
-    item: int, value: int, children: Sequence[int], insides: dict[int, _Inside], xs: Sequence[float], *, is_out: bool
-) -> float:
-    inside = insides.get(children[item]) if item < len(children) else None
-    if inside is None:
-        return xs[item]
-    ports = inside.ports_out if is_out else inside.ports_in
-    return xs[item] - inside.width / 2 + ports[value] if value in ports else xs[item]
+    def _port(self, item: int, value: int, *, is_out: bool) -> float:
+        inside = self._insides.get(item)
+        if inside is None:
+            return self._xs[item]
+        ports = inside.ports_out if is_out else inside.ports_in
+        return self._xs[item] - inside.width / 2 + ports[value] if value in ports else self._xs[item]
 
 
 def _across(cluster: Cluster, sizes: Sequence[tuple[float, float]]) -> list[float]:

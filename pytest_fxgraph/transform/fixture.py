@@ -170,7 +170,7 @@ class _TransformRun:
         facts = {program: GraphFacts.of(program_at(given, program)) for program in programs_in(given)}
         snapshot = SubjectSnapshot(subject.model, called.values(), inplace=self.inplace)
         inputs = [Snapshot.of_values(each.named()) for each in self.arguments.values()]
-        with globals_kept(generators=False) as before:
+        with globals_kept(generators=False) as settings:
             try:
                 applied = apply_step(step, given, subject.form)
             except BaseException:
@@ -178,7 +178,7 @@ class _TransformRun:
                     each.restore()
                 snapshot.restore()
                 raise
-            left = words_of(before.changed_readings())
+            left = words_of(settings.changed_readings())
         if left:
             told = ", ".join(left)
             raise AssertionError(
@@ -193,9 +193,9 @@ class _TransformRun:
         is_changed = set(facts) != set(programs_in(applied.made))
         for program in programs_in(applied.made):
             if program in facts:
-                made = program_at(applied.made, program)
-                facts[program].check(made, name, keeps_meta=self.keeps_meta, keeps_inputs=keeps_inputs)
-                is_changed = is_changed or facts[program].changed(made)
+                before, made = facts[program], program_at(applied.made, program)
+                after = before.check(made, name, keeps_meta=self.keeps_meta, keeps_inputs=keeps_inputs)
+                is_changed = is_changed or before.changed(after)
         if applied.modified is False and is_changed:
             raise AssertionError(f"{name} returned modified=False, and yet it changed the graph")
         return applied

@@ -143,7 +143,7 @@ class SubjectSnapshot:
                 "Copy what is to be changed (copy.deepcopy), or check it with inplace=True if that is meant"
             )
         for program, facts in self._facts.items():
-            if facts.changed(program_at(self._model, program)):
+            if facts.changed(GraphFacts.of(program_at(self._model, program))):
                 raise AssertionError(
                     f"{name} was given a copy and changed the graph that the test handed over; change the argument of "
                     "the pass, or check it with inplace=True if that is meant"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 import torch
 
 import fxcore
-from pytest_fxgraph.transform.graph_checks import (
-    Fingerprint,
-    check_graph,
-    check_inputs,
-    check_meta,
-    check_program,
-    dead_nodes,
-    inputs_of,
-    meta_keys,
-)
+from pytest_fxgraph.transform.graph_checks import GraphFacts
+
+
+def check(before: GraphFacts, made: Any, name: str, *, keeps_meta: tuple[str, ...] | bool = False) -> None:
+    before.check(made, name, keeps_meta=keeps_meta, keeps_inputs=True)
+
+
+def facts_without_leftovers(graph_module: Any) -> GraphFacts:
+    return dataclasses.replace(GraphFacts.of(graph_module), dead=frozenset())
 
 
 def traced() -> fxcore.GraphModule:
@@ -28,15 +30,15 @@ def traced() -> fxcore.GraphModule:
 
 
 def test_only_pure_nodes_that_nobody_reads_are_dead():
-    assert dead_nodes(traced()) == {"exp"}
+    assert GraphFacts.of(traced()).dead == {"exp"}
 
 
 def test_leftovers_of_the_model_itself_are_not_held_against_the_transform():
     graph_module = traced()
 
-    check_graph(graph_module, "fuse", dead_nodes(graph_module))
+    check(GraphFacts.of(graph_module), graph_module, "fuse")
     with pytest.raises(AssertionError, match=r"fuse left nodes without users: exp; call graph\.eliminate_dead_code"):
-        check_graph(graph_module, "fuse", frozenset())
+        check(facts_without_leftovers(graph_module), graph_module, "fuse")
 
 
 def test_a_forgotten_recompile_is_named():
@@ -44,21 +46,21 @@ def test_a_forgotten_recompile_is_named():
     graph_module.graph.eliminate_dead_code()
 
     with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
-        check_graph(graph_module, "fuse", frozenset())
+        check(facts_without_leftovers(graph_module), graph_module, "fuse")
 
 
 def test_meta_that_a_node_lost_is_named_with_the_node():
     gm = traced()
     for node in gm.graph.nodes:
         node.meta["origin"] = node.name
-    before = meta_keys(gm)
-    check_meta(gm, "tidy", before, True)
+    before = GraphFacts.of(gm)
+    check(before, gm, "tidy", keeps_meta=True)
 
     del next(node for node in gm.graph.nodes if node.name == "relu").meta["origin"]
 
-    check_meta(gm, "tidy", before, ("stack_trace",))
+    check(before, gm, "tidy", keeps_meta=("stack_trace",))
     with pytest.raises(AssertionError, match=r"tidy lost the meta of relu \(origin\); copy it to the nodes"):
-        check_meta(gm, "tidy", before, ("origin",))
+        check(before, gm, "tidy", keeps_meta=("origin",))
 
 
 def test_a_call_that_no_code_can_be_written_for_is_a_malformed_graph():
@@ -67,7 +69,7 @@ def test_a_call_that_no_code_can_be_written_for_is_a_malformed_graph():
     call.args = call.args[:1]
 
     with pytest.raises(AssertionError, match="fuse left a malformed graph"):
-        check_graph(graph_module, "fuse", frozenset())
+        check(facts_without_leftovers(graph_module), graph_module, "fuse")
 
 
 @pytest.mark.parametrize(
@@ -81,11 +83,11 @@ def test_a_call_that_no_code_can_be_written_for_is_a_malformed_graph():
     ],
 )
 def test_inputs_that_callers_know_are_kept(forward, words):
-    before = inputs_of(fxcore.symbolic_trace(lambda x, scale=2.0: x + scale))
+    before = GraphFacts.of(fxcore.symbolic_trace(lambda x, scale=2.0: x + scale))
 
-    check_inputs(fxcore.symbolic_trace(lambda x, scale=2.0, more=1: x + scale + more), "fuse", before)
+    check(before, fxcore.symbolic_trace(lambda x, scale=2.0, more=1: x + scale + more), "fuse")
     with pytest.raises(AssertionError, match=f"fuse changed the inputs: {words}"):
-        check_inputs(fxcore.symbolic_trace(forward), "fuse", before)
+        check(before, fxcore.symbolic_trace(forward), "fuse")
 
 
 @pytest.mark.parametrize("symbolic_trace", [fxcore.symbolic_trace, torch.fx.symbolic_trace])
@@ -96,48 +98,73 @@ def test_graphs_of_both_packages_are_checked_alike(symbolic_trace):
 
     graph_module = symbolic_trace(forward)
 
-    assert dead_nodes(graph_module) == {"exp"}
-    assert inputs_of(graph_module) == [("x", "")]
+    facts = GraphFacts.of(graph_module)
+    before = dataclasses.replace(facts, dead=frozenset())
+
+    assert facts.dead == {"exp"}
+    assert facts.inputs == [("x", "")]
     with pytest.raises(AssertionError, match="fuse left nodes without users: exp"):
-        check_graph(graph_module, "fuse", frozenset())
+        check(before, graph_module, "fuse")
     graph_module.graph.eliminate_dead_code()
     with pytest.raises(AssertionError, match=r"fuse changed the graph and forgot recompile\(\)"):
-        check_graph(graph_module, "fuse", frozenset())
-    check_graph(graph_module, "fuse", frozenset(), is_run=False)
+        check(before, graph_module, "fuse")
+
+
+def exported() -> Any:
+    return torch.export.export(torch.nn.Sequential(torch.nn.Linear(2, 2)), (torch.ones(1, 2),), strict=False)
 
 
 def test_a_program_is_checked_with_its_signature():
-    program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(2, 2)), (torch.ones(1, 2),), strict=False)
+    program = exported()
+    before = GraphFacts.of(program)
 
-    check_program(program, "fuse")
+    check(before, program, "fuse")
     program.graph_signature.input_specs.pop()
 
     with pytest.raises(AssertionError, match=r"fuse left a malformed program: .*\(as program\.validate\(\) says\); k"):
-        check_program(program, "fuse")
+        check(before, program, "fuse")
 
 
-def test_names_and_meta_are_no_part_of_a_fingerprint_and_everything_else_is():
+def test_a_program_runs_its_graph_so_the_code_of_its_module_may_be_older():
+    program = exported()
+    before = GraphFacts.of(program)
+    call = next(node for node in program.graph.nodes if node.op == "call_function")
+    with program.graph.inserting_after(call):
+        again = program.graph.call_function(torch.ops.aten.relu.default, (call,))
+    again.meta.update(call.meta)
+    call.replace_all_uses_with(again, delete_user_cb=lambda user: user is not again)
+    next(spec for spec in program.graph_signature.output_specs).arg.name = again.name
+
+    check(before, program, "fuse")
+    with pytest.raises(AssertionError, match=r"forgot recompile\(\)"):
+        check(before, program.graph_module, "fuse")
+
+
+def test_names_and_meta_are_no_change_and_arguments_are():
     def forward(x: torch.Tensor) -> torch.Tensor:
         return torch.add(x[1:], 1, alpha=2)
 
     graph_module = fxcore.symbolic_trace(forward)
-    before = Fingerprint.of(graph_module)
+    before = GraphFacts.of(graph_module)
     add = list(graph_module.graph.nodes)[-2]
 
     add.name, add.meta["note"] = "other", 1
-    assert not Fingerprint.of(graph_module).differs_from(before)
+    assert not before.changed(GraphFacts.of(graph_module))
 
     add.kwargs = {"alpha": 3}
-    assert Fingerprint.of(graph_module).differs_from(before)
+    assert before.changed(GraphFacts.of(graph_module))
 
 
 def test_a_copy_of_the_state_is_no_change_and_a_write_is():
-    graph_module = fxcore.symbolic_trace(lambda x: x + 1)
-    state = torch.ones(2)
-    before = Fingerprint.of(graph_module, {"state": state})
+    graph_module, state = fxcore.symbolic_trace(lambda x: x + 1), torch.ones(2)
+    graph_module.register_buffer("state", state)
+    before = GraphFacts.of(graph_module)
 
-    assert not Fingerprint.of(graph_module, {"state": state.clone()}).differs_from(before)
-    assert Fingerprint.of(graph_module, {"state": state + 1}).differs_from(before)
-    assert Fingerprint.of(graph_module).differs_from(before)
-    state.mul_(1)
-    assert Fingerprint.of(graph_module, {"state": state}).differs_from(before)
+    graph_module.state = state.clone()
+    assert not before.changed(GraphFacts.of(graph_module))
+    graph_module.state = state + 1
+    assert before.changed(GraphFacts.of(graph_module))
+    del graph_module.state
+    assert before.changed(GraphFacts.of(graph_module))
+    graph_module.register_buffer("state", state.mul_(1))
+    assert before.changed(GraphFacts.of(graph_module))
