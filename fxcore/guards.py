@@ -214,11 +214,11 @@ def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
     texts = [_argument_text(item, is_inlined) for item in node.args]
     texts_of_keywords = [f"{name}={_argument_text(item, is_inlined)}" for name, item in node.kwargs.items()]
     if node.op == "call_method":
-        return f"{texts[0]}.{node.target}({', '.join([*texts[1:], *texts_of_keywords])})"
+        return f"{_in_brackets(texts[0])}.{node.target}({', '.join([*texts[1:], *texts_of_keywords])})"
     if node.op == "get_attr":
         return f"self.{node.target}"
     if node.target is getattr and len(node.args) == 2:
-        return f"{texts[0]}.{node.args[1]}"
+        return f"{_in_brackets(texts[0])}.{node.args[1]}"
     if node.target in _WORDS and len(node.args) == 2:
         return _WORDS[node.target].format(*texts)
     name = getattr(node.target, "__name__", str(node.target))

@@ -102,5 +102,8 @@ def _is_recorded(tracer: Any, path: str, value: Any, before: Any) -> bool:
     if is_parameter:
         node = tracer.create_node("call_function", getattr, (node, "data"), {})
         tensor = tracer.proxy_of_state(node, before.detach().clone())
+    for name in ("dtype", "shape"):  # eager's tensor would have those of the value
+        asked = tracer.record_without_running("call_function", getattr, (value, name), {})
+        tracer.answers.note(asked, getattr(example, name))
     tracer.create_proxy("call_method", "copy_", (tensor, value), {})
     return True

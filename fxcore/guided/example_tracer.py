@@ -491,6 +491,7 @@ class ExampleTracer(Tracer):
         self.questions.begin()
         outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()
+        self.questions.code_runs = False
         self.answers.notes = self._assigned.record(self)
         return outputs
 

@@ -11,9 +11,6 @@ import fxcore
 from fixtures.guided_programs import FEATURES, GuidedProgram, Step, example_of, programs
 from pytest_fxgraph.strategies import fuzz_guards
 
-# The features that a graph gets wrong at some calls; test_guided_cases.py has a case for each. A drawn model has none.
-UNSOLVED = ("running_mean",)
-
 
 def counts_of(drawn, tries: int) -> Counter[str]:
     """Fuzz the graph of a drawn model; a model that cannot be traced is refused as a whole."""
@@ -35,7 +32,7 @@ def hold(models: int, tries: int) -> None:
 
     @few
     @seed(0)
-    @given(programs(without=UNSOLVED))
+    @given(programs())
     def run(drawn) -> None:
         counts_of(drawn, tries)
 
@@ -55,7 +52,7 @@ def test_the_graphs_of_300_drawn_models_are_right_or_refuse():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [pytest.param(0, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize("name", [name for name in FEATURES if name not in UNSOLVED])
+@pytest.mark.parametrize("name", FEATURES)
 def test_the_graph_of_each_feature_is_right_or_refuses(name, kind):
     model = GuidedProgram((Step(name, 0, 0),), "last").eval()
 

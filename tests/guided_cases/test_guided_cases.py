@@ -15,7 +15,6 @@ UNSOLVED: dict[str, str] = {
     **dict.fromkeys(("GlobalNumber", "GlobalDict", "EnvironmentVariable"), _CONSTANTS),
     **dict.fromkeys(("PlainAttribute", "PropertyOfModule"), _CONSTANTS),
     "TryThenExcept": _TRIED,
-    "BufferThatWidens": "a buffer assigned with another dtype keeps its dtype in the graph",
 }
 
 

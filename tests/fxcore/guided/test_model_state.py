@@ -696,3 +696,32 @@ def test_a_cache_by_shape_is_emptied_after_the_trace():
 
     assert list(model.stats) == ["mean", "all", "count"]
     torch.testing.assert_close(graph_module(CALLS[1]), CALLS[1] + torch.arange(4.0))
+
+
+class RunningSum(nn.Module):
+    def __init__(self, *shape):
+        super().__init__()
+        self.dims = (0,) if shape else (0, 1)
+        self.register_buffer("sum", torch.zeros(shape))
+
+    def forward(self, x):
+        self.sum = self.sum * 0.5 + x.detach().sum(self.dims)
+        return x - self.sum
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "guard"),
+    [
+        ((), torch.ones(2, 3, dtype=torch.float64), r"\(\(self.sum \* 0.5\) \+ .*\)\.dtype == torch.float32: it is"),
+        ((3,), torch.ones(2, 3, dtype=torch.float64), r"add\(...\)\.dtype == torch.float32: it is torch.float64"),
+        ((1,), torch.ones(2, 3), r"add\(...\)\.shape == torch.Size\(\[1\]\): it is .*: def forward"),
+    ],
+)
+def test_a_buffer_that_would_get_another_dtype_or_shape_is_refused(shape, other, guard):
+    graph_module = fxcore.symbolic_trace(RunningSum(*shape), example_inputs=torch.ones(2, *(shape or (3,))))
+
+    with pytest.raises(fxcore.errors.GuardError, match=guard):
+        graph_module(other)
+
+    assert torch.equal(graph_module.sum, torch.zeros(shape))
+    assert graph_module.supports(torch.ones(5, *(shape or (3,)))) is not False
