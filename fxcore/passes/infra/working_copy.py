@@ -1,19 +1,32 @@
-"""Copies of graph modules: a pass changes the copy, and the given module stays as it is."""
+"""Passes that change a copy of a graph module and report: the given module stays as it is."""
 
 from __future__ import annotations
 
 import abc
 import copy
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 from torch import nn
 
 from fxcore.errors import PassArgumentError
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
+from fxcore.node_data.attribute_paths import has_attribute
 from fxcore.passes.infra.pass_base import PassBase, PassResult
 
-__all__ = ["RewritingPass", "check_graph_module", "free_name", "rebuilt", "working_copy"]
+__all__ = [
+    "Left",
+    "Report",
+    "ReportedResult",
+    "RewritingPass",
+    "check_graph_module",
+    "free_name",
+    "rebuilt",
+    "working_copy",
+]
 
 
 def check_graph_module(gm: object) -> None:
@@ -41,6 +54,10 @@ def working_copy(gm: GraphModule) -> GraphModule:
 
 def rebuilt(gm: GraphModule) -> GraphModule:
     """Return a module that takes over the graph of `gm`, with only the attributes that the graph refers to."""
+    # A trace with an example reads weights that nobody uses, and the pass may have replaced their layer.
+    for node in gm.graph.find_nodes(op="get_attr"):
+        if not node.users and not has_attribute(gm, str(node.target)):
+            gm.graph.erase_node(node)
     return _made(gm, gm.graph)
 
 
@@ -60,14 +77,60 @@ def free_name(root: nn.Module, wish: str) -> str:
     return name
 
 
+class Left(NamedTuple):
+    """A candidate that a pass left as it was, by the path of its module or the name of its node, and the reason."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The changes of a pass, and the candidates that it left as they were."""
+
+    changed: tuple[Any, ...] = ()
+    left: tuple[Left, ...] = ()
+    titles: ClassVar[tuple[str, str]] = ("changed", "left alone")
+
+    def __str__(self) -> str:
+        lines = []
+        for title, items in zip(self.titles, (self.changed, self.left), strict=True):
+            lines += [f"{title} {len(items)}", *(f"  {each}" for each in items)]
+        return "\n".join(lines)
+
+
+class ReportedResult(PassResult):
+    """A PassResult with a report. The report is no item, so that the result unpacks into two items."""
+
+    report: Report
+
+    def __new__(cls, graph_module: nn.Module, modified: bool, report: Report) -> ReportedResult:
+        """Make a result."""
+        made = super().__new__(cls, graph_module, modified)
+        made.report = report
+        return made
+
+
+# The changes of a pass, and the reason to leave each other candidate, by its name.
+Changes = tuple[Sequence[Any], Mapping[str, str]]
+
+
 class RewritingPass(PassBase):
     """A pass that changes a working copy, and leaves the given module as it is. Subclasses write `rewrite`."""
 
-    def call(self, graph_module: GraphModule) -> PassResult:
+    report_kind: ClassVar[type[Report]] = Report
+
+    def call(self, graph_module: GraphModule) -> ReportedResult:
         """Return a new module, or `graph_module` itself if nothing changed."""
         made = working_copy(graph_module)
-        return PassResult(rebuilt(made), True) if self.rewrite(made) else PassResult(graph_module, False)
+        changes = self.rewrite(made)
+        changed, left = changes if isinstance(changes, tuple) else ([type(self).__name__] * changes, {})
+        report = self.report_kind(tuple(changed), tuple([Left(*item) for item in left.items()]))
+        return ReportedResult(rebuilt(made) if changed else graph_module, bool(changed), report)
 
     @abc.abstractmethod
-    def rewrite(self, gm: GraphModule) -> bool:
-        """Change `gm`, and return whether anything changed."""
+    def rewrite(self, made: GraphModule) -> bool | Changes:
+        """Change `made`; return the changes and the reasons to leave other candidates, or whether anything changed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.ao.nn.intrinsic as nni
@@ -15,13 +15,12 @@ from fxcore.errors import EvalModeError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
-from fxcore.transforms.fusion.calls import has_hooks, is_read_inside, place_of
-from fxcore.transforms.fusion.report import Fused, FusionReport, FusionResult, Left
+from fxcore.passes.infra.working_copy import Changes, RewritingPass
+from fxcore.transforms.fusion.calls import Fused, FusionReport, StateUses, has_hooks, is_layer_function, place_of
 
 __all__ = ["INTRINSIC", "FuseActivations", "activation_of", "in_sequence"]
 
+_FUNCTION = "the graph calls a function with its weight, and patterns join modules; trace the model with its layers"
 Pattern = tuple[type[nn.Module], type[nn.Module]]
 Patterns = Mapping[Pattern, Callable[[Any, Any], nn.Module]]
 
@@ -79,7 +78,7 @@ def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
 
 
 @dataclass(frozen=True)
-class FuseActivations(PassBase):
+class FuseActivations(RewritingPass):
     """Makes one module of a layer and the activation after it, at the layer's path.
 
     `patterns` maps pairs of classes, of the layer and of the activation, to the maker of the joined module. A layer
@@ -88,24 +87,22 @@ class FuseActivations(PassBase):
     """
 
     patterns: Patterns = field(default_factory=lambda: INTRINSIC)
+    report_kind: ClassVar[type[FusionReport]] = FusionReport
 
-    def call(self, graph_module: GraphModule) -> FusionResult:
-        """Return a new module; `graph_module` and its layers stay as they are.
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Join the layers and their activations.
 
         Raises EvalModeError (an AssertionError and RuntimeError) if a layer that could be fused is in training mode.
         """
-        made = working_copy(graph_module)
-        calls: dict[nn.Module, list[Node]] = {}
-        for node in made.graph.find_nodes(op="call_module"):
-            calls.setdefault(get_attribute(made, str(node.target)), []).append(node)
         fused: list[Fused] = []
-        left: list[Left] = []
-        for layer, nodes in calls.items():
+        left = {node.name: _FUNCTION for node in made.graph.nodes if is_layer_function(node)}
+        uses = StateUses(made)
+        for layer, nodes in uses.calls.items():
             if all(kind is not type(layer) for kind, _ in self.patterns):
                 continue
-            joined = self._joined(layer, nodes, made)
+            joined = self._joined(layer, nodes, made, uses)
             if isinstance(joined, str):
-                left.append(Left(place_of(nodes[0]), joined))
+                left[place_of(nodes[0])] = joined
                 continue
             for node in nodes:
                 reader = next(iter(node.users))
@@ -113,10 +110,9 @@ class FuseActivations(PassBase):
                 reader.replace_all_uses_with(node)
                 made.graph.erase_node(reader)
                 set_attribute(made, str(node.target), joined)
-        report = FusionReport(tuple(fused), tuple(left))
-        return FusionResult(rebuilt(made), True, report) if fused else FusionResult(graph_module, False, report)
+        return fused, left
 
-    def _joined(self, layer: nn.Module, nodes: list[Node], gm: GraphModule) -> nn.Module | str:
+    def _joined(self, layer: nn.Module, nodes: list[Node], gm: GraphModule, uses: StateUses) -> nn.Module | str:
         """Return the module that replaces the layer, or the reason why no module does."""
         activations = []
         for node in nodes:
@@ -128,7 +124,7 @@ class FuseActivations(PassBase):
             maker = None if activation is None else self.patterns.get((type(layer), type(activation)))
             if activation is None or maker is None:
                 return f"what follows is {place_of(readers[0])}, with which no pattern joins it"
-            if is_read_inside(str(node.target), gm):
+            if uses.is_read_inside(str(node.target)):
                 return "the graph reads its weights itself"
             if has_hooks(layer):
                 return "it has hooks, which passes after this one would not see"

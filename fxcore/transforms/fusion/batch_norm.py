@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -14,12 +15,14 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.nodes.shared_storage import SharedStorage
-from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import free_name, rebuilt, working_copy
+from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.transforms.fusion.calls import (
     LAYERS,
+    Fused,
+    FusionReport,
     LayerCall,
     NormCall,
+    StateUses,
     argument,
     has_hooks,
     layer_call,
@@ -27,13 +30,14 @@ from fxcore.transforms.fusion.calls import (
     place_of,
     tensor_of,
 )
-from fxcore.transforms.fusion.report import Fused, FusionReport, FusionResult, Left
 
 __all__ = ["FuseBatchNorm"]
 
+Pairs = list[tuple[NormCall, LayerCall]]
+
 
 @dataclass(frozen=True)
-class FuseBatchNorm(PassBase):
+class FuseBatchNorm(RewritingPass):
     """Folds batch norm into the convolution, transposed convolution or linear layer before it.
 
     Modules, functions and operators of ATen are known, of all precisions; the new weights are computed in double
@@ -44,60 +48,35 @@ class FuseBatchNorm(PassBase):
 
     layers: tuple[type[nn.Module], ...] = LAYERS
     functions: bool = True
+    report_kind: ClassVar[type[FusionReport]] = FusionReport
 
-    def call(self, graph_module: GraphModule) -> FusionResult:
-        """Return a new module; `graph_module` and its layers stay as they are.
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Fold the norms into layers.
 
         Raises EvalModeError (an AssertionError and RuntimeError) if a norm that could be fused is in training mode.
         """
-        made = working_copy(graph_module)
         made.graph.eliminate_dead_code()  # make_fx reads statistics that nobody uses
-        readers, written = _readers_of_state(made), _written_state(made)
-        nodes = list(made.graph.nodes)
-        groups: dict[object, list[tuple[NormCall, LayerCall]]] = {}
-        left: dict[Node, str] = {}
-        for norm in self._norms(made):
+        uses, written = StateUses(made), _written_state(made)
+        groups: dict[object, Pairs] = {}
+        reasons: dict[Node, str | None] = {}  # in the order of the graph
+        nodes = [node for node in made.graph.nodes if self.functions or node.op == "call_module"]
+        for norm in filter(None, [norm_call(node, made) for node in nodes]):
             layer = layer_call(norm.source, made, self.layers)
             reason = _reason_against(norm, layer) if layer is not None else _why_no_layer(norm, made, self.layers)
-            if layer is None or reason is not None:
-                left[norm.node] = reason or ""
-            else:
-                groups.setdefault(layer.module if layer.module is not None else layer.node, []).append((norm, layer))
+            reasons[norm.node] = reason
+            if layer is not None and reason is None:
+                groups.setdefault(layer.module or layer.node, []).append((norm, layer))
         fused: list[Fused] = []
         for pairs in groups.values():
-            reason = _reason_against_group(pairs, made, readers, written)
-            if reason is not None:
-                left.update((norm.node, reason) for norm, _ in pairs)
-                continue
-            _refuse_training(pairs)
-            fused.extend(Fused(place_of(layer.node), (place_of(norm.node),)) for norm, layer in pairs)
-            _fuse(pairs, made)
-        alone = tuple([Left(place_of(node), left[node]) for node in nodes if node in left])
-        report = FusionReport(tuple(fused), alone)
-        if not fused:
-            return FusionResult(graph_module, False, report)
-        _erase_unread(made)
-        return FusionResult(rebuilt(made), True, report)
-
-    def _norms(self, gm: GraphModule) -> Iterator[NormCall]:
-        for node in gm.graph.nodes:
-            norm = norm_call(node, gm) if self.functions or node.op == "call_module" else None
-            if norm is not None:
-                yield norm
-
-
-def _readers_of_state(gm: GraphModule) -> dict[int, set[str]]:
-    """Map each parameter and buffer, by identity, to the modules and nodes of the graph that read it."""
-    readers: dict[int, set[str]] = {}
-    for node in gm.graph.nodes:
-        if node.op == "get_attr":
-            for user in node.users:
-                readers.setdefault(id(get_attribute(gm, str(node.target))), set()).add(user.name)
-        elif node.op == "call_module":
-            module = get_attribute(gm, str(node.target))
-            for tensor in (*module.parameters(), *module.buffers()):
-                readers.setdefault(id(tensor), set()).add(f"module {id(module)}")
-    return readers
+            reason = _reason_against_group(pairs, uses, written)
+            reasons.update((norm.node, reason) for norm, _ in pairs)
+            if reason is None:
+                _refuse_training(pairs)
+                fused.extend(Fused(place_of(layer.node), (place_of(norm.node),)) for norm, layer in pairs)
+                _fuse(pairs, made)
+        if fused:
+            _erase_unread(made)
+        return fused, {place_of(node): reason for node, reason in reasons.items() if reason is not None}
 
 
 def _written_state(gm: GraphModule) -> set[int]:
@@ -155,52 +134,42 @@ def _dimensions(node: Node) -> int | None:
     return None if shape is None else len(shape)
 
 
-def _reason_against_group(
-    pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule, readers: dict[int, set[str]], written: set[int]
-) -> str | None:
+def _reason_against_group(pairs: Pairs, uses: StateUses, written: set[int]) -> str | None:
     """Return why the norms after all calls of one layer cannot be folded into it, if they cannot."""
-    layer = pairs[0][1]
+    norm, layer = pairs[0]
     place = place_of(layer.node)
     if len({(id(norm.mean), id(norm.weight), id(norm.bias)) for norm, _ in pairs}) > 1:
         return f"{place} is called several times, and different norms follow"
-    norm = pairs[0][0]
     state = (layer.weight, layer.bias, norm.mean, norm.variance, norm.weight, norm.bias)
     if any(id(tensor) in written for tensor in state) and not norm.is_training:
         return "the graph writes to its statistics or weights"
-    own = {layer.node.name}
     if layer.module is not None:
-        module = layer.module
-        calls = [
-            node for node in gm.graph.find_nodes(op="call_module") if get_attribute(gm, str(node.target)) is module
-        ]
-        if len(calls) > len(pairs):
+        if len(uses.calls[layer.module]) > len(pairs):
             return f"{place} is called elsewhere without this norm"
-        own = {f"module {id(module)}"}
-    tensors = [layer.weight, layer.bias]
-    if layer.module is None:  # the graph may read a transposed weight through another tensor
-        tensors = [get_attribute(gm, str(node.target)) for node in _state_nodes(layer)]
-        own |= {user.name for node in _state_nodes(layer) for user in node.users if user.op != "output"}
-        shared = [node for node in _state_nodes(layer) if len(node.users) > 1]
-        if shared:
-            return f"the weights of {place} are read elsewhere, too"
-    if any(tensor is not None and not readers.get(id(tensor), set()) <= own for tensor in tensors):
-        return f"the weights of {place} are read elsewhere, too"
-    return None
+        others = (uses.readers(layer.weight) | uses.readers(layer.bias)) - {layer.module}
+    else:
+        chains = list(_chains(layer))
+        readers = [
+            uses.readers(get_attribute(layer.node.graph.owning_module, str(chain[-1].target))) for chain in chains
+        ]
+        users = [set(node.users) for chain in chains for node in chain]
+        others = set().union(*readers, *users) - {layer.node, *(node for chain in chains for node in chain)}
+    return f"the weights of {place} are read elsewhere, too" if others else None
 
 
-def _state_nodes(layer: LayerCall) -> list[Node]:
-    """Return the nodes that read the weight and bias of a call of a function."""
-    found = []
+def _chains(layer: LayerCall) -> Iterator[list[Node]]:
+    """Yield the nodes between a call of a function and its weight, and its bias: transposes, then the `get_attr`."""
     for name in ("weight", "bias"):
         node = argument(layer.node, layer.names, name)
-        while isinstance(node, Node) and node.op != "get_attr":
-            node = node.args[0]
-        if isinstance(node, Node):
-            found.append(node)
-    return found
+        chain = []
+        while isinstance(node, Node):
+            chain.append(node)
+            node = None if node.op == "get_attr" else node.args[0]
+        if chain:
+            yield chain
 
 
-def _refuse_training(pairs: list[tuple[NormCall, LayerCall]]) -> None:
+def _refuse_training(pairs: Pairs) -> None:
     for norm, layer in pairs:
         place, norm_place = place_of(layer.node), place_of(norm.node)
         is_trained = layer.module is not None and layer.module.training
@@ -213,7 +182,7 @@ def _refuse_training(pairs: list[tuple[NormCall, LayerCall]]) -> None:
             )
 
 
-def _fuse(pairs: list[tuple[NormCall, LayerCall]], gm: GraphModule) -> None:
+def _fuse(pairs: Pairs, gm: GraphModule) -> None:
     norm, layer = pairs[0]
     weight, bias = _folded(norm, layer)
     if layer.module is not None:
@@ -266,11 +235,9 @@ def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: G
         with gm.graph.inserting_before(node):
             read = gm.graph.get_attr(path)
         position = names.index(name)
-        if name in node.kwargs:
-            node.update_kwarg(name, read)
-        elif position < len(node.args):
+        if position < len(node.args):
             node.update_arg(position, read)
-        elif position == len(node.args):
+        elif position == len(node.args) and name not in node.kwargs:
             node.args = (*node.args, read)
         else:
             node.update_kwarg(name, read)
@@ -278,8 +245,7 @@ def _set_state(layer: LayerCall, weight: nn.Parameter, bias: nn.Parameter, gm: G
 
 def _stem(layer: LayerCall) -> str:
     """Name new weights after the module that the old ones lie in."""
-    path = str(_state_nodes(layer)[0].target)
-    parent = path.rpartition(".")[0]
+    parent = str(next(_chains(layer))[-1].target).rpartition(".")[0]
     return f"{parent or layer.node.name}_fused"
 
 

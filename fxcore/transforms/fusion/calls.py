@@ -1,11 +1,11 @@
-"""Calls of convolution, linear and batch norm layers in all spellings of graphs."""
+"""Calls of convolution, linear and batch norm layers in all spellings of graphs, and the report of their fusion."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
@@ -14,15 +14,19 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.passes.infra.working_copy import Report
 
 __all__ = [
     "LAYERS",
     "NORMS",
+    "Fused",
+    "FusionReport",
     "LayerCall",
     "NormCall",
+    "StateUses",
     "argument",
     "has_hooks",
-    "is_read_inside",
+    "is_layer_function",
     "layer_call",
     "norm_call",
     "place_of",
@@ -205,11 +209,61 @@ def has_hooks(module: nn.Module) -> bool:
     return is_own or any(own.get(f"_{name}_hooks") for name in ("forward", "forward_pre", "backward"))
 
 
-def is_read_inside(path: str, gm: GraphModule) -> bool:
-    """Return whether the graph reads a part of the module at `path` itself, such as its weight."""
-    return any(str(node.target).startswith(f"{path}.") and node.users for node in gm.graph.find_nodes(op="get_attr"))
-
-
 def place_of(node: Node) -> str:
     """Return how people know a call: by the path of its module, or by the name of its node."""
     return str(node.target) if node.op == "call_module" else node.name
+
+
+def is_layer_function(node: Node) -> bool:
+    """Return whether a node calls a function that applies a convolution or linear layer."""
+    return node.op == "call_function" and node.target in _layer_functions()
+
+
+class StateUses:
+    """The calls of each module that a graph calls, and the readers of each parameter and buffer."""
+
+    def __init__(self, gm: GraphModule) -> None:
+        """Look at the nodes of the graph; it must not change afterwards."""
+        self.calls: dict[nn.Module, list[Node]] = {}
+        self._readers: dict[int, set[Node | nn.Module]] = {}
+        self._paths: set[str] = set()
+        for node in gm.graph.nodes:
+            if node.op == "call_module":
+                module = get_attribute(gm, str(node.target))
+                self.calls.setdefault(module, []).append(node)
+                for tensor in (*module.parameters(), *module.buffers()):
+                    self._readers.setdefault(id(tensor), set()).add(module)
+            elif node.op == "get_attr" and node.users:
+                path = str(node.target)
+                self._readers.setdefault(id(get_attribute(gm, path)), set()).update(node.users)
+                while path := path.rpartition(".")[0]:
+                    self._paths.add(path)
+
+    def readers(self, tensor: torch.Tensor | None) -> set[Node | nn.Module]:
+        """Return the modules, and the nodes of the graph, that read a parameter or buffer."""
+        return self._readers.get(id(tensor), set())
+
+    def is_read_inside(self, path: str) -> bool:
+        """Return whether the graph reads a part of the module at `path` itself, such as its weight."""
+        return path in self._paths
+
+
+class Fused(NamedTuple):
+    """A layer that does the work of another now."""
+
+    layer: str  # the path of its module, or the name of its node
+    joined: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.layer} + {' + '.join(self.joined)}"
+
+
+class FusionReport(Report):
+    """The joined layers, and the layers of a kind that can be fused but were not, with the reasons."""
+
+    titles: ClassVar[tuple[str, str]] = ("fused", "left alone")
+
+    @property
+    def fused(self) -> tuple[Fused, ...]:
+        """The joined layers in the order of the graph."""
+        return self.changed

@@ -1,12 +1,12 @@
-"""The layers that can be quantized, and the user's choice of layers that stay in floating point."""
+"""The layers that can be quantized, the user's choice of layers that stay in floating point, and the report."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.ao.nn.intrinsic as nni
@@ -15,42 +15,78 @@ import torch.ao.nn.quantized as nnq
 import torch.ao.nn.quantized.reference as nnr
 from torch import nn
 
+from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.nodes.shared_storage import SharedStorage
-from fxcore.transforms.fusion.calls import TRANSPOSED, has_hooks, is_read_inside
-from fxcore.transforms.fusion.report import Left
+from fxcore.passes.infra.working_copy import Report, ReportedResult, RewritingPass
+from fxcore.transforms.analysis.operator_names import formula_name
+from fxcore.transforms.fusion.calls import TRANSPOSED, StateUses, has_hooks, place_of, tensor_of
 from fxcore.transforms.quantization.observers import MakeObserver
 
-__all__ = ["QUANTIZED", "REFERENCE", "Skip", "core_of", "reference_of"]
+__all__ = ["QUANTIZED", "REFERENCE", "QuantizationReport", "QuantizationResult", "Skip", "core_of", "reference_of"]
 
+_NAMES = ("Linear", *(f"Conv{turned}{size}d" for turned in ("", "Transpose") for size in (1, 2, 3)))
 # A layer of torch -> the one that keeps its weight in floating point with a scale, and quantizes it as it runs.
-REFERENCE: Mapping[type[nn.Module], Any] = {
-    nn.Linear: nnr.Linear,
-    nn.Conv1d: nnr.Conv1d,
-    nn.Conv2d: nnr.Conv2d,
-    nn.Conv3d: nnr.Conv3d,
-    nn.ConvTranspose1d: nnr.ConvTranspose1d,
-    nn.ConvTranspose2d: nnr.ConvTranspose2d,
-    nn.ConvTranspose3d: nnr.ConvTranspose3d,
-}
+REFERENCE: Mapping[type[nn.Module], Any] = {getattr(nn, name): getattr(nnr, name) for name in _NAMES}
+_JOINED_NAMES = ("LinearReLU", "ConvReLU1d", "ConvReLU2d", "ConvReLU3d")
 # Joined with an activation: the layer is the first part.
-_JOINED = (nni.LinearReLU, nni.ConvReLU1d, nni.ConvReLU2d, nni.ConvReLU3d)
+_JOINED = tuple([getattr(nni, name) for name in _JOINED_NAMES])
 # A reference layer, or the module that it is part of -> the one that computes with integers.
 QUANTIZED: Mapping[type[nn.Module], Any] = {
-    nnr.Linear: nnq.Linear,
-    nnr.Conv1d: nnq.Conv1d,
-    nnr.Conv2d: nnq.Conv2d,
-    nnr.Conv3d: nnq.Conv3d,
-    nnr.ConvTranspose1d: nnq.ConvTranspose1d,
-    nnr.ConvTranspose2d: nnq.ConvTranspose2d,
-    nnr.ConvTranspose3d: nnq.ConvTranspose3d,
-    nni.LinearReLU: nniq.LinearReLU,
-    nni.ConvReLU1d: nniq.ConvReLU1d,
-    nni.ConvReLU2d: nniq.ConvReLU2d,
-    nni.ConvReLU3d: nniq.ConvReLU3d,
+    **{getattr(nnr, name): getattr(nnq, name) for name in _NAMES},
+    **{getattr(nni, name): getattr(nniq, name) for name in _JOINED_NAMES},
 }
+# The functions of layers with a weight of two dimensions or more, under all their spellings.
+_FUNCTIONS = frozenset(
+    {*(name.lower() for name in _NAMES), "convolution", "addmm", "mm", "matmul", "embedding", "embeddingbag"}
+)
+_FUNCTION = "the graph calls a function with its weight, and only modules are replaced; trace the model with its layers"
+
+
+class QuantizationReport(Report):
+    """The quantized layers, and the layers left in floating point with the reasons."""
+
+    titles: ClassVar[tuple[str, str]] = ("quantized", "left in floating point")
+
+    @property
+    def quantized(self) -> tuple[str, ...]:
+        """The quantized layers in the order of the graph."""
+        return self.changed
+
+
+class QuantizationResult(ReportedResult):
+    """A PassResult with a report, and the module in floating point that errors are to be measured against."""
+
+    float_module: GraphModule
+
+
+class QuantizingPass(RewritingPass):
+    """A pass that replaces layers by quantized layers."""
+
+    report_kind: ClassVar[type[Report]] = QuantizationReport
+
+    def call(self, graph_module: GraphModule) -> QuantizationResult:
+        """Return a new module; `graph_module` and its layers stay as they are."""
+        float_module = self.prepared(graph_module)
+        result = super().call(float_module)
+        module = result.graph_module if result.modified else graph_module
+        made = QuantizationResult(module, result.modified, result.report)
+        made.float_module = float_module
+        return made
+
+    def prepared(self, graph_module: GraphModule) -> GraphModule:
+        """Return the module in floating point to quantize."""
+        return graph_module
+
+
+def refuse_without_engine(action: str, remedy: str) -> None:
+    """Raise PassError if this build of torch computes with no quantized layers."""
+    if torch.backends.quantized.engine in ("none", ""):
+        raise PassError(
+            f"cannot {action}: this build of torch has no engine for quantized layers "
+            f"(torch.backends.quantized.supported_engines: {torch.backends.quantized.supported_engines}); {remedy}"
+        )
 
 
 @dataclass(frozen=True)
@@ -75,51 +111,60 @@ def core_of(module: nn.Module) -> nn.Module:
     return module[0] if type(module) in _JOINED else module  # type: ignore[index]  # a joined layer is a sequence
 
 
-def layers_to_quantize(gm: GraphModule, skip: Skip) -> tuple[list[Node], list[Left]]:
-    """Return the calls of layers to quantize, and all other layers with the reason to leave them."""
-    found: list[Node] = []
-    left: list[Left] = []
-    storage = SharedStorage(gm.graph.nodes, gm)
-    for node in gm.graph.find_nodes(op="call_module"):
-        module = get_attribute(gm, str(node.target))
-        core: Any = core_of(module)
-        if type(core) not in REFERENCE:
-            continue
-        reason = reason_to_stay(str(node.target), gm, skip) or _reason_against(node, core, storage)
-        if reason is None:
-            found.append(node)
+def layers_to_quantize(
+    gm: GraphModule,
+    kinds: Collection[type[nn.Module]],
+    skip: Skip,
+    reason_against: Callable[[Any, list[Node]], str | None],
+) -> tuple[dict[str, list[Node]], dict[str, str]]:
+    """Return the calls of the layers of these classes, by path, and the reason for each other layer with a weight.
+
+    `reason_against` gets a layer and its calls, and returns the reason if the layer cannot be quantized.
+    """
+    found: dict[str, list[Node]] = {}
+    for node in gm.graph.nodes:
+        if _has_weight(node, gm):
+            found.setdefault(place_of(node), []).append(node)
+    left: dict[str, str] = {}
+    uses = StateUses(gm)
+    for path, calls in list(found.items()):
+        layer = get_attribute(gm, path) if calls[0].op == "call_module" else None
+        if layer is None:
+            reason: str | None = _FUNCTION
+        elif type(core_of(layer)) not in kinds:
+            reason = f"layers of class {type(layer).__name__} are not quantized"
         else:
-            left.append(Left(str(node.target), reason))
+            reason = skip.reason(path, layer) or _reason_to_stay(path, layer, uses) or reason_against(layer, calls)
+        if reason is not None:
+            left[path] = reason
+            del found[path]
     return found, left
 
 
-def reason_to_stay(path: str, gm: GraphModule, skip: Skip) -> str | None:
-    """Return the reason for every kind of quantization to leave the layer at `path` in floating point, or None."""
-    layer: Any = get_attribute(gm, path)
-    reason = skip.reason(path, layer)
-    if reason is not None:
-        return reason
+def _has_weight(node: Node, gm: GraphModule) -> bool:
+    """Return whether a node calls a layer with a weight that could be quantized, or the function of one."""
+    if node.op == "call_module":
+        module: Any = get_attribute(gm, str(node.target))
+        weights: Iterator[torch.Tensor] = (value for value in module.parameters() if value.is_floating_point())
+    elif node.op in ("call_function", "call_method") and formula_name(node) in _FUNCTIONS:
+        values = (tensor_of(value, gm) for value in node.all_input_nodes)
+        weights = (value for value in values if value is not None)
+    else:
+        return False
+    return any(value.dim() > 1 for value in weights)
+
+
+def _reason_to_stay(path: str, layer: nn.Module, uses: StateUses) -> str | None:
+    """Return the reason for every kind of quantization to leave a layer in floating point, or None."""
     if has_hooks(layer) or has_hooks(core_of(layer)):
         return "it has hooks, which would see other values, or none"
-    if is_read_inside(path, gm):
-        return "the graph reads its weights itself"
-    return None
+    return "the graph reads its weights itself" if uses.is_read_inside(path) else None
 
 
-def _reason_against(node: Node, core: Any, storage: SharedStorage) -> str | None:
-    if core.weight.dtype is not torch.float32:
-        return f"its weight is of {core.weight.dtype}; only that of torch.float32 is quantized"
-    if getattr(core, "padding_mode", "zeros") != "zeros":
-        return f"it pads by {core.padding_mode!r}, and quantized layers pad by zeros alone"
-    if len(node.args) != 1 or not isinstance(node.args[0], Node):
-        return "it is not called with one value"
-    value = node.args[0]
-    written = storage.writers_after(value)
-    if any(writer < node for writer in written):
-        return f"what it takes is written to before, by {written[0].name}"
-    if written and (not value.op.startswith("call_") or storage.made_before(value)):
-        return f"what it takes is written to by {written[0].name}, which others may see"
-    return None
+def weight_is_not_float32(layer: nn.Module) -> str | None:
+    """Return the reason to leave a layer whose weight has another type."""
+    dtype = next(core_of(layer).parameters()).dtype
+    return None if dtype is torch.float32 else f"its weight is of {dtype}; only that of torch.float32 is quantized"
 
 
 def reference_of(module: nn.Module, make_observer: MakeObserver) -> nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from typing import Any
 
 import torch
@@ -12,17 +13,9 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.nodes.shared_storage import SharedStorage
-from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import working_copy
+from fxcore.passes.infra.working_copy import Changes
 from fxcore.transforms.fusion.calls import TRANSPOSED
-from fxcore.transforms.fusion.report import Left
-from fxcore.transforms.quantization.layers import QUANTIZED, core_of
-from fxcore.transforms.quantization.static import (
-    QuantizationReport,
-    QuantizationResult,
-    refuse_without_engine,
-    result_of,
-)
+from fxcore.transforms.quantization.layers import QUANTIZED, QuantizingPass, core_of, refuse_without_engine
 
 __all__ = ["LowerQuantized"]
 
@@ -30,7 +23,7 @@ _ADDITIONS = (operator.add, operator.iadd, torch.add)
 _RELUS = (torch.relu, F.relu)
 
 
-class LowerQuantized(PassBase):
+class LowerQuantized(QuantizingPass):
     """Replaces `dequantize`, reference layer, `quantize_per_tensor` by one quantized layer of torch.
 
     Additions of two dequantized values, and a relu after them, are replaced too. A layer without a quantized value
@@ -38,29 +31,25 @@ class LowerQuantized(PassBase):
     `torch.backends.quantized.engine` names.
     """
 
-    def call(self, graph_module: GraphModule) -> QuantizationResult:
-        """Return a new module. Raises PassError if this build of torch computes with no quantized layers."""
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Replace the layers. Raises PassError if this build of torch computes with no quantized layers."""
         refuse_without_engine("lower to quantized layers", "keep the reference form")
-        made = working_copy(graph_module)
-        lowered: list[str] = []
-        left: list[Left] = []
         storage = SharedStorage(made.graph.nodes, made)
-        for node in list(made.graph.nodes):
-            if _is_quantize(node):
-                lowered.extend(_lower_addition(node, made, storage))
+        quantize = made.graph.find_nodes(op="call_function", target=torch.quantize_per_tensor)
+        lowered = [name for node in quantize for name in _lower_addition(node, made, storage)]
+        left: dict[str, str] = {}
         calls = [node for node in made.graph.find_nodes(op="call_module") if _is_reference(node, made)]
-        shared = {str(node.target) for node in calls if sum(node.target == other.target for other in calls) > 1}
+        counts = Counter(str(node.target) for node in calls)
         for node in calls:
-            reason = (
-                "it is called several times" if str(node.target) in shared else _reason_against(node, storage, made)
-            )
+            path = str(node.target)
+            reason = "it is called several times" if counts[path] > 1 else _reason_against(node, storage, made)
             if reason is None:
                 _lower_layer(node, made)
-                lowered.append(str(node.target))
+                lowered.append(path)
             else:
-                left.append(Left(str(node.target), reason))
+                left[path] = reason
         made.graph.eliminate_dead_code()
-        return result_of(made, graph_module, QuantizationReport(tuple(lowered), tuple(left)))
+        return lowered, left
 
 
 def _is_quantize(node: Any) -> bool:

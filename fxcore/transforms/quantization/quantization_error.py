@@ -12,8 +12,8 @@ from torch import nn
 
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
-from fxcore.transforms.quantization.layers import Skip, layers_to_quantize
-from fxcore.transforms.quantization.static import ObservedRun, fused
+from fxcore.transforms.quantization.layers import Skip
+from fxcore.transforms.quantization.static import ObservedRun, fused, quantizable
 
 __all__ = ["LayerError", "layer_errors", "sensitivity", "sqnr", "state_bytes"]
 
@@ -82,7 +82,7 @@ def sensitivity(
     """
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
     float_module = fused(gm)
-    paths = list(dict.fromkeys([str(node.target) for node in layers_to_quantize(float_module, Skip())[0]]))
+    paths = list(quantizable(float_module, Skip())[0])
     found = []
     with torch.no_grad():
         expected = _first_tensor(float_module(*arguments))

@@ -2,95 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
 
 from fxcore.errors import PassArgumentError, PassError
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import rebuilt, working_copy
+from fxcore.nodes.shared_storage import SharedStorage
+from fxcore.passes.infra.working_copy import Changes
 from fxcore.state.snapshot import state_kept
 from fxcore.transforms.fusion.activations import FuseActivations
 from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
-from fxcore.transforms.fusion.report import Left, counted
-from fxcore.transforms.quantization.layers import Skip, layers_to_quantize, reason_to_stay, reference_of
+from fxcore.transforms.quantization.layers import (
+    REFERENCE,
+    QuantizingPass,
+    Skip,
+    core_of,
+    layers_to_quantize,
+    reference_of,
+    weight_is_not_float32,
+)
 from fxcore.transforms.quantization.observers import MakeObserver, activation_observer, weight_observer
 
-__all__ = ["QuantizationReport", "QuantizationResult", "QuantizeStatic"]
+__all__ = ["QuantizeStatic"]
 
 
 @dataclass(frozen=True)
-class QuantizationReport:
-    """The quantized layers, and the layers left in floating point with the reasons."""
-
-    quantized: tuple[str, ...]
-    left: tuple[Left, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join([*counted("quantized", self.quantized), *counted("left in floating point", self.left)])
-
-
-class QuantizationResult(PassResult):
-    """A PassResult with a report, and the module in floating point that errors are to be measured against."""
-
-    report: QuantizationReport
-    float_module: GraphModule
-
-    def __new__(
-        cls, graph_module: nn.Module, modified: bool, report: QuantizationReport, float_module: GraphModule
-    ) -> QuantizationResult:
-        """Make a result that unpacks into two as any other."""
-        made = super().__new__(cls, graph_module, modified)
-        made.report, made.float_module = report, float_module
-        return made
-
-
-def result_of(made: GraphModule, original: GraphModule, report: QuantizationReport) -> QuantizationResult:
-    """Return the result of a pass that changed the working copy `made`; the original if nothing was quantized."""
-    is_modified = bool(report.quantized)
-    return QuantizationResult(rebuilt(made) if is_modified else original, is_modified, report, original)
-
-
-def replaced_layers(
-    gm: GraphModule, kinds: Collection[type[nn.Module]], skip: Skip, replacement: Callable[[Any], nn.Module | str]
-) -> QuantizationReport:
-    """Put `replacement(layer)` in the place of each layer of these classes that the graph calls, and report it.
-
-    `replacement` returns the reason, as a text, if a layer stays.
-    """
-    quantized: list[str] = []
-    left: list[Left] = []
-    for path in dict.fromkeys([str(node.target) for node in gm.graph.find_nodes(op="call_module")]):
-        layer = get_attribute(gm, path)
-        if type(layer) not in kinds:
-            continue
-        made = reason_to_stay(path, gm, skip) or replacement(layer)
-        if isinstance(made, str):
-            left.append(Left(path, made))
-        else:
-            set_attribute(gm, path, made)
-            quantized.append(path)
-    return QuantizationReport(tuple(quantized), tuple(left))
-
-
-def refuse_without_engine(action: str, remedy: str) -> None:
-    """Raise PassError if this build of torch computes with no quantized layers."""
-    if torch.backends.quantized.engine in ("none", ""):
-        raise PassError(
-            f"cannot {action}: this build of torch has no engine for quantized layers "
-            f"(torch.backends.quantized.supported_engines: {torch.backends.quantized.supported_engines}); {remedy}"
-        )
-
-
-@dataclass(frozen=True)
-class QuantizeStatic(PassBase):
+class QuantizeStatic(QuantizingPass):
     """Quantizes convolutions and linear layers, with their inputs and results, to eight bits.
 
     Batch norm and activations are fused first, so the module must be in eval mode. `examples` are arguments to run the
@@ -108,22 +51,23 @@ class QuantizeStatic(PassBase):
     skip: Skip = field(default_factory=Skip)
     progress: Callable[[Iterable[Any]], Iterable[Any]] = iter
 
-    def call(self, graph_module: GraphModule) -> QuantizationResult:
-        """Return a new module; `graph_module` and its layers stay as they are. Raises PassError without examples."""
-        float_module = fused(graph_module)
-        made = working_copy(float_module)
-        layers, left = layers_to_quantize(made, self.skip)
-        report = QuantizationReport(tuple([str(node.target) for node in layers]), tuple(left))
-        if not layers:
-            return QuantizationResult(graph_module, False, report, float_module)
-        values = dict.fromkeys([value for node in layers for value in (*node.all_input_nodes, node)])
-        observers = {value: self.activation() for value in values}
-        _calibrate(made, observers, self.progress(self.examples))
-        for path in dict.fromkeys(report.quantized):
-            set_attribute(made, path, reference_of(get_attribute(made, path), self.weight))
-        for value, observer in observers.items():
-            _quantize_value(value, observer, made)
-        return QuantizationResult(rebuilt(made), True, report, float_module)
+    def prepared(self, graph_module: GraphModule) -> GraphModule:
+        """Return the module with batch norm and activations fused."""
+        return fused(graph_module)
+
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Quantize the layers. Raises PassError without examples."""
+        layers, left = quantizable(made, self.skip)
+        if layers:
+            nodes = [node for calls in layers.values() for node in calls]
+            values = dict.fromkeys([value for node in nodes for value in (*node.all_input_nodes, node)])
+            observers = {value: self.activation() for value in values}
+            _calibrate(made, observers, self.progress(self.examples))
+            for path in layers:
+                set_attribute(made, path, reference_of(get_attribute(made, path), self.weight))
+            for value, observer in observers.items():
+                _quantize_value(value, observer, made)
+        return list(layers), left
 
 
 def fused(gm: GraphModule) -> GraphModule:
@@ -131,6 +75,32 @@ def fused(gm: GraphModule) -> GraphModule:
     folded: Any = FuseBatchNorm().call(gm).graph_module
     joined: Any = FuseActivations().call(folded).graph_module
     return joined  # type: ignore[no-any-return]
+
+
+def quantizable(gm: GraphModule, skip: Skip) -> tuple[dict[str, list[Node]], dict[str, str]]:
+    """Return the calls of the layers that can be quantized statically, and the reasons for all other layers."""
+    storage = SharedStorage(gm.graph.nodes, gm)
+
+    def reason_against(layer: Any, calls: list[Node]) -> str | None:
+        padding = getattr(core_of(layer), "padding_mode", "zeros")
+        if padding != "zeros":
+            return f"it pads by {padding!r}, and quantized layers pad by zeros alone"
+        reasons = (_reason_against(node, storage) for node in calls)
+        return weight_is_not_float32(layer) or next((reason for reason in reasons if reason is not None), None)
+
+    return layers_to_quantize(gm, REFERENCE, skip, reason_against)
+
+
+def _reason_against(node: Node, storage: SharedStorage) -> str | None:
+    if len(node.args) != 1 or not isinstance(node.args[0], Node):
+        return "it is not called with one value"
+    value = node.args[0]
+    written = storage.writers_after(value)
+    if any(writer < node for writer in written):
+        return f"what it takes is written to before, by {written[0].name}"
+    if written and (not value.op.startswith("call_") or storage.made_before(value)):
+        return f"what it takes is written to by {written[0].name}, which others may see"
+    return None
 
 
 class ObservedRun(Interpreter):

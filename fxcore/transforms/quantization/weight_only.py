@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,10 +13,9 @@ from torch import nn
 
 from fxcore.errors import PassArgumentError
 from fxcore.graph_module import GraphModule
-from fxcore.passes.infra.pass_base import PassBase
-from fxcore.passes.infra.working_copy import working_copy
-from fxcore.transforms.quantization.layers import Skip
-from fxcore.transforms.quantization.static import QuantizationResult, replaced_layers, result_of
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
+from fxcore.passes.infra.working_copy import Changes
+from fxcore.transforms.quantization.layers import QuantizingPass, Skip, layers_to_quantize
 
 __all__ = ["QuantizeWeights", "WeightOnlyLayer"]
 
@@ -25,7 +23,7 @@ _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @dataclass(frozen=True)
-class QuantizeWeights(PassBase):
+class QuantizeWeights(QuantizingPass):
     """Keeps weights of convolutions and linear layers as integers, and computes in floating point as before.
 
     With eight `bits` there is a scale for each channel of the result, unless `group_size` is given; with four, for each
@@ -36,21 +34,22 @@ class QuantizeWeights(PassBase):
     group_size: int | None = None
     skip: Skip = field(default_factory=Skip)
 
-    def call(self, graph_module: GraphModule) -> QuantizationResult:
-        """Return a new module. Raises PassArgumentError for other numbers of bits."""
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Replace the layers. Raises PassArgumentError for other numbers of bits."""
         if self.bits not in (4, 8) or (self.group_size is not None and self.group_size < 1):
             raise PassArgumentError(
                 f"weights of {self.bits} bits in groups of {self.group_size} cannot be made; give 8 or 4 bits, and "
                 "groups of at least one weight"
             )
         group_size = self.group_size if self.group_size is not None or self.bits == 8 else 32
-        made = working_copy(graph_module)
-
-        @functools.cache  # a layer that is there twice stays one layer
-        def replacement(layer: nn.Module) -> nn.Module:
-            return WeightOnlyLayer(layer, self.bits, group_size)
-
-        return result_of(made, graph_module, replaced_layers(made, _LAYERS, self.skip, replacement))
+        layers, left = layers_to_quantize(made, _LAYERS, self.skip, lambda layer, calls: None)
+        replaced: dict[nn.Module, WeightOnlyLayer] = {}  # a layer that is there twice stays one layer
+        for path in layers:
+            layer = get_attribute(made, path)
+            if layer not in replaced:
+                replaced[layer] = WeightOnlyLayer(layer, self.bits, group_size)
+            set_attribute(made, path, replaced[layer])
+        return list(layers), left
 
 
 class WeightOnlyLayer(nn.Module):
