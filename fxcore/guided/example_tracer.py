@@ -21,26 +21,21 @@ from fxcore.errors import ModuleLookupError, TraceError
 from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
-from fxcore.guided import numpy_calls
+from fxcore.guided import numpy_calls, replacements
 from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.data_reads import Origin, origin_of
 from fxcore.guided.failures import CaughtErrors, explained
-from fxcore.guided.higher_order import imported_operators, patch_higher_order
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
 from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.input_questions import InputQuestions, is_part_of_input, patch_functions
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.messages import Messages, has_marks
-from fxcore.guided.mode_questions import patch_mode_questions
 from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
-from fxcore.guided.recorded_calls import compiled_functions_inlined, patch_calls, patch_imported
-from fxcore.guided.recorded_modes import patch_modes
-from fxcore.guided.recorded_transforms import imported_transforms, patch_transforms
-from fxcore.guided.type_questions import patch_types
+from fxcore.guided.recorded_calls import compiled_functions_inlined
 from fxcore.guided.unrecorded_operators import (
     RANDOM_ORIGIN,
     REGISTERED,
@@ -500,27 +495,17 @@ class ExampleTracer(Tracer):
 
     def _patch_functions(self) -> None:
         # Before others that replace the same names: the first replacement stays.
-        patch_modes(self._patcher)
-        patch_mode_questions(self._patcher)
-        patch_calls(self._patcher)
-        patch_higher_order(self._patcher)
-        patch_transforms(self._patcher)
+        replacements.install(self._patcher)
         super()._patch_functions()
         patch_functions(self._patcher, self._reached)
         for names in self._asked_globals.values():
-            patch_types(self._patcher, names)
+            replacements.install_in(self._patcher, names)
 
     def _patch_globals(self, names: dict[str, Any]) -> None:
         super()._patch_globals(names)
         if id(names) not in self._asked_globals:
             self._asked_globals[id(names)] = names
-            patch_types(self._patcher, names)
-        patch_imported(self._patcher, names)
-        numpy_calls.patch_numpy(self._patcher, names)
-        replacements = _imported_by_name()
-        if not replacements.keys().isdisjoint(map(id, names.values())):
-            found = {name: replacements[id(value)] for name, value in names.items() if id(value) in replacements}
-            self._patcher.replace_all(names, found)
+            replacements.install_in(self._patcher, names)
 
     def _progress(self) -> tuple[Node | None, int, int]:
         return super()._progress()[0], len(self.answers), len(self.caught_errors)
@@ -529,12 +514,6 @@ class ExampleTracer(Tracer):
         super()._return_to(progress[:2])
         self.answers.forget_since(progress[1])
         self.caught_errors.forget_since(progress[2])
-
-
-@functools.cache
-def _imported_by_name() -> dict[int, Callable[..., Any]]:
-    """Return replacements of functions that modules import by name, by the id of the function."""
-    return imported_operators() | imported_transforms()
 
 
 @functools.lru_cache(maxsize=1024)

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 from torch.utils import _pytree as pytree
-from torch.utils import checkpoint
 from torch.utils._python_dispatch import _disable_current_modes
 
 from fxcore.errors import FxError, TraceError
@@ -30,23 +29,34 @@ from fxcore.guided.other_sizes import leaves_of
 from fxcore.guided.proxies import VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.state.storage import ORDINARY
 from fxcore.tracing import module_hooks
-from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.patching import Patcher, Replacement
+from fxcore.tracing.wrap import handled_by
 
 _FOLDER = "_higher_order_ops"
+_SCANS = f"torch.{_FOLDER}.associative_scan"
 
 
-def patch_higher_order(patcher: Patcher) -> None:
-    """Let the trace of `patcher` record calls of higher-order operators."""
-    _patch_operators(patcher)
-    patcher.replace(vars(_scans()), "generic_associative_scan", _recorded_generic_scan)
-    patcher.replace(vars(checkpoint), "checkpoint", _recorded_checkpoint)
+def replacements() -> Iterator[Replacement]:
+    """Yield the replacements of the calls of these operators, and of the functions around them."""
+    importlib.import_module(_SCANS)
+    yield from _of_operators()
+    yield Replacement(_SCANS, "generic_associative_scan", handled_by(_record_generic_scan))
+    yield Replacement("torch.utils.checkpoint", "checkpoint", handled_by(_record_checkpoint))
 
 
-def _patch_operators(patcher: Patcher) -> None:
-    for operator, record in _operators().items():
-        patcher.replace(type(operator), "__call__", functools.partial(_recorded_operator, record))
-    patcher.replace(vars(torch.compiler), "is_dynamo_compiling", _as_in_dynamo)
-    patcher.replace(vars(torch.compiler), "is_compiling", _as_in_dynamo)
+@functools.cache
+def _of_operators() -> list[Replacement]:
+    """Return the replacements of the operators that this torch has."""
+    found = [(getattr(torch.ops.higher_order, name, None), record) for name, record in _RECORDS.items()]
+    return [
+        *[
+            Replacement(type(operator), "__call__", functools.partial(_recorded_operator, record))
+            for operator, record in found
+            if operator is not None
+        ],
+        Replacement("torch.compiler", "is_dynamo_compiling", _as_in_dynamo),
+        Replacement("torch.compiler", "is_compiling", _as_in_dynamo),
+    ]
 
 
 class _EagerRuns(threading.local):
@@ -67,26 +77,12 @@ def operators_called_in_python() -> Iterator[None]:
     before, _eager_runs.is_active = _eager_runs.is_active, True
     try:
         with Patcher() as patcher:
-            _patch_operators(patcher)
+            patcher.install(_of_operators())
             yield
     finally:
         _eager_runs.is_active = before
 
 
-def imported_operators() -> dict[int, Callable[..., Any]]:
-    """Return the replacements of functions that users import by name, by the id of the original."""
-    original = REPLACEMENTS.original(vars(checkpoint), "checkpoint")
-    return {id(original): _recorded_checkpoint(original)}
-
-
-@functools.cache
-def _scans() -> Any:
-    return importlib.import_module(
-        "torch._higher_order_ops.associative_scan"
-    )  # the package has a function of this name
-
-
-@functools.cache
 def _as_in_dynamo(original: Callable[[], bool]) -> Callable[[], bool]:
     """Return a replacement for questions whether Dynamo compiles. To an operator of a trace, the answer is yes."""
 
@@ -102,14 +98,6 @@ def _as_in_dynamo(original: Callable[[], bool]) -> Callable[[], bool]:
     return is_compiling
 
 
-@functools.cache
-def _operators() -> dict[Any, Callable[..., Any]]:
-    """Return the operators of this torch, each with the function that records it."""
-    found = {getattr(torch.ops.higher_order, name, None): record for name, record in _RECORDS.items()}
-    return {operator: record for operator, record in found.items() if operator is not None}
-
-
-@functools.cache
 def _recorded_operator(record: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement for the call of an operator. `record` gets the arguments by position."""
     signature = inspect.signature(original)
@@ -402,17 +390,13 @@ def _takes_operands() -> bool:
     return "additional_inputs" in inspect.signature(type(torch.ops.higher_order.associative_scan).__call__).parameters
 
 
-@functools.cache
-def _recorded_generic_scan(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for the associative scan that torch unrolls, which would fix its length."""
-
-    def scan(operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None or additional_inputs:
-            return original(operator, leaves, dim, *([additional_inputs] if additional_inputs else []))
-        return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves, dim=dim))
-
-    return scan
+def _record_generic_scan(
+    tracer: Any, original: Callable[..., Any], operator: Any, leaves: Any, dim: int = 0, additional_inputs: Any = ()
+) -> Any:
+    """Record the associative scan that torch unrolls, which would fix its length."""
+    if additional_inputs:
+        return original(operator, leaves, dim, additional_inputs)
+    return pytree.tree_leaves(_associative_scan(tracer, original, operator, leaves, dim=dim))
 
 
 def _flex_attention(
@@ -457,34 +441,26 @@ _RECORDS: dict[str, Callable[..., Any]] = {
 }
 
 
-@functools.cache
-def _recorded_checkpoint(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for checkpoint(): one call, with the function as an inner graph."""
+def _record_checkpoint(
+    tracer: Any, original: Callable[..., Any], function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Record a call of checkpoint() as one node, with the function as an inner graph."""
+    if not {"context_fn", "determinism_check", "debug"}.isdisjoint(kwargs):
+        return original(function, *args, **kwargs)
+    known: dict[str, Any] = {name: kwargs[name] for name in ("use_reentrant", "preserve_rng_state") if name in kwargs}
+    more = {name: value for name, value in kwargs.items() if name not in (*known, "early_stop")}
+    values, spec = pytree.tree_flatten((opened(args), opened(more)))
+    samples = samples_of(values, parameter_names(function, len(values), "operand"))
 
-    @functools.wraps(original)
-    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        known: dict[str, Any] = {
-            name: kwargs[name] for name in ("use_reentrant", "preserve_rng_state") if name in kwargs
-        }
-        if tracer is None or not {"context_fn", "determinism_check", "debug"}.isdisjoint(kwargs):
-            return original(function, *args, **kwargs)
-        more = {name: value for name, value in kwargs.items() if name not in (*known, "early_stop")}
-        values, spec = pytree.tree_flatten((opened(args), opened(more)))
-        names = parameter_names(function, len(values), "operand")
-        samples = samples_of(values, names)
+    def flat(*leaves: Any) -> Any:
+        given, named = pytree.tree_unflatten(list(leaves), spec)
+        return function(*given, **named)
 
-        def flat(*leaves: Any) -> Any:
-            given, named = pytree.tree_unflatten(list(leaves), spec)
-            return function(*given, **named)
-
-        body = tracer.inner_graphs.record(flat, samples, "wrap_body")
-        modules, lifted = tracer.inner_graphs.modules([body])
-        given, target = inputs_of(samples, values), original
-        call_args: tuple[Any, ...] = (*modules, *given, *lifted)
-        if known.get("use_reentrant") is not False and lifted:
-            # The reentrant kind gives gradients to values from outside only if an argument has a gradient.
-            call_args, target = (*modules, tuple(given), tuple(lifted)), transforms.checkpoint
-        return results_of(recorded_call(tracer, target, call_args, known, example_of(body)), body)
-
-    return call
+    body = tracer.inner_graphs.record(flat, samples, "wrap_body")
+    modules, lifted = tracer.inner_graphs.modules([body])
+    given, target = inputs_of(samples, values), original
+    call_args: tuple[Any, ...] = (*modules, *given, *lifted)
+    if known.get("use_reentrant") is not False and lifted:
+        # The reentrant kind gives gradients to values from outside only if an argument has a gradient.
+        call_args, target = (*modules, tuple(given), tuple(lifted)), transforms.checkpoint
+    return results_of(recorded_call(tracer, target, call_args, known, example_of(body)), body)

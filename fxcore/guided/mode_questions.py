@@ -12,26 +12,18 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import nn
 
 from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import is_library_file, is_outvoted
-from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.patching import Replacement
 
 
-def patch_mode_questions(patcher: Patcher) -> None:
-    """Let the trace of `patcher`, which has an example, note these questions."""
-    patcher.replace_all(vars(torch), _noting_questions())
-    patcher.replace_all(nn.Module, {"training": _TRAINING})
-
-
-@functools.cache
-def _noting_questions() -> dict[str, Callable[..., Any]]:
-    asking = [name.removeprefix("torch.") for name, facts in operator_table().items() if "asks_mode" in facts]
-    names = [name for name in asking if hasattr(torch, name)]
-    return {name: _noting(REPLACEMENTS.original(vars(torch), name)) for name in names}
+def replacements() -> list[Replacement]:
+    """Return the replacements of functions that ask for a mode."""
+    names = [name.removeprefix("torch.") for name, facts in operator_table().items() if "asks_mode" in facts]
+    return [Replacement("torch", name, _noting) for name in names]
 
 
 def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,4 +61,5 @@ def _set_training(module: nn.Module, value: bool) -> None:
     vars(module)["training"] = value
 
 
-_TRAINING = property(_training, _set_training)
+# A new attribute of nn.Module while a trace runs.
+TRAINING = {"training": property(_training, _set_training)}

@@ -17,7 +17,7 @@ from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor, proxy_of
 from fxcore.state.readings import is_array
 from fxcore.tracing.call_site import instruction_at
-from fxcore.tracing.patching import Patcher
+from fxcore.tracing.patching import Replacement
 from fxcore.tracing.wrap import find_symbolic
 
 _MAKE_ARRAYS = (
@@ -41,34 +41,20 @@ _OF_OPERATORS = (
 _OPERATORS = dict(zip(_UNIVERSAL, _OF_OPERATORS, strict=True))
 
 
-def patch_numpy(patcher: Patcher, names: dict[str, Any]) -> None:
-    """Let functions with these globals record calls that make arrays of traced values.
+def replacements() -> list[Replacement]:
+    """Return the replacements of functions that make arrays of traced values.
 
-    Only the names in `names` change. Compiled code, such as numpy.random, looks up `numpy.empty` too, and crashes if
-    it gets anything but an array.
+    Only names in modules of the traced code change. Compiled code, such as numpy.random, looks up `numpy.empty` too,
+    and crashes if it gets anything but an array.
     """
-    numpy = sys.modules.get("numpy")
-    if numpy is None or str(names.get("__name__")).startswith(("numpy", "torch.")):
-        return
-    found = {name: _recording_numpy() for name, value in list(names.items()) if value is numpy}
-    originals = {id(each.__wrapped__): each for each in _replacements().values()}
-    found |= {name: originals[id(value)] for name, value in list(names.items()) if id(value) in originals}
-    if found:
-        patcher.replace_all(names, found)
+    return [Replacement("numpy", name, _recorded, is_in_place=False) for name in _MAKE_ARRAYS]
 
 
-@functools.cache
-def _recording_numpy() -> ModuleType:
-    """Return a module with the functions of numpy, of which some record their calls."""
+def recording_numpy(functions: dict[str, Any]) -> ModuleType:
+    """Return numpy as a module in which these functions stand."""
     made = ModuleType("numpy")
-    vars(made).update(vars(sys.modules["numpy"]), **_replacements())
+    vars(made).update(vars(sys.modules["numpy"]), **functions)
     return made
-
-
-@functools.cache
-def _replacements() -> dict[str, Any]:
-    members = vars(sys.modules["numpy"])
-    return {name: _recorded(members[name]) for name in _MAKE_ARRAYS}
 
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:

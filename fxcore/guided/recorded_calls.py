@@ -8,7 +8,6 @@ torch, Python and numpy are recorded without a proxy, too.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import sys
@@ -26,9 +25,9 @@ from fxcore.operators.table import names_mutation, operator_table
 from fxcore.state.readings import is_array
 from fxcore.torch_fx_registry import RANDOM
 from fxcore.tracing import module_hooks
-from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.patching import Replacement
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
-from fxcore.tracing.wrap import find_symbolic, recorded
+from fxcore.tracing.wrap import find_symbolic, handled_by, recorded
 
 _LOOK_AT_VALUES = (
     *("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes"),
@@ -37,9 +36,6 @@ _LOOK_AT_VALUES = (
     *("sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor"),
 )
 _TAKE_NUMBERS = ("tensor", "as_tensor", "asarray")
-_OF_NESTED = ("nested_tensor", "as_nested_tensor", "narrow", "nested_tensor_from_jagged")
-_OF_DATACLASSES = ("replace", "asdict", "astuple")
-_CLASSES = ("finfo", "iinfo")
 _METHODS = ("new_tensor", "type", "tile", "unflatten", "view", "reshape", "repeat", "permute", "split", "narrow")
 _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _GENERATORS = {
@@ -48,44 +44,40 @@ _GENERATORS = {
         "seed rand randn randint random random_sample uniform normal binomial beta poisson exponential choice"
     ),
 }
-_OF_DLPACK = ("from_dlpack", "to_dlpack")
-_OF_EINOPS = ("reduce", "einsum", "pack", "unpack", "parse_shape")
+_OF_LIBRARIES = {
+    "torch.nested": ("nested_tensor", "as_nested_tensor", "narrow", "nested_tensor_from_jagged"),
+    "torch.utils.dlpack": ("from_dlpack", "to_dlpack"),
+    "einops.einops": ("reduce", "einsum", "pack", "unpack", "parse_shape"),
+    "dataclasses": ("replace", "asdict", "astuple"),
+}
 
 
-def patch_calls(patcher: Patcher) -> None:
-    """Let the trace of `patcher` record these calls."""
-    patcher.replace_all(vars(torch), _functions())
-    patcher.replace_all(torch.Tensor, _methods())
-    patcher.replace_all(vars(torch.nn.functional), _dropouts())
-    patcher.replace(torch.nn.Module, "_apply", _with_values)
-    patcher.replace(vars(torch), "_check_with", _recorded_check)
-    for holder, functions in _draws().items():
-        patcher.replace_all(vars(sys.modules[holder]), functions)
-    patcher.replace(torch.autograd.Function, "apply", _recorded_apply)
-    patcher.replace_all(torch.jit.ScriptFunction, _call_of_scripted_functions())
-    patcher.replace_all(vars(torch), {"Generator": _recorded_generator()})
-    patcher.replace(vars(torch.random), "fork_rng", _recorded_fork)
-    for members, functions in _of_modules():
-        patcher.replace_all(members, functions)
-
-
-def patch_imported(patcher: Patcher, names: dict[str, Any]) -> None:
-    """Replace functions that a module imported by name (`from torch import tensor`); `names` are its globals."""
-    functions = _by_original(frozenset(_GENERATORS.keys() & sys.modules.keys()))
-    is_library = str(names.get("__name__")).startswith(("torch.", "numpy", "einops."))
-    if is_library or functions.keys().isdisjoint(map(id, list(names.values()))):
-        return
-    found = {name: functions[id(value)] for name, value in list(names.items()) if id(value) in functions}
-    patcher.replace_all(names, found)
-
-
-@functools.cache
-def _by_original(holders: frozenset[str]) -> dict[int, Any]:
-    """Return the replacements of functions by the id of the original. `holders` are modules that are imported."""
-    replaced = [_functions(), _dropouts(), *map(_draws_of, sorted(holders))]
-    replaced += [functions for _, functions in _of_modules()]
-    found = [each for functions in replaced for each in functions.values()]
-    return {id(each.__wrapped__): each for each in found if hasattr(each, "__wrapped__")}
+def replacements() -> Iterator[Replacement]:
+    """Yield the replacements of these functions."""
+    drawing = [name for name, facts in operator_table().items() if "random" in facts and names_mutation(name)]
+    at_once = sorted(TAKE_SIZES_AT_ONCE)
+    for owner, names, make in (
+        ("torch", [*_LOOK_AT_VALUES, *at_once], recorded),
+        ("torch", _TAKE_NUMBERS, _recorded_maker),
+        ("torch", ["finfo", "iinfo"], _recorded_class),
+        ("torch", ["manual_seed", *(each.__name__ for each in RANDOM)], handled_by(_record_draw_of_torch)),
+        (torch.Tensor, [*_METHODS, *at_once], _recorded_method),
+        (torch.Tensor, drawing, handled_by(_record_draw_of_method)),
+        ("torch.nn.functional", _DROPOUTS, handled_by(_record_draw_of_torch)),
+    ):
+        yield from [Replacement(owner, name, make) for name in names]
+    yield from [Replacement(owner, name, recorded) for owner, names in _OF_LIBRARIES.items() for name in names]
+    for module, functions in _GENERATORS.items():
+        yield from [
+            Replacement(module, name, handled_by(functools.partial(_record_draw, f"{module}.{name}")))
+            for name in functions.split()
+        ]
+    yield Replacement(torch.nn.Module, "_apply", _with_values)
+    yield Replacement("torch", "_check_with", _recorded_check)
+    yield Replacement(torch.autograd.Function, "apply", _recorded_apply)
+    yield Replacement(torch.jit.ScriptFunction, "__call__", _recorded_script)
+    yield Replacement("torch", "Generator", _recorded_generator)
+    yield Replacement("torch.random", "fork_rng", handled_by(_record_fork))
 
 
 @contextmanager
@@ -96,47 +88,24 @@ def compiled_functions_inlined() -> Iterator[None]:
         yield
 
 
-def _of_modules() -> list[tuple[dict[str, Any], dict[str, Callable[..., Any]]]]:
-    """Return the globals of modules beside torch's own, each with the functions to put there."""
-    named = {"torch.nested": _OF_NESTED, "torch.utils.dlpack": _OF_DLPACK, "einops.einops": _OF_EINOPS}
-    named["dataclasses"] = _OF_DATACLASSES
-    found = [
-        (vars(sys.modules[name]), _recorded_of(name, members)) for name, members in named.items() if name in sys.modules
-    ]
-    return [*found, (vars(dataclasses), _recorded_of("dataclasses", _OF_DATACLASSES))]
+@contextmanager
+def _record_fork(
+    tracer: Any, original: Callable[..., Any], devices: Any = None, enabled: bool = True, *args: Any, **kwargs: Any
+) -> Iterator[None]:
+    """Let nodes save and restore the state of torch's CPU generator."""
+    with original(devices, enabled, *args, **kwargs):
+        if not enabled:
+            yield
+            return
+        state = tracer.create_proxy("call_function", torch.get_rng_state, (), {})
+        try:
+            yield
+        finally:
+            tracer.create_proxy("call_function", torch.set_rng_state, (state,), {})
 
 
-@functools.cache
-def _recorded_of(module: str, names: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
-    members = vars(sys.modules[module])
-    return {name: recorded(REPLACEMENTS.original(members, name)) for name in names if name in members}
-
-
-@functools.cache
-def _recorded_fork(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for torch.random.fork_rng: nodes save and restore the state of torch's CPU generator."""
-
-    @functools.wraps(original)
-    @contextmanager
-    def fork_rng(devices: Any = None, enabled: bool = True, *args: Any, **kwargs: Any) -> Iterator[None]:
-        tracer = module_hooks.tracer_of_all_calls() if enabled else None
-        with original(devices, enabled, *args, **kwargs):
-            if tracer is None:
-                yield
-                return
-            state = tracer.create_proxy("call_function", torch.get_rng_state, (), {})
-            try:
-                yield
-            finally:
-                tracer.create_proxy("call_function", torch.set_rng_state, (state,), {})
-
-    return fork_rng
-
-
-@functools.cache
-def _recorded_generator() -> Any:
+def _recorded_generator(original: Any) -> Any:
     """Return torch.Generator as a class whose call is recorded, because each run makes and seeds a generator anew."""
-    original = REPLACEMENTS.original(vars(torch), "Generator")
 
     class AsOriginal(type(original)):  # type: ignore[misc]  # a class known at run time
         def __instancecheck__(cls, value: object) -> bool:
@@ -148,23 +117,10 @@ def _recorded_generator() -> Any:
                 return original(*args, **kwargs)
             return tracer.create_proxy("call_function", original, args, kwargs)
 
-    class Generator(original, metaclass=AsOriginal):  # type: ignore[misc, valid-type]  # a class known at run time
+    class Generator(original, metaclass=AsOriginal):  # type: ignore[misc]  # a class known at run time
         pass
 
     return Generator
-
-
-@functools.cache
-def _functions() -> dict[str, Callable[..., Any]]:
-    def original(name: str) -> Any:
-        return REPLACEMENTS.original(vars(torch), name)
-
-    names = [name for name in (*_LOOK_AT_VALUES, *sorted(TAKE_SIZES_AT_ONCE)) if hasattr(torch, name)]
-    found = {name: recorded(original(name)) for name in names}
-    found |= {name: _recorded_maker(original(name)) for name in _TAKE_NUMBERS}
-    found |= {name: _recorded_class(original(name)) for name in _CLASSES}
-    drawing = ["manual_seed", *(each.__name__ for each in RANDOM)]
-    return found | {name: _recorded_random(original(name)) for name in drawing}
 
 
 def _recorded_maker(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,12 +145,6 @@ def _recorded_maker(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@functools.cache
-def _dropouts() -> dict[str, Callable[..., Any]]:
-    functions = {name: REPLACEMENTS.original(vars(torch.nn.functional), name) for name in _DROPOUTS}
-    return {name: _recorded_random(function) for name, function in functions.items()}
-
-
 def _recorded_class(kind: Any) -> Any:
     """Return a class that answers isinstance() as `kind` does, and records a call with a proxy."""
 
@@ -211,19 +161,17 @@ def _recorded_class(kind: Any) -> Any:
     return Recorded(kind.__name__, (), {})
 
 
-def _recorded_random(function: Callable[..., Any], kind: str = "call_function") -> Callable[..., Any]:
-    """Return a function or method that draws with `function`, or records that while a trace with an example runs."""
-    target = function if kind == "call_function" else function.__name__
+def _record_draw_of_torch(tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if _draws_the_same(tracer, args, kwargs):
+        return function(*args, **kwargs)
+    return tracer.create_proxy("call_function", function, args, kwargs)
 
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        is_proxy = kind == "call_method" and type(args[0]) is not torch.Tensor  # its own method records the call
-        if tracer is None or is_proxy or _draws_the_same(tracer, args, kwargs):
-            return function(*args, **kwargs)
-        return tracer.create_proxy(kind, target, args, kwargs)
 
-    return call
+def _record_draw_of_method(tracer: Any, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    # The method of a proxy records the call itself.
+    if type(args[0]) is not torch.Tensor or _draws_the_same(tracer, args, kwargs):
+        return method(*args, **kwargs)
+    return tracer.create_proxy("call_method", method.__name__, args, kwargs)
 
 
 def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
@@ -234,7 +182,6 @@ def _draws_the_same(tracer: Any, args: Any, kwargs: Any) -> bool:
     return not any(generator is value for module in tracer.root.modules() for value in vars(module).values())
 
 
-@functools.cache
 def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement for torch's checks. The graph repeats a check of contents in each run."""
 
@@ -247,33 +194,12 @@ def _recorded_check(original: Callable[..., Any]) -> Callable[..., Any]:
     return check
 
 
-def _draws() -> dict[str, dict[str, Callable[..., Any]]]:
-    """Return replacements for functions that draw from the generators of Python and, if it is imported, of numpy."""
-    return {holder: _draws_of(holder) for holder in _GENERATORS if holder in sys.modules}
-
-
-@functools.cache
-def _draws_of(holder: str) -> dict[str, Callable[..., Any]]:
-    members = vars(sys.modules[holder])
-    return {
-        name: _recorded_draw(REPLACEMENTS.original(members, name), f"{holder}.{name}")
-        for name in _GENERATORS[holder].split()
-        if name in members
-    }
-
-
-def _recorded_draw(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
-            return function(*args, **kwargs)
-        found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
-        if isinstance(found, ExampleProxy) and not _is_number(found.example):
-            return tracer.answers.answer(found, lambda value: value, "was chosen")
-        return found
-
-    return call
+def _record_draw(name: str, tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Record a draw from a generator of Python or numpy."""
+    found = tracer.create_proxy("call_function", drawn, (name, *args), kwargs)
+    if isinstance(found, ExampleProxy) and not _is_number(found.example):
+        return tracer.answers.answer(found, lambda value: value, "was chosen")
+    return found
 
 
 def _is_number(value: Any) -> bool:
@@ -281,18 +207,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or type(value).__module__ == "numpy"
 
 
-@functools.cache
-def _methods() -> dict[str, Callable[..., Any]]:
-    names = [*_METHODS, *(name for name in sorted(TAKE_SIZES_AT_ONCE) if hasattr(torch.Tensor, name))]
-    found = {name: recorded(REPLACEMENTS.original(torch.Tensor, name), "call_method", name) for name in names}
-    drawing = [name for name, facts in operator_table().items() if "random" in facts and names_mutation(name)]
-    for name in drawing:
-        if hasattr(torch.Tensor, name):
-            found[name] = _recorded_random(REPLACEMENTS.original(torch.Tensor, name), "call_method")
-    return found
+def _recorded_method(original: Callable[..., Any]) -> Callable[..., Any]:
+    return recorded(original, "call_method", original.__name__)
 
 
-@functools.cache
 def _with_values(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a replacement for `Module._apply`: real parameters move, and no proxy takes their place."""
 
@@ -306,7 +224,6 @@ def _with_values(original: Callable[..., Any]) -> Callable[..., Any]:
     return _apply
 
 
-@functools.cache
 def _recorded_apply(original: Any) -> Any:
     """Return a class method that records a call of `Function.apply`, so that the graph keeps its backward.
 
@@ -351,14 +268,11 @@ class _ForwardContext:
     save_for_forward = mark_dirty = mark_non_differentiable = set_materialize_grads = save_for_backward
 
 
-@functools.cache
-def _call_of_scripted_functions() -> dict[str, Callable[..., Any]]:
-    original = REPLACEMENTS.original(torch.jit.ScriptFunction, "__call__")  # torch makes a new one for each reader
-
+def _recorded_script(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         found: Any = find_symbolic((args, kwargs))
         if found is None:
             return original(self, *args, **kwargs)
         return found.tracer.create_proxy("call_function", self, args, kwargs, name=str(self.name))
 
-    return {"__call__": call}
+    return call

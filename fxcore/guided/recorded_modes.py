@@ -7,7 +7,7 @@ A mode that makes no difference to the operations inside it becomes no node.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,20 +16,28 @@ from torch.amp import autocast_mode
 
 from fxcore.node import Node
 from fxcore.tracing import module_hooks
-from fxcore.tracing.patching import Patcher
+from fxcore.tracing.patching import Replacement
 
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
-def patch_modes(patcher: Patcher) -> None:
-    """Let the trace of `patcher`, which has an example, record these modes."""
-    patcher.replace(torch.autocast, "__enter__", _recorded_begin_of_autocast)
-    patcher.replace(torch.autocast, "__exit__", _recorded_end_of_autocast)
-    for kind in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled):
-        patcher.replace(kind, "__enter__", _noted_begin_of_grad_mode)
-        patcher.replace(kind, "__exit__", _recorded_end_of_grad_mode)
-    patcher.replace(torch.inference_mode, "__enter__", _counted_begin)
-    patcher.replace(torch.inference_mode, "__exit__", _counted_end)
+def replacements() -> Iterator[Replacement]:
+    """Yield the replacements of the begin and the end of these blocks."""
+    kinds = [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, _begin_inference, _end_inference)]
+    kinds += [
+        (each, _begin_grad_mode, _end_grad_mode) for each in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
+    ]
+    for kind, begin, end in kinds:
+        yield Replacement(kind, "__enter__", functools.partial(_method, begin))
+        yield Replacement(kind, "__exit__", functools.partial(_method, end))
+
+
+def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, *error: Any) -> Any:
+        return work(original, self, *error)
+
+    return call
 
 
 def _count(mode: str, change: int) -> int:
@@ -41,41 +49,31 @@ def _count(mode: str, change: int) -> int:
     return int(tracer.answers.switched[mode])
 
 
-@functools.cache
-def _recorded_begin_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def begin(self: Any) -> Any:
-        is_outermost = _count("autocast", 1) == 1
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
-            return original(self)
-        if not (self._enabled or torch.is_autocast_enabled(self.device)):
-            vars(self)[_MARK] = (tracer, _last_node(tracer), None) if is_outermost else None
-            return original(self)
-        options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
-        begun = tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {})
-        vars(self)[_MARK] = (tracer, None, begun)
-        return self
-
-    return begin
+def _begin_autocast(original: Callable[..., Any], self: Any) -> Any:
+    is_outermost = _count("autocast", 1) == 1
+    tracer = module_hooks.tracer_of_all_calls()
+    if tracer is None:
+        return original(self)
+    if not (self._enabled or torch.is_autocast_enabled(self.device)):
+        vars(self)[_MARK] = (tracer, _last_node(tracer), None) if is_outermost else None
+        return original(self)
+    options = (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
+    begun = tracer.create_proxy("call_function", autocast_mode._enter_autocast, options, {})
+    vars(self)[_MARK] = (tracer, None, begun)
+    return self
 
 
-@functools.cache
-def _recorded_end_of_autocast(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def end(self: Any, *error: Any) -> Any:
-        _count("autocast", -1)
-        tracer, last, begun = vars(self).pop(_MARK, None) or (None,) * 3
-        if begun is not None:
-            begun.tracer.create_proxy("call_function", autocast_mode._exit_autocast, (begun,), {})
-            return None
-        ended = original(self, *error)
-        # Autocast was off, and the block makes no difference. In a run under autocast it would.
-        if tracer is not None and any(_computes(tracer, node) for node in _nodes_after(tracer.graph, last)):
-            tracer.answers.note_mode(is_autocast_enabled, (self.device,), {}, False)
-        return ended
-
-    return end
+def _end_autocast(original: Callable[..., Any], self: Any, *error: Any) -> Any:
+    _count("autocast", -1)
+    tracer, last, begun = vars(self).pop(_MARK, None) or (None,) * 3
+    if begun is not None:
+        begun.tracer.create_proxy("call_function", autocast_mode._exit_autocast, (begun,), {})
+        return None
+    ended = original(self, *error)
+    # Autocast was off, and the block makes no difference. In a run under autocast it would.
+    if tracer is not None and any(_computes(tracer, node) for node in _nodes_after(tracer.graph, last)):
+        tracer.answers.note_mode(is_autocast_enabled, (self.device,), {}, False)
+    return ended
 
 
 def _computes(tracer: Any, node: Node) -> bool:
@@ -84,40 +82,29 @@ def _computes(tracer: Any, node: Node) -> bool:
     return node not in scalars and any(each not in scalars for each in node.all_input_nodes)
 
 
-@functools.cache
-def _noted_begin_of_grad_mode(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def begin(self: Any) -> Any:
-        is_outermost = _count("grad", 1) == 1
-        before = self.prev if isinstance(self, torch.set_grad_enabled) else torch.is_grad_enabled()
-        begun = original(self)
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is not None:
-            vars(self)[_MARK] = (tracer, _last_node(tracer), is_outermost, before, torch.is_grad_enabled())
-        return begun
-
-    return begin
+def _begin_grad_mode(original: Callable[..., Any], self: Any) -> Any:
+    is_outermost = _count("grad", 1) == 1
+    before = self.prev if isinstance(self, torch.set_grad_enabled) else torch.is_grad_enabled()
+    begun = original(self)
+    tracer = module_hooks.tracer_of_all_calls()
+    if tracer is not None:
+        vars(self)[_MARK] = (tracer, _last_node(tracer), is_outermost, before, torch.is_grad_enabled())
+    return begun
 
 
-@functools.cache
-def _recorded_end_of_grad_mode(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for the end of a block. The graph restores the mode of the run, not that of the trace."""
-
-    @functools.wraps(original)
-    def end(self: Any, *error: Any) -> Any:
-        _count("grad", -1)
-        tracer, last, is_outermost, before, mode = vars(self).pop(_MARK, (None,) * 5)
-        if tracer is not None and tracer is module_hooks.active_tracer() and (before is not mode or is_outermost):
-            made = _nodes_after(tracer.graph, last)
-            if _has_gradients(tracer, made, mode):
-                with tracer.graph.inserting_before(made[0]):
-                    if is_outermost:
-                        before = tracer.create_node("call_function", is_grad_enabled, (), {})
-                    tracer.create_node("call_function", torch._C._set_grad_enabled, (mode,), {})
-                tracer.create_node("call_function", torch._C._set_grad_enabled, (before,), {})
-        return original(self, *error)
-
-    return end
+def _end_grad_mode(original: Callable[..., Any], self: Any, *error: Any) -> Any:
+    """End a block. The graph restores the mode of the run, not that of the trace."""
+    _count("grad", -1)
+    tracer, last, is_outermost, before, mode = vars(self).pop(_MARK, (None,) * 5)
+    if tracer is not None and tracer is module_hooks.active_tracer() and (before is not mode or is_outermost):
+        made = _nodes_after(tracer.graph, last)
+        if _has_gradients(tracer, made, mode):
+            with tracer.graph.inserting_before(made[0]):
+                if is_outermost:
+                    before = tracer.create_node("call_function", is_grad_enabled, (), {})
+                tracer.create_node("call_function", torch._C._set_grad_enabled, (mode,), {})
+            tracer.create_node("call_function", torch._C._set_grad_enabled, (before,), {})
+    return original(self, *error)
 
 
 def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
@@ -129,24 +116,14 @@ def _has_gradients(tracer: Any, made: list[Node], mode: bool) -> bool:
     return not mode and any(node in could and not could.isdisjoint(node.all_input_nodes) for node in made)
 
 
-@functools.cache
-def _counted_begin(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def begin(self: Any) -> Any:
-        _count("grad", 1)
-        return original(self)
-
-    return begin
+def _begin_inference(original: Callable[..., Any], self: Any) -> Any:
+    _count("grad", 1)
+    return original(self)
 
 
-@functools.cache
-def _counted_end(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def end(self: Any, *error: Any) -> Any:
-        _count("grad", -1)
-        return original(self, *error)
-
-    return end
+def _end_inference(original: Callable[..., Any], self: Any, *error: Any) -> Any:
+    _count("grad", -1)
+    return original(self, *error)
 
 
 def _last_node(tracer: Any) -> Node | None:

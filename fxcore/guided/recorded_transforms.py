@@ -6,11 +6,10 @@ The graph of the function takes its tensors one by one, then the values from out
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._functorch import apis, eager_transforms
 from torch.utils import _pytree as pytree
 
 from fxcore.errors import TraceError
@@ -26,34 +25,28 @@ from fxcore.guided.higher_order import (
 )
 from fxcore.guided.inner_graphs import Sample
 from fxcore.tracing import module_hooks
-from fxcore.tracing.patching import REPLACEMENTS, Patcher
+from fxcore.tracing.patching import Replacement
+from fxcore.tracing.wrap import handled_by
 
+_INTERNALS = "torch._functorch.eager_transforms"
 # Transforms that make a matrix of many calls. The trace records the whole, so they are replaced where users call them;
 # torch's other transforms call a function of torch's when the transformed function runs.
 _MATRICES = ("jacrev", "jacfwd", "hessian")
 
 
-def patch_transforms(patcher: Patcher) -> None:
-    """Let the trace of `patcher` record calls of transformed functions."""
-    names = vars(eager_transforms)
-    patcher.replace(vars(apis), "vmap_impl", _recorded_vmap)
-    patcher.replace(names, "grad_impl", _recorded_gradient)
-    patcher.replace(names, "grad_and_value_impl", _recorded_gradient)
-    patcher.replace(names, "_vjp_with_argnums", _recorded_vjp)
-    patcher.replace(names, "_jvp_with_argnums", _recorded_jvp)
-    for holder in (names, vars(torch.func)):
-        patcher.replace_all(holder, _matrices())
-
-
-@functools.cache
-def _matrices() -> dict[str, Callable[..., Any]]:
-    return {name: _recorded_matrix(REPLACEMENTS.original(vars(eager_transforms), name)) for name in _MATRICES}
-
-
-@functools.cache
-def imported_transforms() -> dict[int, Callable[..., Any]]:
-    """Return the replacements of functions that users import by name, by the id of the original."""
-    return {id(REPLACEMENTS.original(vars(eager_transforms), name)): made for name, made in _matrices().items()}
+def replacements() -> Iterator[Replacement]:
+    """Yield the replacements of these functions."""
+    yield Replacement("torch._functorch.apis", "vmap_impl", handled_by(_record_vmap))
+    for name, record in (
+        ("grad_impl", functools.partial(_record_gradient, "grad")),
+        ("grad_and_value_impl", functools.partial(_record_gradient, "grad_and_value")),
+        ("_vjp_with_argnums", _record_vjp),
+        ("_jvp_with_argnums", _record_jvp),
+    ):
+        yield Replacement(_INTERNALS, name, handled_by(record))
+    yield from [
+        Replacement(owner, name, _recorded_matrix) for owner in (_INTERNALS, "torch.func") for name in _MATRICES
+    ]
 
 
 class _Transformed:
@@ -133,28 +126,29 @@ def _items(value: Any, spec: Any, of_item: Callable[[Any], Any] = lambda item: i
     return pytree.tree_unflatten([of_item(value[index]) for index in range(spec.num_leaves)], spec)
 
 
-@functools.cache
-def _recorded_vmap(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call(
-        function: Any, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
-            return original(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
+def _record_vmap(
+    tracer: Any,
+    original: Callable[..., Any],
+    function: Any,
+    in_dims: Any,
+    out_dims: Any,
+    randomness: str,
+    chunk_size: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
 
-        def dims(spec: Any) -> list[Any]:
-            return _flat_dims(tracer, "in_dims", tuple(in_dims) if type(in_dims) is list else in_dims, spec)
+    def dims(spec: Any) -> list[Any]:
+        return _flat_dims(tracer, "in_dims", tuple(in_dims) if type(in_dims) is list else in_dims, spec)
 
-        made = _Transformed(tracer, "vmap", function, args, kwargs, dims)
-        made.inner.arrange(made.inner.spec.num_leaves, is_single=made.inner.spec.is_leaf())
-        outer = _flat_dims(tracer, "out_dims", out_dims, made.inner.spec)
-        options = {"in_dims": (), "out_dims": outer[0] if len(set(outer)) == 1 else tuple(outer)}
-        options |= {"randomness": randomness, "chunk_size": chunk_size}
-        defaults = {"out_dims": 0, "randomness": "error", "chunk_size": None}
-        given = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
-        return results_of(made.call(transforms.vmap, **given), made.inner)
-
-    return call
+    made = _Transformed(tracer, "vmap", function, args, kwargs, dims)
+    made.inner.arrange(made.inner.spec.num_leaves, is_single=made.inner.spec.is_leaf())
+    outer = _flat_dims(tracer, "out_dims", out_dims, made.inner.spec)
+    options = {"in_dims": (), "out_dims": outer[0] if len(set(outer)) == 1 else tuple(outer)}
+    options |= {"randomness": randomness, "chunk_size": chunk_size}
+    defaults = {"out_dims": 0, "randomness": "error", "chunk_size": None}
+    given = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
+    return results_of(made.call(transforms.vmap, **given), made.inner)
 
 
 def _flat_dims(tracer: Any, name: str, dims: Any, spec: Any) -> list[Any]:
@@ -168,27 +162,26 @@ def _flat_dims(tracer: Any, name: str, dims: Any, spec: Any) -> list[Any]:
     return found
 
 
-@functools.cache
-def _recorded_gradient(original: Callable[..., Any]) -> Callable[..., Any]:
-    name = original.__name__.removesuffix("_impl")
+def _record_gradient(
+    name: str,
+    tracer: Any,
+    original: Callable[..., Any],
+    function: Any,
+    argnums: Any,
+    has_aux: bool,
+    args: Any,
+    kwargs: Any,
+) -> Any:
+    made = _Transformed(tracer, name, function, args, kwargs)
+    _, aux = made.split(has_aux)
+    places, spec = made.chosen(argnums)
+    result = made.call(getattr(transforms, name), argnums=places, **({"has_aux": True} if has_aux else {}))
+    if name == "grad":
+        return (_items(result[0], spec), _items(result[1], aux)) if has_aux else _items(result, spec)
+    gradient, value = _items(result[0], spec), result[1]
+    return gradient, (value[0], _items(value[1], aux)) if has_aux else value
 
-    def call(function: Any, argnums: Any, has_aux: bool, args: Any, kwargs: Any) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
-            return original(function, argnums, has_aux, args, kwargs)
-        made = _Transformed(tracer, name, function, args, kwargs)
-        _, aux = made.split(has_aux)
-        places, spec = made.chosen(argnums)
-        result = made.call(getattr(transforms, name), argnums=places, **({"has_aux": True} if has_aux else {}))
-        if name == "grad":
-            return (_items(result[0], spec), _items(result[1], aux)) if has_aux else _items(result, spec)
-        gradient, value = _items(result[0], spec), result[1]
-        return gradient, (value[0], _items(value[1], aux)) if has_aux else value
 
-    return call
-
-
-@functools.cache
 def _recorded_matrix(original: Callable[..., Any]) -> Callable[..., Any]:
     name = original.__name__
 
@@ -220,53 +213,48 @@ def _recorded_matrix(original: Callable[..., Any]) -> Callable[..., Any]:
     return transform
 
 
-@functools.cache
-def _recorded_vjp(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for the inside of vjp: the function's operations, and a node for each call of the result."""
+def _record_vjp(
+    tracer: Any, original: Callable[..., Any], function: Any, *primals: Any, argnums: Any = None, has_aux: bool = False
+) -> Any:
+    """Record the inside of vjp: the function's operations, and a node for each call of the result."""
+    before = torch.get_rng_state()
+    outputs = function(*primals)
+    if not torch.equal(torch.get_rng_state(), before):
+        raise TraceError(
+            f"the function of vjp draws random numbers{tracer._place()}\nThe graph runs it for its result and "
+            "again for its gradient, with other numbers. Draw them before, and pass them to the function"
+        )
 
-    def call(function: Any, *primals: Any, argnums: Any = None, has_aux: bool = False) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
-            return original(function, *primals, argnums=argnums, has_aux=has_aux)
-        before = torch.get_rng_state()
-        outputs = function(*primals)
-        if not torch.equal(torch.get_rng_state(), before):
-            raise TraceError(
-                f"the function of vjp draws random numbers{tracer._place()}\nThe graph runs it for its result and "
-                "again for its gradient, with other numbers. Draw them before, and pass them to the function"
-            )
+    def pulled_back(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
+        made = _Transformed(tracer, "vjp", _first(function) if has_aux else function, primals)
+        result_spec, _ = made.split(has_aux=False)
+        places, spec = made.chosen(argnums)
+        leaves = pytree.tree_leaves(cotangents)
+        given = leaves[0] if result_spec.is_leaf() else tuple(leaves)
+        return _items(made.call(transforms.vjp, given, places), spec)
 
-        def pulled_back(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
-            made = _Transformed(tracer, "vjp", _first(function) if has_aux else function, primals)
-            result_spec, _ = made.split(has_aux=False)
-            places, spec = made.chosen(argnums)
-            leaves = pytree.tree_leaves(cotangents)
-            given = leaves[0] if result_spec.is_leaf() else tuple(leaves)
-            return _items(made.call(transforms.vjp, given, places), spec)
-
-        return (outputs[0], pulled_back, outputs[1]) if has_aux else (outputs, pulled_back)
-
-    return call
+    return (outputs[0], pulled_back, outputs[1]) if has_aux else (outputs, pulled_back)
 
 
 def _first(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: function(*args)[0]
 
 
-@functools.cache
-def _recorded_jvp(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call(
-        function: Any, primals: Any, tangents: Any, argnums: Any, *, strict: bool = False, has_aux: bool = False
-    ) -> Any:
-        tracer = module_hooks.tracer_of_all_calls()
-        if tracer is None:
-            return original(function, primals, tangents, argnums, strict=strict, has_aux=has_aux)
-        made = _Transformed(tracer, "jvp", function, primals)
-        result_spec, aux = made.split(has_aux)
-        places, _ = made.chosen(argnums)
-        options = {name: True for name, is_set in (("strict", strict), ("has_aux", has_aux)) if is_set}
-        result = made.call(transforms.jvp, tuple(pytree.tree_leaves(tangents)), places, **options)
-        found = _nested(result[0], result_spec), _nested(result[1], result_spec)
-        return (*found, _items(result[2], aux)) if has_aux else found
-
-    return call
+def _record_jvp(
+    tracer: Any,
+    original: Callable[..., Any],
+    function: Any,
+    primals: Any,
+    tangents: Any,
+    argnums: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    made = _Transformed(tracer, "jvp", function, primals)
+    result_spec, aux = made.split(has_aux)
+    places, _ = made.chosen(argnums)
+    options = {name: True for name, is_set in (("strict", strict), ("has_aux", has_aux)) if is_set}
+    result = made.call(transforms.jvp, tuple(pytree.tree_leaves(tangents)), places, **options)
+    found = _nested(result[0], result_spec), _nested(result[1], result_spec)
+    return (*found, _items(result[2], aux)) if has_aux else found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _MISSING = object()
 
@@ -151,6 +153,26 @@ class SharedReplacements:
 REPLACEMENTS = SharedReplacements()
 
 
+class Replacement(NamedTuple):
+    """A name of a class, or of a module given by its name, and the maker of the value to put there."""
+
+    owner: type | str
+    name: str
+    make: Callable[[Any], Any]  # takes the original
+    is_in_place: bool = True  # else only names that traced modules imported are replaced
+
+    @property
+    def holder(self) -> Any:
+        """The class, or the globals of the module."""
+        return vars(sys.modules[self.owner]) if isinstance(self.owner, str) else self.owner
+
+    @functools.cache  # noqa: B019 - the table of replacements stays
+    def pair(self) -> tuple[Any, Any]:
+        """Return the original and its replacement, which all traces share."""
+        original = REPLACEMENTS.original(self.holder, self.name)
+        return original, self.make(original)
+
+
 class Patcher:
     """The replacements of one trace; leaving the `with` block gives them up, last first."""
 
@@ -166,6 +188,11 @@ class Patcher:
         """Put values at names of a class or of a dict of globals."""
         REPLACEMENTS.acquire(holder, replacements)
         self._made.append((holder, replacements))
+
+    def install(self, replacements: Iterable[Replacement]) -> None:
+        """Put replacements in place, which all traces share."""
+        for each in replacements:
+            self.replace_all(each.holder, {each.name: each.pair()[1]})
 
     def visit_once(self, thing: object) -> bool:
         """Return True the first time that `thing` is asked about."""

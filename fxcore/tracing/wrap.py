@@ -96,6 +96,20 @@ def recorded(function: Callable[..., Any], kind: str = "call_function", target: 
     return call
 
 
+def handled_by(record: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a maker of replacements: in a trace with an example, `record(tracer, original, *args)` handles a call."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            tracer = module_hooks.tracer_of_all_calls()
+            return original(*args, **kwargs) if tracer is None else record(tracer, original, *args, **kwargs)
+
+        return call
+
+    return make
+
+
 def patch_registered(patcher: Patcher) -> None:
     """Let the patcher's trace record calls of every registered function, including torch.fx's registrations."""
     for (_, name), names in [*registered_functions.items(), *torch_fx_registry.wrapped_functions().copy().items()]:
