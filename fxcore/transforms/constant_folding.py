@@ -15,7 +15,7 @@ from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.node_data.purity import effects_of_node
 from fxcore.nodes.shared_storage import SharedStorage, is_repeatable
-from fxcore.passes.infra.working_copy import RewritingPass, free_name
+from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 
 __all__ = ["FoldConstants"]
 
@@ -36,53 +36,67 @@ class FoldConstants(RewritingPass):
     max_bytes: int | None = None
     skip: Callable[[Node], bool] | None = None
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Fold the constants; return whether there was any."""
-        constant = self._constants(made)
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Fold the constants."""
+        constant, left = self._constants(made)
         computed = {node for node in constant if _computes(node, made)}
         wanted = [node for node in constant if node in computed and any(user not in constant for user in node.users)]
-        modified = False
-        if wanted:
-            values = _values(made, constant)
-            for node in wanted:
-                modified |= self._replace(node, values[node], made)
-        if modified:
+        values = _values(made, constant) if wanted else {}
+        for node in wanted:
+            reason = self._replace(node, values[node], made)
+            if reason is not None:
+                left[node.name] = reason
+        folded = [node.name for node in wanted if node.name not in left]
+        if folded:
             made.graph.eliminate_dead_code()
-        return modified
+        return folded, left
 
-    def _constants(self, gm: GraphModule) -> dict[Node, None]:
-        """Return the nodes with the same value in every run, in order."""
+    def _constants(self, gm: GraphModule) -> tuple[dict[Node, None], dict[str, str]]:
+        """Return the nodes with the same value in every run, in order, and the reasons for their readers."""
         storage = SharedStorage(gm.graph.nodes, gm)
         constant: dict[Node, None] = {}
+        left: dict[str, str] = {}
         for node in gm.graph.nodes:
-            if node.op in ("placeholder", "output") or storage.writers(node):
+            if node.op in ("placeholder", "output") or not all(value in constant for value in node.all_input_nodes):
                 continue
-            if self.skip is not None and self.skip(node):
-                continue
-            if node.op == "get_attr":
-                value = get_attribute(gm, str(node.target))
-                is_constant = isinstance(value, torch.Tensor) and (self.parameters or not value.requires_grad)
-            elif storage.is_returned(node):  # callers may write to a returned value
-                is_constant = False
-            else:
-                is_constant = is_repeatable(node, gm) and all(value in constant for value in node.all_input_nodes)
-                is_constant = is_constant and (node.op != "call_module" or self._may_fold_layer(node, gm))
-            if is_constant:
+            reason = self._reason_against(node, gm, storage)
+            if reason is None:
                 constant[node] = None
-        return constant
+            elif node.op == "get_attr" or node.all_input_nodes:
+                left[node.name] = reason
+        return constant, left
 
-    def _may_fold_layer(self, node: Node, gm: GraphModule) -> bool:
-        layer = get_attribute(gm, str(node.target))
-        return self.parameters or not any(parameter.requires_grad for parameter in layer.parameters())
+    def _reason_against(self, node: Node, gm: GraphModule, storage: SharedStorage) -> str | None:
+        """Return why a node that depends on no input is not folded, or None."""
+        if storage.writers(node):
+            return f"{storage.writers(node)[0].name} writes to its memory"
+        if self.skip is not None and self.skip(node):
+            return "it is skipped"
+        parameters: list[Any] = []
+        if node.op == "get_attr":
+            parameters = [get_attribute(gm, str(node.target))]
+            if not isinstance(parameters[0], torch.Tensor):
+                return "it is no tensor"
+        elif storage.is_returned(node):
+            return "it is returned, and callers may write to it"
+        elif not is_repeatable(node, gm):
+            return "it may give another value in the next run, or have effects"
+        elif node.op == "call_module":
+            parameters = list(get_attribute(gm, str(node.target)).parameters())
+        if not self.parameters and any(each.requires_grad for each in parameters):
+            return "it is a parameter that wants a gradient; parameters=True folds it"
+        return None
 
-    def _replace(self, node: Node, value: Any, gm: GraphModule) -> bool:
+    def _replace(self, node: Node, value: Any, gm: GraphModule) -> str | None:
+        """Put a value in the place of a node, or return why it stays."""
         if isinstance(value, _PLAIN) and not isinstance(value, torch.Tensor):
             _replace_by_plain(node, value)
-            return True
+            return None
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
-            return False
-        if self.max_bytes is not None and value.numel() * value.element_size() > self.max_bytes:
-            return False
+            return f"its value is a {type(value).__name__}, which cannot be a plain buffer"
+        size = value.numel() * value.element_size()
+        if self.max_bytes is not None and size > self.max_bytes:
+            return f"its value takes {size} bytes, and max_bytes is {self.max_bytes}"
         name = free_name(gm, f"folded_{node.name}")
         # A copy: the value may be a view of a parameter, or another folded one.
         gm.register_buffer(name, value.detach().clone())
@@ -90,7 +104,7 @@ class FoldConstants(RewritingPass):
             read = gm.graph.get_attr(name)
         read.meta = dict(node.meta)
         node.replace_all_uses_with(read)
-        return True
+        return None
 
 
 def _replace_by_plain(node: Node, value: Any) -> None:

@@ -20,13 +20,17 @@ from fxcore.interpreter import Transformer
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import RewritingPass, rebuilt
-from fxcore.transforms.fusion.calls import has_hooks
+from fxcore.passes.infra.pass_base import PassBase
+from fxcore.passes.infra.working_copy import Changes, Left, Report, ReportedResult, RewritingPass, rebuilt
+from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
+from fxcore.transforms.fusion.calls import has_hooks, place_of
 
 __all__ = ["Decompose", "DecomposeOperators", "torch_rules"]
 
 Rules = Mapping[Any, Callable[..., Any]]
+
+_DECLINED = "its rule calls the same, or returned NotImplemented"
+_NO_OPERATOR = "it is no operator of ATen; export the model, or trace it with make_fx"
 
 
 @dataclass(frozen=True)
@@ -42,18 +46,21 @@ class Decompose(PassBase):
     rules: Rules
     most_rounds: int = 20
 
-    def call(self, graph_module: GraphModule) -> PassResult:
+    def call(self, graph_module: GraphModule) -> ReportedResult:
         """Return a new module, or `graph_module` itself if no rule applies.
 
         Raises PassError if rules still apply after `most_rounds`.
         """
         current = graph_module
+        applied: set[str] = set()
         for _ in range(self.most_rounds):
             retracing = _Retracing(current, self.rules)
             following = retracing.transform(keep_types=True)
+            applied |= retracing.applied
             if not retracing.applied:
+                left = tuple([Left(*item) for item in retracing.left.items()])
                 # A graph without changes must keep its names.
-                return PassResult(current, current is not graph_module)
+                return ReportedResult(current, bool(applied), Report(tuple(sorted(applied)), left))
             following.graph.eliminate_dead_code()
             current = rebuilt(following)
         raise PassError(
@@ -66,14 +73,22 @@ class _Retracing(Transformer):
     def __init__(self, gm: GraphModule, rules: Rules) -> None:
         super().__init__(gm)
         self._rules = rules
+        self._place = ""
         self.applied: set[str] = set()
+        self.left: dict[str, str] = {}
+
+    def run_node(self, n: Node) -> Any:
+        self._place = place_of(n)
+        return super().run_node(n)
 
     def _by_rule(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rule = self._rules.get(key)
         if rule is None:
             return NotImplemented
         result = rule(*args, **kwargs)
-        if result is not NotImplemented:
+        if result is NotImplemented:
+            self.left[self._place] = _DECLINED
+        else:
             self.applied.add(getattr(key, "__name__", str(key)))
         return result
 
@@ -90,8 +105,11 @@ class _Retracing(Transformer):
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
         module = get_attribute(self.module, str(target))
-        # Hooks would no longer run.
-        result = NotImplemented if has_hooks(module) else self._by_rule(type(module), (module, *args), kwargs)
+        result = NotImplemented
+        if not has_hooks(module):
+            result = self._by_rule(type(module), (module, *args), kwargs)
+        elif type(module) in self._rules:
+            self.left[str(target)] = "it has hooks, which would no longer run"
         return super().call_module(target, args, kwargs) if result is NotImplemented else result
 
 
@@ -126,28 +144,41 @@ class DecomposeOperators(RewritingPass):
     rules: Rules
     most_rounds: int = 20
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Apply the rules; return whether one applied.
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Apply the rules.
 
         Raises PassError for a node without metadata, if a rule chooses by a symbolic size, and if rules still apply
         after `most_rounds`.
         """
-        modified, values = False, _FakeValues(made)
+        values = _FakeValues(made)
+        decomposed: list[str] = []
+        left = self._other_spellings(made)
         for _ in range(self.most_rounds):
             nodes = [node for node in made.graph.nodes if isinstance(node.target, OpOverload)]
-            nodes = [node for node in nodes if node.target in self.rules]
-            replaced = [_replace(node, self.rules[node.target], made, values) for node in nodes]
-            if not any(replaced):
+            nodes = [node for node in nodes if node.target in self.rules and node.name not in left]
+            known = len(decomposed)
+            for node in nodes:
+                if _replace(node, self.rules[node.target], made, values):
+                    decomposed.append(node.name)
+                else:
+                    left[node.name] = _DECLINED
+            if len(decomposed) == known:
                 break
-            modified = True
         else:
             names = ", ".join(sorted({str(node.target) for node in nodes}))
             raise PassError(
                 f"after {self.most_rounds} rounds rules still apply, for {names}: a rule gives what it is for"
             )
-        if modified:
+        if decomposed:
             made.graph.eliminate_dead_code()
-        return modified
+        return decomposed, left
+
+    def _other_spellings(self, gm: GraphModule) -> dict[str, str]:
+        """Return the calls that a rule is meant for, but that are no calls of operators of ATen."""
+        names = {formula_name_of_operator(target) for target in self.rules}
+        calls = [node for node in gm.graph.nodes if node.op in ("call_function", "call_method")]
+        others = [node for node in calls if not isinstance(node.target, OpOverload) and formula_name(node) in names]
+        return dict.fromkeys([node.name for node in others], _NO_OPERATOR)
 
 
 class _FakeValues:

@@ -19,8 +19,9 @@ from fxcore.node_data.attribute_paths import set_attribute
 from fxcore.node_data.purity import is_impure
 from fxcore.nodes.shared_storage import SharedStorage
 from fxcore.passes.infra.pass_base import PassBase, PassResult
-from fxcore.passes.infra.working_copy import RewritingPass, free_name
+from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.transforms.fusion.activations import activation_of
+from fxcore.transforms.fusion.calls import place_of
 
 __all__ = ["ExchangeActivations", "MoveTo"]
 
@@ -44,11 +45,12 @@ class ExchangeActivations(RewritingPass):
 
     table: Mapping[type[nn.Module], Callable[[], nn.Module]]
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Exchange the activations; return whether there was any."""
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Exchange the activations."""
         exchanged: dict[str, nn.Module] = {}
-        found = self._found(made)
+        found, left = self._found(made)
         staying = {str(node.target) for node in made.graph.find_nodes(op="call_module") if node not in found}
+        changed = [place_of(node) for node in found]
         for node, (make, source) in found.items():
             own = node.op == "call_module" and str(node.target) not in staying
             path = str(node.target) if own else free_name(made, f"{node.name}_exchanged")
@@ -56,24 +58,30 @@ class ExchangeActivations(RewritingPass):
                 exchanged[path] = make().train(made.training)
                 set_attribute(made, path, exchanged[path])
             node.op, node.target, node.args, node.kwargs = "call_module", path, (source,), {}
-        return bool(found)
+        return changed, left
 
-    def _found(self, gm: GraphModule) -> dict[Node, tuple[Callable[[], nn.Module], Node]]:
-        """Return the calls to exchange, each with the maker of the new activation and the value that the call reads."""
+    def _found(self, gm: GraphModule) -> tuple[dict[Node, tuple[Callable[[], nn.Module], Node]], dict[str, str]]:
+        """Return the calls to exchange, with the maker of the activation and the value to read, and the others."""
         storage = SharedStorage(gm.graph.nodes, gm)
         found: dict[Node, tuple[Callable[[], nn.Module], Node]] = {}
+        left: dict[str, str] = {}
         for node in gm.graph.nodes:
             activation = activation_of(node, gm) if node.op.startswith("call_") else None
             make = self.table.get(type(activation)) if activation is not None else None
             source = node.args[0] if node.args else None
-            if make is None or not isinstance(source, Node):
+            if make is None:
                 continue
-            if is_impure(node, gm) and (storage.made_before(node) != [source] or len(source.users) > 1):
-                continue
-            if is_impure(node, gm) and not source.op.startswith("call_"):  # of the caller, or state
-                continue
-            found[node] = (make, source)
-        return found
+            if not isinstance(source, Node):
+                left[place_of(node)] = "its argument is no value of the graph, or is given by keyword"
+            elif not is_impure(node, gm):
+                found[node] = (make, source)
+            elif storage.made_before(node) != [source] or len(source.users) > 1:
+                left[place_of(node)] = "it works in place, on a value that other nodes read"
+            elif not source.op.startswith("call_"):
+                left[place_of(node)] = f"it works in place, on {source.name}, which belongs to the caller or the module"
+            else:
+                found[node] = (make, source)
+        return found, left
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import nn
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.passes.infra.working_copy import RewritingPass
-from fxcore.transforms.fusion.calls import has_hooks
+from fxcore.passes.infra.working_copy import Changes, RewritingPass
+from fxcore.transforms.fusion.calls import has_hooks, place_of
 
 __all__ = ["FUNCTIONAL_DROPOUTS", "RemoveIdentities"]
 
@@ -38,32 +38,39 @@ class RemoveIdentities(RewritingPass):
     `fxcore.experimental.optimization.remove_dropout` removes that.
     """
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Remove these calls; return whether there was any."""
-        modified = False
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Remove these calls."""
+        removed: list[str] = []
+        left: dict[str, str] = {}
         for node in list(made.graph.nodes):
-            if _is_identity(node, made):
-                value = node.args[0] if node.args else node.kwargs["input"]
-                assert isinstance(value, Node)
+            value = node.args[0] if node.args else node.kwargs.get("input")
+            reason = _reason_to_stay(node, made)
+            if reason:
+                left[place_of(node)] = reason
+            elif reason is not None and isinstance(value, Node):
+                removed.append(place_of(node))
                 node.replace_all_uses_with(value)
                 made.graph.erase_node(node)
-                modified = True
-        return modified
+        return removed, left
 
 
-def _is_identity(node: Node, gm: GraphModule) -> bool:
-    value = node.args[0] if node.args else node.kwargs.get("input")
-    if not isinstance(value, Node):
-        return False
+_DROPS = "it is a dropout in training; call eval() on the model, trace it, and run this pass then"
+
+
+def _reason_to_stay(node: Node, gm: GraphModule) -> str | None:
+    """Return why an identity or a dropout must stay, "" if it can go, or None for any other call."""
     if node.op == "call_module":
         module: Any = get_attribute(gm, str(node.target))
+        is_dropout = type(module) in _DROPOUT_MODULES
+        is_empty = type(module) is nn.Identity or (type(module) is nn.Sequential and not len(module))
+        if not is_dropout and not is_empty:
+            return None
         if has_hooks(module):
-            return False
-        if type(module) in _DROPOUT_MODULES:
-            return not module.training or module.p == 0
-        return type(module) is nn.Identity or (type(module) is nn.Sequential and not len(module))
+            return "it has hooks, which would no longer run"
+        return _DROPS if is_dropout and module.training and module.p else ""
     if node.op != "call_function" or node.target not in _DROPOUT_FUNCTIONS:
-        return False
+        return None
     name, position, default = _DROPOUT_FUNCTIONS[node.target]
     rate = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
-    return rate == 0 or (node.args[position] if len(node.args) > position else node.kwargs.get(name, default)) is False
+    is_training = node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+    return "" if rate == 0 or is_training is False else _DROPS

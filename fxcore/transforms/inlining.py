@@ -16,7 +16,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute, has_attribute
-from fxcore.passes.infra.working_copy import RewritingPass, free_name
+from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm, validate_partition
 from fxcore.transforms.fusion.calls import has_hooks
 
@@ -77,10 +77,11 @@ class Inline(RewritingPass):
 
     paths: tuple[str, ...] = ("*",)
 
-    def rewrite(self, made: GraphModule) -> bool:
+    def rewrite(self, made: GraphModule) -> Changes:
         """Inline calls until none is left. Raises TraceError and other FxErrors if a submodule cannot be traced."""
-        modified = False
-        while calls := [node for node in made.graph.find_nodes(op="call_module") if self._is_inlined(node, made)]:
+        inlined: list[str] = []
+        left: dict[str, str] = {}
+        while calls := [node for node in made.graph.find_nodes(op="call_module") if self._is_inlined(node, made, left)]:
             for call in calls:
                 path = str(call.target)
                 module = get_attribute(made, path)
@@ -90,21 +91,25 @@ class Inline(RewritingPass):
                     if node.op == "get_attr" and not has_attribute(made, copied.target):
                         copied.target = free_name(made, copied.target)
                         made.register_buffer(copied.target, get_attribute(traced, str(node.target)))
-            modified = True
-        if modified:
+                inlined.append(path)
+        if inlined:
             made.graph.eliminate_dead_code()  # results that the calls gave and nobody read
-        return modified
+        return inlined, left
 
-    def _is_inlined(self, call: Node, gm: GraphModule) -> bool:
-        module = get_attribute(gm, str(call.target))
-        if has_hooks(module):  # they would no longer run
+    def _is_inlined(self, call: Node, gm: GraphModule, left: dict[str, str]) -> bool:
+        path = str(call.target)
+        module = get_attribute(gm, path)
+        is_graph = isinstance(module, GraphModule)
+        is_of_torch = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.", "torch.export."))
+        if not any(fnmatchcase(path, pattern) for pattern in self.paths):
             return False
-        if isinstance(module, GraphModule):
-            can_be = type(module.graph._codegen) is CodeGen
-        else:
-            is_of_torch = type(module).__module__.startswith(("torch.nn.", "torch.ao.nn.", "torch.export."))
-            can_be = not is_of_torch or isinstance(module, nn.Sequential)
-        return can_be and any(fnmatchcase(str(call.target), pattern) for pattern in self.paths)
+        if is_of_torch and not is_graph and not isinstance(module, nn.Sequential):
+            return False
+        if has_hooks(module):
+            left[path] = "it has hooks, which would no longer run"
+        elif is_graph and type(module.graph._codegen) is not CodeGen:
+            left[path] = "its graph takes nested inputs or returns nested values"
+        return path not in left
 
 
 @dataclass(frozen=True)
@@ -118,27 +123,33 @@ class Outline(RewritingPass):
 
     paths: tuple[str, ...]
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Make the submodules; return whether a node was made in such a module."""
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Make the submodules."""
         groups: dict[str, list[Node]] = {}
         for node in made.graph.nodes:
             key = self._outermost(node)
             if key is not None and node.op.startswith("call_"):
                 groups.setdefault(key, []).append(node)
-        modified = False
+        outlined: list[str] = []
+        left = dict.fromkeys(self.paths, "no node names such a module in its nn_module_stack")
         for key, nodes in groups.items():
+            path = key.partition("@")[0]
+            for pattern in self.paths:
+                if fnmatchcase(path, pattern):
+                    left.pop(pattern, None)
             if not validate_partition(nodes):
+                left[key] = "a value leaves its operations and comes back, so that they cannot be one call"
                 continue
             # Attributes that only these nodes read move along.
             inside = dict.fromkeys(nodes)
             states = [value for node in nodes for value in node.all_input_nodes if value.op == "get_attr"]
             nodes = [*(value for value in dict.fromkeys(states) if all(user in inside for user in value.users)), *nodes]
-            name = free_name(made, key.partition("@")[0].replace(".", "_") + "_outlined")
+            name = free_name(made, path.replace(".", "_") + "_outlined")
             part, inputs, outputs = fuse_as_graphmodule(made, nodes, name, dict.fromkeys(nodes))
             insert_subgm(made, part, inputs, outputs, nodes[-1])
             erase_nodes(made, nodes)
-            modified = True
-        return modified
+            outlined.append(key)
+        return outlined, left
 
     def _outermost(self, node: Node) -> str | None:
         """Return the key of the outermost call of a requested module that made `node`."""

@@ -18,7 +18,7 @@ from fxcore.errors import ValueRangeError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
-from fxcore.passes.infra.working_copy import RewritingPass, free_name
+from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.transforms.analysis.costs import module_path
 
 __all__ = ["Instrument", "Log", "RemoveInstruments", "Site", "Timing", "ValueGuard", "origin_of"]
@@ -159,8 +159,8 @@ class Instrument(RewritingPass):
     watcher: Callable[[Site], Watcher]
     where: Callable[[Node], bool] = field(default=_is_computed)
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Add the watchers; return whether there was a node to watch."""
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Add the watchers."""
         nodes = [node for node in made.graph.nodes if node.op != "output" and not _is_watcher(node, made)]
         watched = [node for node in nodes if self.where(node)]
         inputs = made.graph.find_nodes(op="placeholder")
@@ -175,15 +175,15 @@ class Instrument(RewritingPass):
             if isinstance(watcher, Timing):
                 with made.graph.inserting_before(node if node.op != "placeholder" else inputs[-1].next):
                     made.graph.call_module(path)
-        return bool(watched)
+        return [node.name for node in watched], {}
 
 
 class RemoveInstruments(RewritingPass):
     """Removes the watchers of `Instrument`."""
 
-    def rewrite(self, made: GraphModule) -> bool:
-        """Remove the watchers; return whether there was any."""
+    def rewrite(self, made: GraphModule) -> Changes:
+        """Remove the watchers."""
         watchers = [node for node in made.graph.nodes if _is_watcher(node, made)]
         for node in watchers:
             made.graph.erase_node(node)
-        return bool(watchers)
+        return [str(node.target) for node in watchers], {}

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import torch
 import torch.ao.nn.intrinsic as nni
-import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from torch import nn
 
 from fxcore.errors import EvalModeError
@@ -16,6 +14,7 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.passes.infra.working_copy import Changes, RewritingPass
+from fxcore.transforms.analysis.operator_names import formula_name
 from fxcore.transforms.fusion.calls import Fused, FusionReport, StateUses, has_hooks, is_layer_function, place_of
 
 __all__ = ["INTRINSIC", "FuseActivations", "activation_of", "in_sequence"]
@@ -36,15 +35,16 @@ INTRINSIC: Patterns = {
     (nn.BatchNorm3d, nn.ReLU): nni.BNReLU3d,
 }
 
-# The functions and methods that are activations -> the maker of the module, from the arguments after the first.
-_SPELLINGS: Mapping[Any, Callable[..., nn.Module]] = {
-    **dict.fromkeys((torch.relu, torch.relu_, F.relu, F.relu_, "relu", "relu_"), lambda inplace=False: nn.ReLU()),
-    **dict.fromkeys((torch.tanh, F.tanh, "tanh"), nn.Tanh),
-    **dict.fromkeys((torch.sigmoid, F.sigmoid, "sigmoid"), nn.Sigmoid),
-    F.leaky_relu: lambda negative_slope=0.01, inplace=False: nn.LeakyReLU(negative_slope),
-    F.gelu: nn.GELU,
-    F.silu: lambda inplace=False: nn.SiLU(),
-    F.hardswish: lambda inplace=False: nn.Hardswish(),
+# The name that all functions, methods and operators of ATen for an activation share -> the maker of the module, from
+# the arguments after the first.
+_SPELLINGS: Mapping[str, Callable[..., nn.Module]] = {
+    "relu": lambda inplace=False: nn.ReLU(),
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "leakyrelu": lambda negative_slope=0.01, inplace=False: nn.LeakyReLU(negative_slope),
+    "gelu": nn.GELU,
+    "silu": lambda inplace=False: nn.SiLU(),
+    "hardswish": lambda inplace=False: nn.Hardswish(),
 }
 
 
@@ -66,7 +66,7 @@ def activation_of(node: Node, gm: GraphModule) -> nn.Module | None:
         if not is_known or len(node.args) != 1 or node.kwargs or has_hooks(module):
             return None
         return nn.ReLU() if kind is nn.ReLU else module  # a new module, because the old one may work in place
-    spelling = _SPELLINGS.get(node.target) if node.op in ("call_function", "call_method") else None
+    spelling = _SPELLINGS.get(formula_name(node)) if node.op in ("call_function", "call_method") else None
     if spelling is None or not node.args:
         return None
     if any(isinstance(value, Node) for value in (*node.args[1:], *node.kwargs.values())):
