@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-DEFAULT_SECONDS = 60.0
+from pytest_fxgraph.settings import SEARCH_SECONDS
 
 
 class SearchReport(NamedTuple):
@@ -44,7 +44,7 @@ class SearchBudget:
     """
 
     tries: int
-    seconds: float = DEFAULT_SECONDS
+    seconds: float = SEARCH_SECONDS.default
     parts: int = 1  # the number of searches of the call: one for each mode and pass
     tell: Callable[[str], None] | None = None  # gets the report of each search without a find
     reports: list[SearchReport] = field(default_factory=list)
