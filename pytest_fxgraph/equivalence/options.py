@@ -12,7 +12,7 @@ from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
-from pytest_fxgraph.equivalence.search.budget import SearchBudget
+from pytest_fxgraph.equivalence.search.search import SearchBudget
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
 from pytest_fxgraph.settings import NUMERIC
