@@ -19,8 +19,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 import fxcore
-from pytest_fxgraph.equivalence.changed_calls import ChangedCall
-from pytest_fxgraph.equivalence.example_changes import changes_of
+from pytest_fxgraph.equivalence.changed_calls import ChangedCall, changes_of
 from pytest_fxgraph.equivalence.inputs import arguments_of
 from pytest_fxgraph.errors import GateError, MismatchError
 

@@ -20,8 +20,7 @@ from pytest_fxgraph.equivalence.exported_call import called_as_module, called_gr
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
-from pytest_fxgraph.equivalence.search.budget import SearchBudget, SearchReport
-from pytest_fxgraph.equivalence.search.search import search_further
+from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
 from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
 from pytest_fxgraph.equivalence.repro import ReproductionFolder
-from pytest_fxgraph.equivalence.search.budget import DEFAULT_SECONDS, SearchBudget
+from pytest_fxgraph.equivalence.search.search import SearchBudget
 from pytest_fxgraph.equivalence.tolerance import ToleranceRule, nearest
 from pytest_fxgraph.errors import ChoiceError
+from pytest_fxgraph.settings import NUMERIC
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,24 +48,9 @@ class EquivalenceOptions(CheckOptions, total=False):
     frontend: Frontend | None
 
 
-DEFAULTS: CheckOptions = {
-    "rtol": None,
-    "atol": None,
-    "grads": False,
-    "modes": ("eval",),
-    "samples": 1,
-    "seed": 0,
-    "fp64_reference": False,
-    "sqnr": None,
-    "cosine": None,
-    "checks": None,
-    "strict_inputs": False,
-    "search": 0,
-    "search_seconds": DEFAULT_SECONDS,
-    "allow_vacuous": False,
-}
 # Options without a marker of their own. Signatures show their defaults, and None for all others.
-CALL_DEFAULTS: dict[str, object] = {name: DEFAULTS[name] for name in ("grads", "modes", "samples")}
+CALL_DEFAULTS: dict[str, object] = {"grads": False, "modes": ("eval",), "samples": 1}
+DEFAULTS: dict[str, object] = {**{setting.name: setting.default for setting in NUMERIC}, **CALL_DEFAULTS}
 
 
 class CheckDefaults:
@@ -127,10 +113,10 @@ class CheckDefaults:
         Raises ValueError for a wrong number, and GateError if hypothesis is not installed.
         """
         chosen = cast(CheckOptions, self.chosen(options))
-        tries, seconds = chosen["search"], chosen["search_seconds"]
+        tries = chosen["search"]
         if tries is None or (tries == 0 and tries is not False):
             return None
-        budget = SearchBudget(tries, DEFAULT_SECONDS if seconds is None else seconds, searches, self._tell_search)
+        budget = SearchBudget(tries, chosen["search_seconds"] or 0, searches, self._tell_search)
         importlib.import_module("pytest_fxgraph.equivalence.search.drawing")  # refuses a missing hypothesis at once
         return budget
 

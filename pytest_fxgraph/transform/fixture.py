@@ -18,8 +18,7 @@ from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, CheckOptions
 from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
 from pytest_fxgraph.equivalence.run import InterpreterCall
-from pytest_fxgraph.equivalence.search.budget import SearchBudget
-from pytest_fxgraph.equivalence.search.search import search_further
+from pytest_fxgraph.equivalence.search.search import SearchBudget, search_further
 from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
 from pytest_fxgraph.operator_patterns import OwnName
 from pytest_fxgraph.transform.graph_checks import GraphFacts

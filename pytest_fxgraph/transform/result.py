@@ -15,7 +15,7 @@ from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.levels import compare_documents
 from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.model import GraphDocument
-from pytest_fxgraph.equivalence.search.budget import SearchReport
+from pytest_fxgraph.equivalence.search.search import SearchReport
 from pytest_fxgraph.errors import SubjectError
 from pytest_fxgraph.operator_patterns import (
     OperatorCall,

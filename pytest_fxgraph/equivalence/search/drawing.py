@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from pytest_fxgraph.equivalence.search.layouts import LAYOUTS
-from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace
+from pytest_fxgraph.equivalence.search.recipe import LAYOUTS, Recipe, SearchSpace
 from pytest_fxgraph.equivalence.search.values import EITHER, INDEX_BITS, PATTERN, PATTERN_LENGTH, Fill, ValueRange
 from pytest_fxgraph.errors import GateError
 
