@@ -248,7 +248,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | enum.Enum)
 
 
-_KINDS_OF_DATA = (bool, int, float, complex, enum.Enum, torch.dtype, torch.device)
+_KINDS_OF_DATA = (bool, int, float, complex, enum.Enum, torch.dtype, torch.qscheme, torch.device)
 
 
 def _is_data(value: Any, depth: int = 0) -> bool:
