@@ -18,7 +18,10 @@ def packed_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]
     for name, value in vars(module).items():
         if isinstance(value, torch.ScriptObject):
             prefix = "" if name.startswith("_packed") else f"{name}."
-            yield from ((prefix + part, tensor) for part, tensor in tensors_of_packed(value))
+            for part, tensor in tensors_of_packed(value):
+                # Weights that are packed as float16 are unpacked as float32.
+                is_half = part == "weight" and getattr(module, "dtype", None) is torch.float16
+                yield prefix + part, tensor.half() if is_half else tensor
 
 
 def tensors_of_packed(value: Any) -> Iterator[tuple[str, torch.Tensor]]:

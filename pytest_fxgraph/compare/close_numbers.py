@@ -21,6 +21,8 @@ _OF_THE_LARGEST = 1e-6
 _NUMBER = r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan(?:\(0x[0-9a-f]+\))?)"
 _FLOAT = re.compile(rf"{QUOTED}|(?<![\w.%])({_NUMBER})(?![\w.])", re.DOTALL)
 _DIGEST = re.compile(r"sha256=[0-9a-f]{64}(?:, )?")
+_SKETCH = re.compile(rf", sketch=({_NUMBER})")  # in texts of constants="close" alone
+_SKETCHES_APART = 0.0021  # two sketches have three decimals, and may both be rounded
 _ROUNDED = re.compile(r"close\((.*)\)", re.DOTALL)
 _TENSOR = re.compile(r"(?:tensor|parameter)\(((?:b?float|complex)\w*\[[^]]*\]), (.*)\)\Z", re.DOTALL)
 _FORMATS = {"float64": ("d", "q", 0), "float32": ("f", "i", 0), "float16": ("e", "h", 0), "bfloat16": ("f", "i", 16)}
@@ -52,7 +54,7 @@ def are_close_contents(expected: str, obtained: str, value: str) -> bool:
 
 def without_floats(text: str) -> str:
     """Return a text with marks in place of its floats, and without digests of constants."""
-    return _with_floats(_ROUNDED.sub(r"\1", _DIGEST.sub("", text)), None)
+    return _with_floats(_ROUNDED.sub(r"\1", _DIGEST.sub("", _SKETCH.sub("", text))), None)
 
 
 def argument_distance(expected: str, obtained: str) -> str:
@@ -101,6 +103,10 @@ class _Content(NamedTuple):
         dtype = value.partition("[")[0]
         if not dtype.startswith(("float", "bfloat", "complex")):
             return None
+        sketches = [float(found[1]) for found in map(_SKETCH.search, (expected, obtained)) if found]
+        if len(sketches) == 2 and abs(sketches[0] - sketches[1]) > _SKETCHES_APART:
+            return None
+        expected, obtained = _SKETCH.sub("", expected), _SKETCH.sub("", obtained)
         texts = [_ROUNDED.sub(r"\1", _DIGEST.sub("", text)) for text in (expected, obtained)]
         if without_floats(texts[0]) != without_floats(texts[1]):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import marshal
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ _DESCRIBED_ELSEWHERE = (torch.Tensor, torch.nn.Module)
 # Facts of torch.ao's modules that their constructors do not take, or that stand for the dtype of the state.
 _QUANTIZATION = ("dtype", "qscheme", "ch_axis", "scale", "zero_point", "quant_min", "quant_max", "reduce_range")
 _PLAIN = frozenset({int, bool, float, str, type(None)})
+_WORD = re.compile(r"[\w.,>+*-]{1,64}\Z")
 _INTEGER = frozenset({int})
 _MISSING = NEVER  # in place of a value that a module does not have
 _DEEPEST_DATA = 20
@@ -235,7 +237,8 @@ def _has_bias(module: torch.nn.Module, otherwise: Any) -> Any:
 
 def _attribute_values(module: torch.nn.Module, new: Sequence[Parameter]) -> list[tuple[str, Any]]:
     attributes = vars(module).items()
-    names = {name for name, value in attributes if not name.startswith("_") and (_is_plain(value) or _is_data(value))}
+    is_told = (_is_plain, _is_data, _is_word)
+    names = {name for name, value in attributes if not name.startswith("_") and any(test(value) for test in is_told)}
     names |= {name for name in getattr(type(module), "__constants__", ()) if hasattr(module, name)}
     names -= {each.name for each in new if _goes_unsaid(getattr(module, each.name, _MISSING), each)}
     values = [(name, getattr(module, name)) for name in sorted(names - _NOT_ATTRIBUTES)]
@@ -248,7 +251,12 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | enum.Enum)
 
 
-_KINDS_OF_DATA = (bool, int, float, complex, enum.Enum, torch.dtype, torch.device)
+def _is_word(value: Any) -> bool:
+    """Tell whether a value is a string that may choose an algorithm, `reflect` or `bi,bj->ij`, and no path or prose."""
+    return isinstance(value, str) and _WORD.match(value) is not None
+
+
+_KINDS_OF_DATA = (bool, int, float, complex, enum.Enum, torch.dtype, torch.qscheme, torch.device)
 
 
 def _is_data(value: Any, depth: int = 0) -> bool:

@@ -19,6 +19,7 @@ from pytest_fxgraph.document.literals import complex_text, float_text, int_text,
 META_KEYS = ("val", "tensor_meta", "example_value")
 MOST_VALUES_IN_FULL = 64
 DIGITS_THAT_ARE_CLOSE = 4
+_STEP, _WEIGHTS = 40503, 65536  # multiples of this step spread over the weights, near places far apart
 # Formats in which the shortest text that comes back is looked for; the others are written as the double they equal.
 _PACKED = {torch.float32: "f", torch.bfloat16: "f", torch.float16: "e"}
 
@@ -98,7 +99,8 @@ def constant_text(tensor: torch.Tensor, level: str) -> str | None:
     if values.numel() <= MOST_VALUES_IN_FULL:
         text = _nested_text(values, is_exact)
     else:
-        text = ", ".join([f"sha256={digest(values)}"] * is_exact + _statistics(values))
+        statistics = _statistics(values)
+        text = ", ".join([f"sha256={digest(values)}", *statistics] if is_exact else [*statistics, _sketch(values)])
     if not is_exact:
         text = f"close({text})"
     text = scales + text
@@ -222,6 +224,19 @@ def _float_statistics(tensor: torch.Tensor) -> list[str]:
     mean = math.fsum(number / len(finite) for number in finite)
     texts = {"min": min(finite), "max": max(finite), "mean": mean, "norm": norm}
     return parts + [f"{name}={_close(number)}" for name, number in texts.items()]
+
+
+def _sketch(tensor: torch.Tensor) -> str:
+    """Summarise the places of the finite numbers: their sum, with a weight for each place, by their norm.
+
+    Another order gives another sum, and other sizes of all numbers give the same.
+    """
+    numbers = _numbers(torch.view_as_real(tensor) if tensor.is_complex() else tensor)
+    scale = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0) or 1.0
+    finite = [number / scale if math.isfinite(number) else 0.0 for number in numbers]
+    norm = math.sqrt(math.fsum(number**2 for number in finite)) or 1.0
+    weighted = math.fsum(number * (place * _STEP % _WEIGHTS / _WEIGHTS - 0.5) for place, number in enumerate(finite))
+    return f"sketch={float_text(round(weighted / norm, 3) + 0.0)}"
 
 
 def inline_tensor_text(tensor: torch.Tensor, level: str, form: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -16,12 +17,14 @@ from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.costs import CostBlock
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.errors import CaptureError, ChoiceError, GateError
-from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED
+from pytest_fxgraph.goldens.table_columns import COSTS, COUNTED, QUANTIZED
 from pytest_fxgraph.goldens.table_rows import KEYS, Values
+
+_GRANULARITY = re.compile(r"\] (?:as [^:(]*)?(?:per (?:tensor|channel)|in groups of)\b")
 
 
 def numbers_of(subject: Any) -> dict[str, int | float]:
-    """Count the graphs, breaks, operators and nodes of a capture or graph module.
+    """Count the graphs, breaks, operators, nodes and quantized tensors of a capture or graph module.
 
     Raises CaptureError for a capture without any graph, and where torch does not tell of breaks.
     """
@@ -35,7 +38,8 @@ def numbers_of(subject: Any) -> dict[str, int | float]:
     numbers["graphs"] = len(graphs)
     numbers["operators"] = sum(sum(operator_counts(document).values()) for document in documents)
     numbers["nodes"] = sum(map(_nodes_in, documents))
-    return dict(numbers)
+    quantized = sum(map(_quantized_in, documents))
+    return {**numbers, QUANTIZED: quantized} if quantized else dict(numbers)
 
 
 def _graphs_of(subject: Any) -> list[Any]:
@@ -90,6 +94,12 @@ def _elements(subject: Any) -> int:
     """Count the elements of all parameters that graphs read, each once."""
     tensors = {id(each): each for graph in _graphs_of(subject) for each in graph.parameters()}
     return sum(tensor.numel() for tensor in tensors.values())
+
+
+def _quantized_in(document: GraphDocument) -> int:
+    """Count the parameters and buffers that are held as small whole numbers with scales."""
+    inner = sum(_quantized_in(module.graph) for module in document.modules if module.graph is not None)
+    return inner + sum(1 for record in document.state if _GRANULARITY.search(record.value))
 
 
 def measured_numbers(values: Mapping[str, Any], row: str) -> dict[str, int | float]:

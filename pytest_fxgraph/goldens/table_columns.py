@@ -23,6 +23,7 @@ COUNTED: Mapping[str, str] = {
 }
 # Columns of costs. A table counts all "nodes", with nodes that only pick an item.
 COSTS = (*(metric for metric in METRICS if metric != "nodes"), "uncounted")
+QUANTIZED = "quantized"  # tensors; a row without quantized tensors does not have this column
 _LOWER_IS_BETTER = frozenset((*COUNTED, *COSTS))
 
 
@@ -72,6 +73,8 @@ def differences(
     Raises ChoiceError for a wrong rule.
     """
     check_rules({**expected, **obtained}, tolerance, better)
+    if QUANTIZED in expected or QUANTIZED in obtained:
+        expected, obtained = {QUANTIZED: 0, **expected}, {QUANTIZED: 0, **obtained}
     for column in sorted({*expected, *obtained}):
         if column not in obtained:
             yield f"{column} was {number_text(expected[column])}, and was not measured"

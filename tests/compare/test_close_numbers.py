@@ -172,3 +172,57 @@ def test_a_tensor_as_argument_is_judged_as_a_constant():
 
 def test_without_floats_only_their_places_are_left():
     assert without_floats('(1, 0.5, "0.5", %x_1)') == '(1, ~, "0.5", %x_1)'
+
+
+def positions(rows=512, columns=16):
+    """Return a table of sines, as models keep for positions."""
+    angles = torch.arange(rows).unsqueeze(1) / torch.logspace(0, 4, columns)
+    return torch.cat([angles.sin(), angles.cos()], 1)
+
+
+def are_close_at(expected, obtained, level="close"):
+    texts = [constant_text(tensor, level) for tensor in (expected, obtained)]
+    return are_close_contents(*texts, "float32[512, 32]")
+
+
+def test_a_table_in_another_order_is_not_close():
+    table = positions()
+    swapped = table.clone()
+    swapped[[3, 200]] = swapped[[200, 3]]
+
+    assert not are_close_at(table, swapped)
+    assert not are_close_at(table, table[torch.randperm(512, generator=torch.Generator().manual_seed(0))])
+    assert not are_close_at(table, table.flip(0))
+    assert not are_close_at(table, table.flip(1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounding_does_not_change_the_sketch_of_the_order(seed):
+    generator = torch.Generator().manual_seed(seed)
+    for table in (
+        positions(),
+        torch.randn(512, 32, generator=generator),
+        torch.randn(512, 32, generator=generator) + 9,
+    ):
+        noise = 1 + 1e-6 * torch.randn(table.shape, generator=generator)
+
+        assert are_close_at(table, table * noise)
+        assert are_close_at(table, table * 1.00001)
+
+
+def test_a_text_without_a_sketch_is_compared_by_its_statistics():
+    with_sketch = constant_text(positions(), "close")
+    without = with_sketch.partition(", sketch=")[0] + ")"
+
+    assert are_close_contents(without, with_sketch, "float32[512, 32]")
+    assert are_close_contents(with_sketch, without, "float32[512, 32]")
+    assert without_floats(with_sketch) == without_floats(without)
+
+
+def test_the_sketch_leaves_out_numbers_that_are_not_finite():
+    table = positions()
+    table[0, 0], table[1, 1] = math.inf, math.nan
+
+    assert are_close_at(table, table)
+    assert "nan" not in constant_text(table, "close")
+    assert constant_text(torch.zeros(100), "close").endswith("norm=0.0, sketch=0.0)")

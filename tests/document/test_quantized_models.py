@@ -16,6 +16,8 @@ from pytest_fxgraph.document.builder import build_document
 from pytest_fxgraph.document.decoding import decode
 from pytest_fxgraph.document.encoding import encode
 from pytest_fxgraph.functions import assert_graph_equal, structural_hash, structurally_equal
+from pytest_fxgraph.gate.table_numbers import numbers_of
+from pytest_fxgraph.goldens.table_columns import differences
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 
@@ -163,3 +165,12 @@ def _content(scale, zero_point):
     graph.output(graph.call_method("dequantize", (graph.get_attr("_tensor_constant0"),)))
     (record,) = build_document(GraphModule(root, graph)).state
     return record.content
+
+
+def test_a_table_counts_quantized_tensors_and_names_their_loss():
+    counts = {name: numbers_of(_traced(make())).get("quantized") for name, make in MODELS.items()}
+
+    assert {name for name, count in counts.items() if count is None} <= {"float", "float16"}
+    assert {count for count in counts.values() if count is not None} == {2}
+    assert [*differences({"nodes": 5, "quantized": 2}, {"nodes": 5}, {}, {})] == ["quantized 2 -> 0"]
+    assert [*differences({"nodes": 5}, {"nodes": 5}, {}, {})] == []

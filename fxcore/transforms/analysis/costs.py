@@ -201,7 +201,8 @@ def _state_read(call: OperatorCall, values: GraphValues) -> list[TensorSpec]:
         return []
     buffers = [buffer for name, buffer in call.module.named_buffers() if not name.endswith("num_batches_tracked")]
     tensors = [*call.module.parameters(), *buffers]
-    return [values.state_specs[id(tensor)] for tensor in tensors if id(tensor) in values.state_specs]
+    specs = [values.state_specs[id(tensor)] for tensor in tensors if id(tensor) in values.state_specs]
+    return specs + [spec for part in call.module.modules() for spec in values.packed_specs.get(id(part), ())]
 
 
 def _nbytes(specs: Iterable[TensorSpec]) -> int:
@@ -215,6 +216,10 @@ def _new_parameters(node: Node, values: GraphValues, counted: set[int]) -> int:
         if id(tensor) not in counted:
             counted.add(id(tensor))
             found += tensor.numel()
+    for part in values.modules[node.target].modules() if node.op == "call_module" else ():
+        if id(part) in values.packed_specs and id(part) not in counted:
+            counted.add(id(part))
+            found += sum(spec.numel for spec in values.packed_specs[id(part)])
     return found
 
 

@@ -22,6 +22,8 @@ from fxcore.interpreter import Interpreter
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_aggregate
 from fxcore.passes.tools_common import CALLABLE_NODE_OPS
+from fxcore.state.packed_parameters import packed_tensors
+from fxcore.state.storage import wrapped_tensors
 from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
 from fxcore.uninitialized import refuse_uninitialized
 
@@ -39,6 +41,7 @@ class TensorSpec(NamedTuple):
     dtype: torch.dtype
     storage: int
     storage_bytes: int
+    held_bytes: int | None = None  # of a tensor that wraps others, as quantized weights do
 
     @property
     def numel(self) -> int:
@@ -48,6 +51,8 @@ class TensorSpec(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of distinct elements: an expanded element is in memory once."""
+        if self.held_bytes is not None:
+            return self.held_bytes
         if not self.stride:
             return self.numel * self.dtype.itemsize
         distinct = prod(size for size, step in zip(self.shape, self.stride, strict=True) if step or not size)
@@ -75,6 +80,7 @@ class GraphValues:
     inner_calls: dict[Node, list[OperatorCall]] = field(default_factory=dict)
     state_storages: set[int] = field(default_factory=set)  # of parameters, buffers and constants
     state_specs: dict[int, TensorSpec] = field(default_factory=dict)  # by id of the real parameter or buffer
+    packed_specs: dict[int, list[TensorSpec]] = field(default_factory=dict)  # of packed parameters, by id of the module
 
     def tensors(self, node: Node) -> list[TensorSpec]:
         """Return the tensors that a node gives, however nested."""
@@ -279,6 +285,10 @@ class _Recorder(Interpreter):
     def spec(self, tensor: torch.Tensor) -> TensorSpec:
         """Describe a tensor."""
         shape = tuple(map(concrete, tensor.shape))
+        if parts := wrapped_tensors(tensor):
+            specs = [self.spec(part) for part in parts.values()]
+            held = sum(spec.nbytes for spec in specs)
+            return TensorSpec(shape, (), tensor.dtype, specs[0].storage, held, held)
         try:
             storage = tensor.untyped_storage()
             reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # of torch
@@ -297,6 +307,8 @@ class _Recorder(Interpreter):
             spec = self.spec(duplicate)
             self.values.state_specs[id(original)] = spec
             self.values.state_storages.add(spec.storage)
+        for part in module.modules():
+            self.values.packed_specs.update({id(part): [self.spec(tensor) for _, tensor in packed_tensors(part)]})
 
 
 def _state_of(module: nn.Module) -> list[torch.Tensor]:

@@ -8,6 +8,7 @@ from torch import nn
 
 import fxcore
 from fixtures.models.gpt_like import GptLike
+from fixtures.quantized_tensors import with_blocked_weights
 from fxcore import interop
 from fxcore.errors import InterpreterError
 from fxcore.transforms.analysis.costs import Cost, graph_costs
@@ -139,3 +140,20 @@ def test_shapes_that_depend_on_values_need_a_real_run():
 def test_another_propagation_is_refused():
     with pytest.raises(ValueError, match="propagation='magic' is not known; use one of meta, fake, real"):
         propagate(fxcore.symbolic_trace(nn.ReLU()), SQUARE, propagation="magic")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_weights_cost_the_bytes_in_which_they_are_held():
+    model = nn.Sequential(nn.Linear(64, 32, bias=False)).eval()
+    weights = {
+        "float32": (model, 4 * 64 * 32),
+        "int8 by row": (with_blocked_weights(model), 64 * 32 + 5 * 32),  # a float and an int8 for each row
+        "packed": (torch.ao.quantization.quantize_dynamic(model, {nn.Linear}), 64 * 32),
+        "packed halves": (torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.float16), 2 * 64 * 32),
+    }
+    x = torch.ones(2, 64)
+
+    for name, (each, expected) in weights.items():
+        costs = graph_costs(fxcore.symbolic_trace(each), x, propagation="real")
+        assert (name, costs.total.bytes_read) == (name, 4 * x.numel() + expected)
+        assert costs.total.params == 64 * 32
