@@ -39,6 +39,7 @@ class Guard:
     line: int = 0
     source: str = ""
     is_assumed: bool = False  # depends on data, and the user chose the example's branch
+    caught: tuple[str, ...] = ()  # names of errors of the call that the traced code catches; it must raise none
 
     @property
     def place(self) -> str:
@@ -122,7 +123,9 @@ def refusal(guards: Guards, index: int, found: Any, name: str, free_sizes: str) 
     """Return the message about a guard that does not hold. `found` is the value, or the error of its computation."""
     guard = guards[index]
     place = f"; asked at {guard.place}" if guard.place else ""
-    if isinstance(found, Exception):
+    if isinstance(found, Exception) and guard.caught:
+        shown = f"it raises {type(found).__name__}: {_shown(found)}"
+    elif isinstance(found, Exception):
         shown = f"it cannot be computed ({type(found).__name__}: {_shown(found)})"
     else:
         # The guard of a condition that was False in the example states the opposite, so its value reads False.
@@ -210,7 +213,7 @@ def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
     if node.op == "placeholder":
         return str(node.target).lstrip("*")
     if not is_inlined(node):
-        return _called(node)
+        return called_text(node)
     texts = [_argument_text(item, is_inlined) for item in node.args]
     texts_of_keywords = [f"{name}={_argument_text(item, is_inlined)}" for name, item in node.kwargs.items()]
     if node.op == "call_method":
@@ -230,7 +233,8 @@ def expression_of(node: Node, is_inlined: Callable[[Node], bool]) -> str:
     return f"{name}({', '.join([*texts, *texts_of_keywords])})"
 
 
-def _called(node: Node) -> str:
+def called_text(node: Node) -> str:
+    """Return the call that a node makes, without its arguments."""
     if node.op == "get_attr":
         return f"self.{node.target}"
     if node.op == "call_module":

@@ -93,6 +93,8 @@ class Interpreter:
             try:
                 value = self.env[node] = self.run_node(node)
             except Exception as error:
+                if guards is not None:
+                    guards.failed(node, error)
                 if self.extra_traceback:
                     _note_node(error, node)
                 raise

@@ -45,7 +45,7 @@ class CheckFunctions:
         self.plan = plan
         self._guards = guards
         self._written = state_written_by(plan, module)
-        self._checker = Checker(guards, plan, self._written, name)
+        self.checker = Checker(guards, plan, self._written, name)
         self._prefix = prefix
         self._read_at = {position: self._values_read(work) for position, work in plan.checks.items()}
         self.by_position: dict[int, CheckFunction] = {}
@@ -83,7 +83,7 @@ class CheckFunctions:
             of_graph = set(plan.twins.values())
             inputs = tuple(node for node in self._read_at[position] if node in of_graph)
         name = self._prefix if position == ENTRY else f"{self._prefix}_at_{position}"
-        writer = _Source(plan, self._guards, self._checker, position, any(self._written))
+        writer = _Source(plan, self._guards, self.checker, position, any(self._written))
         source, names = writer.written(name, inputs, carried, carried_on)
         SOURCES.run(source, names)
         function = names[name]
@@ -105,6 +105,10 @@ class ChecksOfRun:
         self._values = {node: value for node, value in known.items() if node in self._read}
         self._missing = set(plan.placeholders) - self._values.keys()
         self._state = self._checked(functions.at_entry) if not self._missing else None
+
+    def failed(self, node: Node, error: Exception) -> None:
+        """Refuse the run for an error of a node that the traced code catches. Raises GuardError (a ValueError)."""
+        self._functions.checker.refuse_caught(self._module, node, error, self._state)
 
     def after(self, node: Node, value: Any) -> None:
         """Check what can be checked once a node has a value. Raises GuardError (a ValueError)."""
@@ -211,7 +215,10 @@ class _Source:
         guard = self._guards[index]
         if index in self._plan.alone:
             inputs = "".join([f"{each}, " for each in parameters])
-            return [f"{self._checker}.check(self, {index}, {self._checker}.alone(self, {index}, ({inputs}), {ALONE}))"]
+            computed = f"{self._checker}.alone(self, {index}, ({inputs}), {ALONE})"
+            return [computed if guard.caught else f"{self._checker}.check(self, {index}, {computed})"]
+        if guard.caught:
+            return ["pass"]  # the value is there: its call raised no error
         found = self._name_of(self._plan.asked[index])
         if guard.value is None:
             condition = f"{found} is not None"

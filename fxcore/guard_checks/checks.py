@@ -85,18 +85,30 @@ class Checker:
             return bool(value)
         return bool(value.tracer.answers.assumed(value))
 
+    def _restore(self, state: State | None) -> None:
+        for snapshot in (state and state[0]) or ():
+            snapshot.restore()
+
     def failed(self, module: Any, state: State | None, error: Exception, position: int) -> None:
         """Restore the state and raise GuardError for an error in a check. A run without numbers goes on unchecked."""
         if torch.compiler.is_compiling() or torch_fx_registry.is_tracing():
             raise error
         if type(error).__name__ == _OF_FAKE or any(words in str(error) for words in _OF_META):
             return
-        for snapshot in (state and state[0]) or ():
-            snapshot.restore()
+        self._restore(state)
         if isinstance(error, GuardError) or error.__traceback__ is None:
             raise error
         index = self.guard_of_line[position].get(error.__traceback__.tb_lineno, 0)
         raise GuardError(refusal(self._guards, index, error, self._name, _free_sizes(module))) from error
+
+    def refuse_caught(self, module: Any, node: Node, error: Exception, state: State | None) -> None:
+        """Restore the state and raise GuardError if the traced code catches an error of a node of the graph."""
+        names = {kind.__name__ for kind in type(error).__mro__}
+        for index, asked in enumerate(self._plan.asked):
+            guard = self._guards[index]
+            if guard.caught and self._plan.twins.get(asked) is node and not names.isdisjoint(guard.caught):
+                self._restore(state)
+                raise GuardError(refusal(self._guards, index, error, self._name, _free_sizes(module))) from error
 
     def alone(self, module: Any, index: int, inputs: Sequence[Any], values: dict[Node, Any]) -> Any:
         """Return the value of a guard, computed from the inputs in a run of its own. The state stays as it was.

@@ -76,7 +76,14 @@ class GuardedForward:
             # On one line with the first statement, so that the lines are those of the code without checks.
             lines[first : first + is_plain] = [f"    {call};  {lines[first].lstrip()}" if is_plain else f"    {call}"]
         names = {**names, name: entry.function}
-        run_source("\n".join(lines), names, self._origin, shown=self._code.src if is_plain else None)
+        is_caught = is_plain and any(guard.caught for guard in self._guards)
+        run_source(
+            "\n".join(lines),
+            names,
+            self._origin,
+            shown=self._code.src if is_plain else None,
+            on_error=self._refuse_caught if is_caught else None,
+        )
         made: FunctionType = names["forward"]
         return made
 
@@ -106,6 +113,15 @@ class GuardedForward:
                 lines.append(f"    {start}{line.lstrip()}" if start else line)
                 start = ""
         return lines, code.globals
+
+    def _refuse_caught(self, module: Any, error: BaseException, variables: dict[str, Any]) -> None:
+        """Raise GuardError (a ValueError) for an error of the node on the failed line that the traced code catches."""
+        states = [variables.get(check.name) for check in self.checks.by_position.values()]
+        state = next(filter(None, reversed(states)), None)  # None in a call without checks
+        if state is not None and isinstance(error, Exception) and error.__traceback__ is not None:
+            line = error.__traceback__.tb_lineno - self._code._prologue_start
+            node = self.checks.plan.nodes[(self._code._lineno_map or {}).get(line) or 0]
+            self.checks.checker.refuse_caught(module, node, error, state)
 
     # Checks without a run of the whole graph.
 
@@ -142,7 +158,11 @@ class GuardedForward:
         for node in plan.nodes[: plan.last + 1]:
             if node not in values:
                 if node in needed:
-                    values[node] = result_of(node, values.__getitem__, module)
+                    try:
+                        values[node] = result_of(node, values.__getitem__, module)
+                    except Exception as error:
+                        run.failed(node, error)
+                        raise
                 run.after(node, values.get(node))
 
     def supports(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,18 +18,27 @@ _MODES = [each for each in SETTINGS if each.path == "grad mode" or "autocast" in
 
 
 def run_source(
-    source: str, names: dict[str, Any], origin: dict[str, Any] | None = None, *, shown: str | None = None
+    source: str,
+    names: dict[str, Any],
+    origin: dict[str, Any] | None = None,
+    *,
+    shown: str | None = None,
+    on_error: Callable[[Any, BaseException, dict[str, Any]], None] | None = None,
 ) -> None:
     """Execute the source of a forward as `SOURCES.run` does. If the code switches modes, an error in it ends them.
 
-    The lines keep their numbers: the code of a graph begins with empty lines, and its indentation is 4.
+    `on_error` takes the module, an error in the code, and the variables. The lines keep their numbers: the code of a
+    graph begins with empty lines, and its indentation is 4.
     """
     lines = source.split("\n")
     start = next((index for index, line in enumerate(lines) if line.startswith("def forward(")), 0)
-    if start >= 2 and not any(lines[start - 2 : start]) and any(f"{name}(" in source for name in _SWITCHES):
-        names |= {"_fxcore_modes": _present_modes, "_fxcore_end": _end_modes}
+    is_needed = on_error is not None or any(f"{name}(" in source for name in _SWITCHES)
+    if is_needed and start >= 2 and not any(lines[start - 2 : start]):
+        names |= {"_fxcore_modes": _present_modes, "_fxcore_end": _end_modes, "_fxcore_failed": on_error}
         head = [lines[start], " _fxcore_kept = _fxcore_modes()", " try:"]
-        tail = [" except BaseException:", "  _fxcore_end(_fxcore_kept)", "  raise", ""]
+        tail = [" except BaseException as _fxcore_error:", "  _fxcore_end(_fxcore_kept)"]
+        tail += ["  _fxcore_failed(self, _fxcore_error, locals())"] if on_error is not None else []
+        tail += ["  raise", ""]
         shown = source if shown is None else shown
         source = "\n".join([*lines[: start - 2], *head, *lines[start + 1 :], *tail])
     SOURCES.run(source, names, origin, shown=shown)

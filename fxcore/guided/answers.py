@@ -12,7 +12,16 @@ import torch
 
 from fxcore.errors import TraceError
 from fxcore.graph import Graph
-from fxcore.guards import Guard, Guards, condition_text, copied_slice, expression_of, is_path, note_positions
+from fxcore.guards import (
+    Guard,
+    Guards,
+    called_text,
+    condition_text,
+    copied_slice,
+    expression_of,
+    is_path,
+    note_positions,
+)
 from fxcore.guided.data_reads import is_free_of_effects
 from fxcore.guided.equal_questions import ValueNumbers
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
@@ -92,6 +101,11 @@ class Answers:
             return
         node = outside
         self._answers.append(_Answer(node, value, self._guard(node.name, value, is_assumed), call))
+
+    def note_caught(self, node: Node, errors: tuple[str, ...]) -> None:
+        """Note that the traced code catches these errors of a node's call, which raised none."""
+        guard = replace(self._guard(node.name, errors, False), caught=errors)
+        self._answers.append(_Answer(node, errors, guard))
 
     def drop_indices_of_call(self, frame: FrameType) -> None:
         """Forget the indices that a call in C asked for. Because it found proxies, the call itself is recorded.
@@ -184,6 +198,8 @@ class Answers:
                 yield _Answer(node, mode, replace(next(iter(told.values())), node=node.name))
 
     def _with_text(self, answer: _Answer) -> Guard:
+        if answer.guard.caught:
+            return replace(answer.guard, expression=f"{called_text(answer.node)} raises no {' or '.join(answer.value)}")
         expression = expression_of(answer.node, lambda node: node in self.scalars or is_path(node))
         return replace(answer.guard, expression=condition_text(expression, answer.value))
 

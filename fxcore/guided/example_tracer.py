@@ -25,6 +25,7 @@ from fxcore.guided import numpy_calls, replacements
 from fxcore.guided.answers import Answers
 from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
+from fxcore.guided.caught_calls import CaughtCalls
 from fxcore.guided.data_reads import Origin, origin_of
 from fxcore.guided.failures import CaughtErrors, explained
 from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexing, is_raised_by_indexing
@@ -66,7 +67,7 @@ from fxcore.uninitialized import refuse_uninitialized
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
     *("caught_errors", "inner_graphs", "_example", "_other_sizes", "_assigned", "_with_gradient"),
-    *("operators", "_made_modules"),
+    *("operators", "_made_modules", "_caught_calls"),
 )
 
 
@@ -157,6 +158,8 @@ class ExampleTracer(Tracer):
             self._record_unread_attributes(args[0])
         value, origin = self._run_on_example(kind, target, args, kwargs)
         node = self.record_without_running(kind, target, args, kwargs, name, type_expr)
+        if kind.startswith("call") and (errors := self._caught_calls.errors_here()) and node.graph is self.graph:
+            self.answers.note_caught(node, errors)
         is_part = is_part_of_input(kind, target, args)
         if isinstance(value, PLAIN_TYPES) or (is_part and self.questions.is_told(value)):
             if is_part or origin.is_data:
@@ -456,6 +459,7 @@ class ExampleTracer(Tracer):
         self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
+        self._caught_calls = CaughtCalls([each.__code__ for each in functions])
         self.operators = UnrecordedOperators(snapshot, self.ways)
         self._made_modules: set[nn.Module] = set()
         self.written_tensors = WrittenTensors(self, self.proxy_of_state)

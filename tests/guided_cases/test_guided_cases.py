@@ -9,12 +9,10 @@ from tests.guided_cases.judgement import faults, judge
 from tests.guided_cases.table import CASES
 
 _CONSTANTS = "plain attributes and globals are constants of the graph (docs/tracing.md, Limits)"
-_TRIED = "forward catches an operator's error of other sizes, and the graph raises the error"
 # A case that is solved fails here as XPASS: its line must go.
 UNSOLVED: dict[str, str] = {
     **dict.fromkeys(("GlobalNumber", "GlobalDict", "EnvironmentVariable"), _CONSTANTS),
     **dict.fromkeys(("PlainAttribute", "PropertyOfModule"), _CONSTANTS),
-    "TryThenExcept": _TRIED,
 }
 
 

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import fxcore
+from fxcore.errors import GuardError
+
+WAYS = [
+    lambda g: g,
+    lambda g: g.forward,
+    lambda g: fxcore.Interpreter(g).run,
+    lambda g: g.check_guards,
+    lambda g: fxcore.interop.to_torch(g),
+    lambda g: pickle.loads(pickle.dumps(g)),
+]
+
+
+class Projected(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 2))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        try:
+            y = self.product(x)
+        except (ImportError, RuntimeError):
+            y = x.sum()
+        return y + 1
+
+    def product(self, x):
+        return x @ self.weight
+
+
+def guards_of(function, *inputs):
+    return [str(each) for each in fxcore.symbolic_trace(function, example_inputs=inputs).graph.guards]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_that_the_traced_code_catches_is_a_refusal_that_changes_nothing(way):
+    graph_module = fxcore.symbolic_trace(Projected(), example_inputs=torch.ones(3, 4))
+
+    with pytest.raises(GuardError, match=r"matmul\(...\) raises no RuntimeError: it raises .* mat1 and"):
+        way(graph_module)(torch.ones(3, 5))
+
+    assert graph_module.calls == 0
+    assert torch.equal(graph_module(torch.ones(2, 4)), torch.full((2, 2), 5.0))
+    assert graph_module.calls == 1
+
+
+def test_the_guard_names_the_line_of_the_call_and_the_code_stays():
+    graph_module = fxcore.symbolic_trace(Projected(), example_inputs=torch.ones(3, 4))
+
+    (guard,) = graph_module.graph.guards
+
+    assert guard.source == "return x @ self.weight"
+    assert "try" not in graph_module.code
+    assert graph_module.supports(torch.ones(3, 5)) is None
+
+
+def test_an_error_of_another_class_stays_as_it_is():
+    def shifted(x, y):
+        try:
+            return x + y
+        except ZeroDivisionError:
+            return x
+
+    graph_module = fxcore.symbolic_trace(shifted, example_inputs=(torch.ones(3), torch.ones(3)))
+
+    with pytest.raises(RuntimeError, match="size of tensor") as caught:
+        graph_module(torch.ones(3), torch.ones(4))
+
+    assert not isinstance(caught.value, GuardError)
+
+
+def test_handlers_that_raise_again_and_errors_that_torch_does_not_raise_make_no_guard():
+    def explained(x):
+        try:
+            return x * 2
+        except RuntimeError as error:
+            raise ValueError("too large") from error
+
+    def imported(x):
+        try:
+            return x * 2
+        except ImportError:
+            return x
+
+    def closed(x):
+        try:
+            return x * 2
+        finally:
+            print()
+
+    assert [guards_of(each, torch.ones(3)) for each in (explained, imported, closed)] == [[], [], []]
+
+
+def test_calls_behind_the_block_make_no_guard():
+    def decided(x):
+        try:
+            y = x * 2
+        except:  # noqa: E722 - the case of this test
+            y = x
+        with torch.no_grad():
+            return y.exp()
+
+    assert guards_of(decided, torch.ones(3)) == ["mul(...) raises no BaseException"]
