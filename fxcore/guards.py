@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -52,6 +52,16 @@ class Guard:
         return self.expression
 
 
+class ValuesBeside(Protocol):
+    """Values beside the inputs that a graph holds as constants."""
+
+    def __len__(self) -> int:
+        """Return the number of values."""
+
+    def first_change(self) -> tuple[Any, Any] | None:
+        """Return the first value that has changed, and the present value; None if all are as they were."""
+
+
 class Guards(Sequence[Guard]):
     """The guards of one graph, each once, in order, with a graph that computes their values."""
 
@@ -62,20 +72,28 @@ class Guards(Sequence[Guard]):
         notes: Sequence[str] = (),
         *,
         are_enforced: bool = True,
+        outer: ValuesBeside | None = None,
     ) -> None:
         """`graph` takes the inputs of the guarded graph, and returns the value for each guard.
 
         `notes` describe effects of the model that the graph leaves out for all inputs. With `are_enforced`, each run
-        of the guarded graph checks the guards.
+        of the guarded graph checks the guards. `outer` are values beside the inputs that the trace read. They are no
+        part of prints and pickles, because another process cannot ask for them.
         """
         self._guards = tuple(guards)
         self.graph = graph
         self.notes = tuple(notes)
         self.are_enforced = are_enforced
+        self.outer = outer
+
+    @property
+    def are_checked(self) -> bool:
+        """Whether there is something to check in each run."""
+        return self.graph is not None and bool(self._guards or self.outer)
 
     def with_enforcement(self, are_enforced: bool) -> Guards:
         """Return the same guards, which the runs of a graph check or not."""
-        return Guards(self._guards, self.graph, self.notes, are_enforced=are_enforced)
+        return Guards(self._guards, self.graph, self.notes, are_enforced=are_enforced, outer=self.outer)
 
     def __getitem__(self, index: Any) -> Any:
         return self._guards[index]
@@ -137,6 +155,16 @@ def refusal(guards: Guards, index: int, found: Any, name: str, free_sizes: str) 
         "The trace followed its example there. Trace the model with an example like these inputs, change the line so "
         "that it asks for no value, or keep the line in a leaf (leaf_modules=, fxcore.wrap); enforce_guards=False runs "
         f"the graph without checks{cure}"
+    )
+
+
+def refusal_of_change(value: Any, found: str, name: str) -> str:
+    """Return the message about a value beside the inputs that has changed; `found` is the present value."""
+    return (
+        f"the graph of {name} does not hold any more, because a value beside its inputs has changed since the trace:\n"
+        f"  {value.text}: it is {found}, and was {value.shown}; read at {value.place}\n"
+        "The graph has the value of the trace as a constant. Trace the model again, put the value back, or pass it as "
+        "an input; enforce_guards=False runs the graph without checks"
     )
 
 

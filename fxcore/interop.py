@@ -137,7 +137,7 @@ class GuardedGraphModule(torch.fx.GraphModule):
             graph = _graph_from_torch(self._graph)
         except InteropError:  # in the middle of an edit; torch writes code for such a graph, too
             return code
-        if isinstance(graph.guards, Guards) and graph.guards.are_enforced and len(graph.guards):
+        if isinstance(graph.guards, Guards) and graph.guards.are_enforced and graph.guards.are_checked:
             guarded = GuardedForward(graph, graph.guards, self, graph.python_code("self"))
             type(self).forward = guarded.function
         return code
@@ -159,7 +159,7 @@ class GuardedGraphModule(torch.fx.GraphModule):
 
 def _module_to_torch(source: GraphModule) -> torch.fx.GraphModule:
     guards = source.graph.guards
-    is_guarded = isinstance(guards, Guards) and guards.are_enforced and len(guards) > 0
+    is_guarded = isinstance(guards, Guards) and guards.are_enforced and guards.are_checked
     base = _notes_of(source).get("class", GuardedGraphModule if is_guarded else torch.fx.GraphModule)
     made: torch.fx.GraphModule = base.__new__(base)
     torch.fx.GraphModule.__init__(made, {}, torch.fx.Graph(), type(source).__name__)

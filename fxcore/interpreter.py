@@ -61,7 +61,7 @@ class Interpreter:
     def _guard_checks(self) -> CheckFunctions | None:
         """The checks of a graph that was traced with an example."""
         guards = self.graph.guards
-        if not (isinstance(guards, Guards) and guards.are_enforced and guards.graph is not None):
+        if not (isinstance(guards, Guards) and guards.are_enforced and guards.are_checked):
             return None
         plan = Plan(self.graph, guards, self.module)
         return CheckFunctions(plan, guards, self.module, type(self.module).__name__)

@@ -87,7 +87,7 @@ class LazyForward:
             try:
                 self._code = graph.python_code(root_module="self")
                 guards = graph.guards
-                if isinstance(guards, Guards) and guards.graph is not None and len(guards):
+                if isinstance(guards, Guards) and guards.are_checked:
                     self._guarded = GuardedForward(graph, guards, graph.owning_module, self._code)
                     self._is_enforced = guards.are_enforced
             except Exception as error:

@@ -153,6 +153,8 @@ class _Source:
         if is_entry:
             self._lines += [f"def {name}({', '.join(['self', *parameters])}):"]
             self._lines += [f"    if not {self._is_checked}({', '.join(parameters)}):", "        return None"]
+            if self._guards.outer:
+                self._lines.append(f"    {self._checker}.check_outer()")
         else:
             self._lines += [f"def {name}({', '.join(['self', state, *parameters])}):"]
             self._lines += [f"    if {state} is None:", "        return None"]

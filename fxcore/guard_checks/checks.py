@@ -13,10 +13,11 @@ from fxcore import torch_fx_registry
 from fxcore.errors import GuardError
 from fxcore.guard_checks.plan import Plan
 from fxcore.guard_checks.undo import WrittenState
-from fxcore.guards import Guards, is_same, needed_nodes, refusal
+from fxcore.guards import Guards, is_same, needed_nodes, refusal, refusal_of_change
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
+from fxcore.state.outer_values import told
 from fxcore.state.snapshot import Snapshot, kept, state_kept
 
 # Errors of torch in a run for shapes alone, where tensors have no numbers: the class for fake tensors, words for meta.
@@ -69,6 +70,16 @@ class Checker:
         self.keep = written.keep
         # Per position of a check: the guard that each line of its code belongs to.
         self.guard_of_line: dict[int, dict[int, int]] = {}
+
+    def check_outer(self) -> None:
+        """Raise GuardError (a ValueError) if a value beside the inputs is no more as the trace read it."""
+        outer = self._guards.outer
+        if torch.compiler.is_compiling() or outer is None:
+            return
+        change = outer.first_change()
+        if change is not None:
+            value, found = change
+            raise GuardError(refusal_of_change(value, told(found), self._name))
 
     def refuse(self, module: Any, index: int, found: Any) -> None:
         """Raise GuardError (a ValueError) for a guard with another value than in the example."""

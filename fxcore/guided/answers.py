@@ -26,6 +26,7 @@ from fxcore.guided.data_reads import is_free_of_effects
 from fxcore.guided.equal_questions import ValueNumbers
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
+from fxcore.state.outer_values import OuterValues
 from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user_frame
 
 _OF_GRAD_MODE = ("is_grad_enabled", "is_inference_mode_enabled")
@@ -168,7 +169,7 @@ class Answers:
         if path is not None and path not in self._training:
             self._training[path] = (value, self._guard("", value, False))
 
-    def become_guards(self, graph: Graph) -> None:
+    def become_guards(self, graph: Graph, outer: OuterValues | None) -> None:
         """Give the graph its guards, and remove the nodes that only the guards need."""
         answers = [*self._answers_about_training(graph), *self._answers]
         numbers = ValueNumbers(graph, self.scalars)
@@ -176,7 +177,7 @@ class Answers:
         for each in answers:
             seen.setdefault((numbers.number_of(each.node), type(each.value), repr(each.value)), each)
         conditions = copied_slice(graph, [each.node for each in seen.values()])
-        graph.guards = Guards([self._with_text(each) for each in seen.values()], conditions, self.notes)
+        graph.guards = Guards([self._with_text(each) for each in seen.values()], conditions, self.notes, outer=outer)
         order = [node.name for node in graph.nodes]
         self._remove_unread(graph, {each.node for each in answers} | self.dispensable)
         note_positions(conditions, order, {node.name for node in graph.nodes})

@@ -35,6 +35,7 @@ from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.messages import Messages, has_marks
 from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
+from fxcore.guided.outer_reads import OuterReads
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined
 from fxcore.guided.unrecorded_operators import (
@@ -67,7 +68,7 @@ from fxcore.uninitialized import refuse_uninitialized
 _OF_ONE_TRACE = (
     *("answers", "questions", "messages", "unread_attributes", "written_tensors", "_reached", "_asked_globals"),
     *("caught_errors", "inner_graphs", "_example", "_other_sizes", "_assigned", "_with_gradient"),
-    *("operators", "_made_modules", "_caught_calls"),
+    *("operators", "_made_modules", "_caught_calls", "outer_reads"),
 )
 
 
@@ -90,6 +91,7 @@ class ExampleTracer(Tracer):
     _has_arrays = False  # whether the trace met an array of numpy
     _sees_indexing = False  # whether a mode records indices of tensors that are no proxies
     operators: UnrecordedOperators
+    outer_reads: OuterReads
     ways: Ways
 
     # Methods that users override.
@@ -428,7 +430,7 @@ class ExampleTracer(Tracer):
             else:
                 call, arguments = self.create_args_for_root(function, is_method, concrete_args)
                 graph = self._record(root, function, call, arguments)
-            self.answers.become_guards(graph)
+            self.answers.become_guards(graph, self.outer_reads.found())
             self.inner_graphs.remove_twins()
             return graph
 
@@ -459,6 +461,7 @@ class ExampleTracer(Tracer):
         self.inner_graphs = InnerGraphs(self)
         self.answers = Answers(self, assume)
         self.caught_errors = CaughtErrors(assume)
+        self.outer_reads = OuterReads(self, functions, getattr(function, "__self__", None))
         self._caught_calls = CaughtCalls([each.__code__ for each in functions])
         self.operators = UnrecordedOperators(snapshot, self.ways)
         self._made_modules: set[nn.Module] = set()
@@ -488,7 +491,8 @@ class ExampleTracer(Tracer):
             return run_root(self.root, call, list(args), kwargs)
 
         self.questions.begin()
-        outputs = super()._run(run, arguments, keywords)
+        with self.outer_reads.watched():
+            outputs = super()._run(run, arguments, keywords)
         self.caught_errors.refuse_caught()
         self.questions.code_runs = False
         self.answers.notes = self._assigned.record(self)

@@ -1,0 +1,375 @@
+"""Reads of plain values beside the inputs while a trace runs: they become constants, so the graph asks for them again.
+
+Attributes of modules and of objects that a model holds are watched: a descriptor in the class sees each read. Globals,
+enclosed variables and defaults cannot be watched. Those that the code of reachable functions names are taken as read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import functools
+import itertools
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxcore.graph_module import GraphModule
+from fxcore.guided.proxies import ExampleProxy
+from fxcore.state.changes import MISSING
+from fxcore.state.containers import LIBRARIES, attributes_of
+from fxcore.state.outer_values import (
+    NO_RAW,
+    OuterValue,
+    OuterValues,
+    WatchedObject,
+    frozen,
+    is_immutable,
+    is_watched_class,
+    reference_to,
+    told,
+)
+from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import is_library_file, is_user_file
+from fxcore.tracing.code_facts import facts_of_code
+from fxcore.tracing.patching import Patcher
+
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_MOST_HOLDERS = 20_000
+_MOST_ITEMS = 200
+_DEEPEST = 8  # objects inside of objects
+_NEVER_WATCHED = (torch.Tensor, nn.Module, torch.Generator, ExampleProxy)
+
+
+class OuterReads:
+    """The reads of one trace."""
+
+    def __init__(self, tracer: Any, functions: Iterable[types.FunctionType], owner: Any) -> None:
+        """`functions` are those that the trace may run, `owner` is the object that a traced method belongs to."""
+        self._tracer = tracer
+        self._values: dict[tuple[int, str], tuple[OuterValue, Any]] = {}  # by id of the holder and name; with the value
+        self._written: set[tuple[int, str]] = set()
+        self._objects: dict[int, WatchedObject] = {}  # by id
+        self._holders: dict[int, Callable[[], Any]] = {}  # of watched objects and classes, by id
+        self._alive: list[Any] = []  # all with ids that are keys
+        self._watched: dict[type, dict[str, Any]] = {}  # names to watch, each with the class attribute
+        functions = dict.fromkeys(functions)
+        facts = {each: facts_of_code(each.__code__).names for each in functions}
+        self._names = frozenset[str]().union(*facts.values())
+        # Names of attributes that may be missing: `getattr(self, "scale", None)`.
+        asking = [each.__code__ for each, names in facts.items() if not names.isdisjoint(("getattr", "hasattr"))]
+        self._asked = {text for code in asking for text in code.co_consts if type(text) is str and text.isidentifier()}
+        for module in tracer.root.modules():
+            self._look_at(module)
+        self._look_at(owner)
+        for function in functions:
+            self._look_at_function(function)
+
+    # Places to look at, before the trace.
+
+    def _look_at(self, value: Any, depth: int = 0) -> None:
+        """Find the attributes of a module or an object that can be watched, and the objects that it holds."""
+        kind: Any = type(value)
+        if isinstance(value, (list, tuple, dict)):
+            for part in itertools.islice(dict.values(value) if isinstance(value, dict) else value, _MOST_ITEMS):
+                self._look_at(part, depth + 1)
+            return
+        is_module = isinstance(value, nn.Module)
+        if not (is_module or is_watched_class(kind)) or isinstance(value, (GraphModule, torch.jit.ScriptModule)):
+            return
+        if depth > _DEEPEST or not self._hold(value, _names_by if hasattr(value, "__dict__") else _attributes_by):
+            return
+        if not is_module:
+            self._objects[id(value)] = WatchedObject(value)
+        attributes = vars(value) if is_module else attributes_of(value)
+        names = attributes.keys() - _OF_EVERY_MODULE
+        if _is_of_library(kind):
+            names &= self._names
+        else:
+            names |= self._asked
+            for each in kind.__mro__:
+                self._look_at_class(each)
+        for name in names:
+            held = attributes.get(name, MISSING)
+            if not isinstance(held, _NEVER_WATCHED):
+                self._watch(kind, name)
+                self._look_at(held, depth + 1)
+
+    def _hold(self, value: Any, of_reference: Callable[[Any], Any]) -> bool:
+        """Keep the holder of an object or a class; return False for a known one."""
+        if id(value) in self._holders or len(self._holders) > _MOST_HOLDERS:
+            return False
+        self._holders[id(value)] = functools.partial(of_reference, reference_to(value))
+        self._alive.append(value)
+        return True
+
+    def _look_at_class(self, kind: type) -> None:
+        if _is_of_library(kind) or issubclass(kind, (enum.Enum, torch.Tensor)) or not self._hold(kind, _attributes_by):
+            return
+        for name, value in list(vars(kind).items()):
+            if not (name.startswith("__") or isinstance(value, _NEVER_WATCHED) or _is_code(value)):
+                self._watch(kind, name)
+                self._look_at(value, 1)
+
+    def _watch(self, kind: type, name: str) -> None:
+        names = self._watched.setdefault(kind, {})
+        if name not in names:
+            behind = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), MISSING)
+            behind = behind.behind if isinstance(behind, _Watch) else behind  # of a trace in another thread
+            if isinstance(behind, types.MemberDescriptorType) or not _is_code(behind):
+                names[name] = behind
+
+    def _look_at_function(self, function: types.FunctionType) -> None:
+        code, reference = function.__code__, reference_to(function)
+        self._take_globals(code, function.__globals__, "")
+        self._take(code, _cells(function), functools.partial(_cells_by, reference), f"{function.__name__}: ")
+        defaults = {name: getattr(function, name) for name in ("__defaults__", "__kwdefaults__")}
+        given = {name: value for name, value in defaults.items() if value}
+        holder = functools.partial(_attributes_by, reference)
+        self._take(code, given, holder, f"{function.__qualname__}.", code.co_firstlineno)
+
+    def _take_globals(self, code: types.CodeType, held: dict[str, Any], prefix: str) -> None:
+        """Take the globals of a module that some code names, and look at the classes and modules among them."""
+        named = {name: held[name] for name in facts_of_code(code).names if name in held}
+        self._take(code, named, functools.partial(_given, held), prefix)
+        for name, value in named.items():
+            if isinstance(value, type):
+                self._look_at_class(value)
+            elif isinstance(value, types.ModuleType) and not (prefix or _is_of_library(value)):
+                self._take_globals(code, vars(value), f"{name}.")
+
+    def _take(self, code: types.CodeType, held: dict[str, Any], holder: Any, prefix: str, line: int = 0) -> None:
+        """Take values that cannot be watched as read by some code. The line is found when a value has changed."""
+        for name, value in held.items():
+            if isinstance(value, (types.ModuleType, *_NEVER_WATCHED)) or _is_code(value):
+                continue
+            self._look_at(value, 1)
+            if (key := (id(holder.args[0]), name)) not in self._values:
+                self._add(key, holder, name, prefix + name, value, code, line)
+
+    def _add(self, key: Any, holder: Any, name: str, text: str, value: Any, code: Any, line: int) -> None:
+        raw = value if is_immutable(value) else NO_RAW
+        expected = frozen(value, self._objects)
+        if isinstance(expected, WatchedObject) and not expected.text:
+            expected.text = text
+        self._alive.append((holder, value))
+        self._values[key] = OuterValue(holder, name, text, expected, told(value), raw, code, line), value
+
+    # Reads.
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """See the reads of a with block. Class attributes that the block assigns stay assigned."""
+        with Patcher() as patcher:
+            for kind, names in self._watched.items():
+                with contextlib.suppress(TypeError, AttributeError):  # a class that cannot be changed
+                    patcher.replace_all(kind, {name: _Watch(name, behind) for name, behind in names.items()})
+            patcher.replace(os._Environ, "__getitem__", _noting_environment)
+            yield
+            assigned = [
+                (kind, name, vars(kind)[name])
+                for kind, names in self._watched.items()
+                for name in names
+                if not isinstance(vars(kind).get(name), _Watch) and name in vars(kind)
+            ]
+        for kind, name, value in assigned:
+            setattr(kind, name, value)
+
+    def note_attribute(self, value: Any, owner: Any, name: str, held: Any, found: Any) -> None:
+        """Note a read of an attribute: `held` by the object itself, or `found` in its class; or MISSING."""
+        frame = sys._getframe(2)
+        if value is not None:
+            is_registered = isinstance(value, nn.Module) and any(name in vars(value)[each] for each in _REGISTRIES)
+            if is_registered:
+                return
+            self._note(value, name, held, frame)
+        if held is MISSING and found is not MISSING:
+            for kind in owner.__mro__:
+                if name in vars(kind):
+                    self._note(kind, name, found, frame)
+                    return
+
+    def _note(self, holder: Any, name: str, value: Any, frame: types.FrameType) -> None:
+        key = id(holder), name
+        if key in self._values or key in self._written or id(holder) not in self._holders:
+            return
+        text = f"{self._text_of(holder)}.{name}"
+        self._add(key, self._holders[id(holder)], name, text, value, frame.f_code, frame.f_lineno)
+        if id(holder) in self._objects:
+            self._objects[id(holder)].read[name] = self._values[key][0].expected
+
+    def note_write(self, holder: Any, name: str) -> None:
+        """Note that the traced code writes an attribute. A later read gives no value from outside."""
+        self._written.add((id(holder), name))
+
+    def note_environment(self, name: str, value: Any, frame: types.FrameType) -> None:
+        """Note that the traced code reads a variable of the environment; MISSING for a missing one."""
+        value = value if value is MISSING else os.environ.decodevalue(value)
+        if (key := (id(os.environ), name)) not in self._values:
+            text = f"os.environ[{name!r}]"
+            self._add(key, _ENVIRONMENT, name, text, value, frame.f_code, frame.f_lineno)
+
+    def _text_of(self, holder: Any) -> str:
+        if isinstance(holder, nn.Module):
+            return f"self.{(self._tracer.submodule_paths or {}).get(holder, '')}".rstrip(".")
+        if isinstance(holder, type):
+            return holder.__qualname__
+        return self._objects[id(holder)].text or type(holder).__qualname__
+
+    def found(self) -> OuterValues | None:
+        """Return the values that were read, without those that the traced code has changed."""
+        values: list[OuterValue] = []
+        for each, value in self._values.values():
+            held = each.holder()
+            now = MISSING if held is None else held.get(each.name, MISSING)
+            if frozen(now, self._objects) == each.expected and (each.raw is NO_RAW or now == value):
+                values.append(each)
+        for module in self._tracer.root.modules():
+            if isinstance(module, GraphModule):
+                values += getattr(getattr(module.graph.guards, "outer", None), "values", ())
+        return OuterValues(values) if values else None
+
+
+def _is_code(value: Any) -> bool:
+    """Return whether a value is a function, a class or a descriptor, and no data."""
+    return isinstance(value, type) or hasattr(type(value), "__get__")
+
+
+def _is_of_library(value: Any) -> bool:
+    name = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
+    return str(name).partition(".")[0] in LIBRARIES
+
+
+class _Watch:
+    """Takes the place of an attribute in a class, and tells the running trace about reads and writes."""
+
+    __slots__ = ("behind", "name")
+
+    def __init__(self, name: str, behind: Any) -> None:
+        """`behind` is the class attribute of this name, or MISSING."""
+        self.name, self.behind = name, behind
+
+    def __get__(self, value: Any, owner: Any = None) -> Any:
+        held = self._held_by(value)
+        found = self.behind if held is MISSING and not self._is_slot else held
+        reads = _running_reads(sys._getframe(1))
+        if reads is not None:
+            reads.note_attribute(value, owner, self.name, held, found)
+        if found is MISSING:
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
+        return found
+
+    def __set__(self, value: Any, held: Any) -> None:
+        if self._is_slot:
+            self.behind.__set__(value, held)
+        else:
+            vars(value)[self.name] = held
+        self._note_write(value)
+
+    def __delete__(self, value: Any) -> None:
+        if self._held_by(value) is MISSING:
+            raise AttributeError(self.name)
+        if self._is_slot:
+            self.behind.__delete__(value)
+        else:
+            del vars(value)[self.name]
+        self._note_write(value)
+
+    @property
+    def _is_slot(self) -> bool:
+        return isinstance(self.behind, types.MemberDescriptorType)
+
+    def _held_by(self, value: Any) -> Any:
+        """Return the value that an object itself holds."""
+        if value is None or not self._is_slot:
+            return MISSING if value is None else vars(value).get(self.name, MISSING)
+        try:
+            return self.behind.__get__(value)
+        except AttributeError:
+            return MISSING
+
+    def _note_write(self, value: Any) -> None:
+        tracer = module_hooks.tracer_of_all_calls()
+        if tracer is not None:
+            tracer.outer_reads.note_write(value, self.name)
+
+
+def _running_reads(frame: types.FrameType) -> OuterReads | None:
+    """Return the reads of the running trace if the code in a frame is traced code."""
+    tracer = module_hooks.tracer_of_all_calls()
+    if tracer is None or is_library_file(frame.f_code.co_filename):
+        return None
+    reads: OuterReads = tracer.outer_reads
+    return reads
+
+
+@functools.cache
+def _noting_environment(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get(self: Any, key: Any) -> Any:
+        frame: Any = sys._getframe(1)
+        while frame.f_back is not None and not is_user_file(frame.f_code.co_filename):
+            if is_library_file(frame.f_code.co_filename):
+                return original(self, key)  # torch's own question
+            frame = frame.f_back
+        reads = _running_reads(frame)
+        if reads is not None:
+            reads.note_environment(key, self._data.get(self.encodekey(key), MISSING), frame)
+        return original(self, key)
+
+    return get
+
+
+# Holders: functions that give a mapping of the names that something has, or None once it is gone.
+
+
+class _Attributes:
+    """The attributes of a class, or of an object with slots, as a mapping."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def get(self, name: str, default: Any) -> Any:
+        """Return an attribute that the class or the object itself has."""
+        if not isinstance(self.value, type):
+            return getattr(self.value, name, default)
+        found = vars(self.value).get(name, default)
+        return found.behind if isinstance(found, _Watch) else found  # of a trace in another thread
+
+
+def _attributes_by(reference: Callable[[], Any]) -> _Attributes | None:
+    found = reference()
+    return None if found is None else _Attributes(found)
+
+
+def _names_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
+    found = reference()
+    return None if found is None else vars(found)
+
+
+def _cells_by(reference: Callable[[], Any]) -> dict[str, Any] | None:
+    function = reference()
+    return None if function is None else _cells(function)
+
+
+def _cells(function: types.FunctionType) -> dict[str, Any]:
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # an empty cell
+            found[name] = cell.cell_contents
+    return found
+
+
+def _given(names: dict[str, Any]) -> dict[str, Any]:
+    return names
+
+
+_ENVIRONMENT = functools.partial(_given, os.environ)
