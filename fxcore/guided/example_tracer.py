@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -353,13 +353,10 @@ class ExampleTracer(Tracer):
             return super()._create_unusual_arg(a)
         if is_array(a) and a.dtype.kind in "biufc":
             return self.node_of_array(a)
-        if is_dataclass(a):
-            kwargs = {item.name: self.create_arg(getattr(a, item.name)) for item in fields(a)}
-            return self.create_node("call_function", type(a), (), kwargs)
         if isinstance(a, dict) and type(a) is not immutable_dict:
             held = {key: self.create_arg(item) for key, item in a.items()}
             return self.create_node("call_function", type(a), (held,), {})
-        if hasattr(a, "__fx_create_arg__") or not holds_proxies(a):
+        if hasattr(a, "__fx_create_arg__") or is_dataclass(a) or not holds_proxies(a):
             return super()._create_unusual_arg(a)
         kind = type(a)
         state = {name: self.create_arg(item) for name, item in vars(a).items()}
