@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import linecache
 import os
 import sys
@@ -17,7 +16,7 @@ import torch
 from torch import nn
 from typing_extensions import Self
 
-from fxcore.codegen.codegen import PythonCode
+from fxcore.codegen.codegen import PythonCode, call_with_known
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError, GuardError
 from fxcore.graph import Graph
@@ -33,6 +32,7 @@ from fxcore.lazy_forward import (
 )
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import (
+    child_module,
     copy_attributes,
     delete_attribute,
     get_attribute,
@@ -274,13 +274,9 @@ class GraphModule(nn.Module):
         *parents, name = target.split(".")
         module: nn.Module = self
         for parent in parents:
-            child = getattr(module, parent, None)
-            if child is None:
-                child = nn.Module()
-                setattr(module, parent, child)
-            if not isinstance(child, nn.Module):
+            module = child_module(module, parent)
+            if not isinstance(module, nn.Module):
                 return False
-            module = child
         module.add_module(name, m)
         return True
 
@@ -455,11 +451,8 @@ def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
 
 def _readable_source(module: Any, name: str, **options: Any) -> str:
     """Return the source of a class with the behaviour of `module`; `options` are those of `Graph.python_code`."""
-    known = options
-    if not isinstance(module.graph, Graph):  # a graph of torch.fx, whose older releases know fewer options
-        parameters = inspect.signature(module.graph.python_code).parameters
-        known = {option: value for option, value in options.items() if option in parameters}
-    forward = module.graph.python_code(root_module="self", verbose=True, **known).src.lstrip("\n")
+    # Older releases of torch.fx know fewer options.
+    forward = call_with_known(module.graph.python_code, root_module="self", verbose=True, **options).src.lstrip("\n")
     guards = getattr(module.graph, "guards", ())
     if isinstance(guards, Guards) and guards.graph is not None:  # a trace without an example prints as in torch.fx
         forward = "".join([f"# {line}\n" for line in guards.lines()]) + forward
