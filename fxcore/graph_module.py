@@ -59,6 +59,20 @@ _IMPL_NAME = "GraphModuleImpl"
 _COPY_NAME = "GraphModule"
 
 
+def _hook_methods(name: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return the methods that add a hook to a list of a GraphModule, and remove the hook."""
+
+    def register(self: Any, f: Callable[..., object]) -> None:
+        if not callable(f):
+            raise GraphArgumentError(f"a hook must be a callable, got {f!r}")
+        getattr(self, name).append(f)
+
+    def unregister(self: Any, f: Callable[..., object]) -> None:
+        getattr(self, name).remove(f)
+
+    return register, unregister
+
+
 class GraphModule(nn.Module):
     """A module whose `forward` is generated from a `Graph`.
 
@@ -346,35 +360,10 @@ class GraphModule(nn.Module):
         finally:
             self._unregister_replace_node_hook(f)
 
-    def _register_replace_node_hook(self, f: Callable[..., object]) -> None:
-        self._replace_hooks.append(_checked_hook(f))
-
-    def _unregister_replace_node_hook(self, f: Callable[..., object]) -> None:
-        self._replace_hooks.remove(f)
-
-    def _register_create_node_hook(self, f: Callable[..., object]) -> None:
-        self._create_node_hooks.append(_checked_hook(f))
-
-    def _unregister_create_node_hook(self, f: Callable[..., object]) -> None:
-        self._create_node_hooks.remove(f)
-
-    def _register_erase_node_hook(self, f: Callable[..., object]) -> None:
-        self._erase_node_hooks.append(_checked_hook(f))
-
-    def _unregister_erase_node_hook(self, f: Callable[..., object]) -> None:
-        self._erase_node_hooks.remove(f)
-
-    def _register_deepcopy_hook(self, f: Callable[..., object]) -> None:
-        self._deepcopy_hooks.append(_checked_hook(f))
-
-    def _unregister_deepcopy_hook(self, f: Callable[..., object]) -> None:
-        self._deepcopy_hooks.remove(f)
-
-
-def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
-    if not callable(hook):
-        raise GraphArgumentError(f"a hook must be a callable, got {hook!r}")
-    return hook
+    _register_replace_node_hook, _unregister_replace_node_hook = _hook_methods("_replace_hooks")
+    _register_create_node_hook, _unregister_create_node_hook = _hook_methods("_create_node_hooks")
+    _register_erase_node_hook, _unregister_erase_node_hook = _hook_methods("_erase_node_hooks")
+    _register_deepcopy_hook, _unregister_deepcopy_hook = _hook_methods("_deepcopy_hooks")
 
 
 def _guarded_forward(module: GraphModule) -> GuardedForward | None:

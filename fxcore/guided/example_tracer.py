@@ -22,7 +22,7 @@ from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls, replacements
-from fxcore.guided.answers import Answers
+from fxcore.guided.answers import Answers, Messages, has_marks
 from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.caught_calls import CaughtCalls
@@ -32,7 +32,6 @@ from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexin
 from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.input_questions import InputQuestions, is_part_of_input, patch_functions
 from fxcore.guided.inputs import ExampleInputs
-from fxcore.guided.messages import Messages, has_marks
 from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
