@@ -5,7 +5,7 @@ from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import FxError
 from fxcore.graph import CodeGen, Graph
 from fxcore.graph_module import GraphModule
-from fxcore.guided.assumptions import assume
+from fxcore.guided.answers import assume
 from fxcore.guided.diagnosis import diagnose
 from fxcore.interpreter import Interpreter, Transformer
 from fxcore.lazy_submodules import on_demand

@@ -140,18 +140,8 @@ _constant_attribute_types = ATTRIBUTE_TYPES
 _ConstantAttributeType: Any = functools.reduce(operator.or_, ATTRIBUTE_TYPES)
 
 
-class _TracingFlag:
-    """True in a thread that traces."""
-
-    def __bool__(self) -> bool:
-        return torch_fx_registry.is_tracing()
-
-    def __repr__(self) -> str:
-        return repr(bool(self))
-
-
 # Libraries read the flag, and set it to False around code that must not be traced.
-_is_fx_tracing_flag: Any = _TracingFlag()
+_is_fx_tracing_flag: Any = torch_fx_registry.TRACING_FLAG
 
 
 def is_fx_tracing() -> bool:

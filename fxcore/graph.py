@@ -297,15 +297,19 @@ class Graph:
         copies: dict[Any, Any] = memo if memo else {}
         output = append_copies(self.nodes, copied, copies)
         copied._codegen = copy.deepcopy(self._codegen)
-        copied._co_fields = dict(self._co_fields)
-        copied.guards = self.guards
-        if self._moved_values is not None:
-            copied._moved_values = MovedValues(self._moved_values.names)
+        copied.take_origin(self)
         if output is not None:
             value = map_values(output._args[0], copies.__getitem__)
             node = copied.output(value, type_expr=output._type)
             node.meta = copy.copy(output.meta)
         return copied
+
+    def take_origin(self, source: Graph) -> None:
+        """Take over the traced function and the guards of a graph that computes the same."""
+        self._co_fields = dict(source._co_fields)
+        self.guards = source.guards
+        if source._moved_values is not None:
+            self._moved_values = MovedValues(source._moved_values.names)
 
     def __getstate__(self) -> dict[str, Any]:
         # The pending work of the owning module and the index belong to this graph, not to a copy.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import linecache
 import os
 import sys
@@ -17,7 +16,7 @@ import torch
 from torch import nn
 from typing_extensions import Self
 
-from fxcore.codegen.codegen import PythonCode
+from fxcore.codegen.codegen import PythonCode, call_with_known
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen
 from fxcore.errors import CodeGenerationError, GraphArgumentError, GraphError, GuardError
 from fxcore.graph import Graph
@@ -33,6 +32,7 @@ from fxcore.lazy_forward import (
 )
 from fxcore.node import Node
 from fxcore.node_data.attribute_paths import (
+    child_module,
     copy_attributes,
     delete_attribute,
     get_attribute,
@@ -57,6 +57,20 @@ __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 _IMPL_NAME = "GraphModuleImpl"
 # Copies and unpickled modules print under this name, as in torch.fx.
 _COPY_NAME = "GraphModule"
+
+
+def _hook_methods(name: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return the methods that add a hook to a list of a GraphModule, and remove the hook."""
+
+    def register(self: Any, f: Callable[..., object]) -> None:
+        if not callable(f):
+            raise GraphArgumentError(f"a hook must be a callable, got {f!r}")
+        getattr(self, name).append(f)
+
+    def unregister(self: Any, f: Callable[..., object]) -> None:
+        getattr(self, name).remove(f)
+
+    return register, unregister
 
 
 class GraphModule(nn.Module):
@@ -274,13 +288,9 @@ class GraphModule(nn.Module):
         *parents, name = target.split(".")
         module: nn.Module = self
         for parent in parents:
-            child = getattr(module, parent, None)
-            if child is None:
-                child = nn.Module()
-                setattr(module, parent, child)
-            if not isinstance(child, nn.Module):
+            module = child_module(module, parent)
+            if not isinstance(module, nn.Module):
                 return False
-            module = child
         module.add_module(name, m)
         return True
 
@@ -350,35 +360,10 @@ class GraphModule(nn.Module):
         finally:
             self._unregister_replace_node_hook(f)
 
-    def _register_replace_node_hook(self, f: Callable[..., object]) -> None:
-        self._replace_hooks.append(_checked_hook(f))
-
-    def _unregister_replace_node_hook(self, f: Callable[..., object]) -> None:
-        self._replace_hooks.remove(f)
-
-    def _register_create_node_hook(self, f: Callable[..., object]) -> None:
-        self._create_node_hooks.append(_checked_hook(f))
-
-    def _unregister_create_node_hook(self, f: Callable[..., object]) -> None:
-        self._create_node_hooks.remove(f)
-
-    def _register_erase_node_hook(self, f: Callable[..., object]) -> None:
-        self._erase_node_hooks.append(_checked_hook(f))
-
-    def _unregister_erase_node_hook(self, f: Callable[..., object]) -> None:
-        self._erase_node_hooks.remove(f)
-
-    def _register_deepcopy_hook(self, f: Callable[..., object]) -> None:
-        self._deepcopy_hooks.append(_checked_hook(f))
-
-    def _unregister_deepcopy_hook(self, f: Callable[..., object]) -> None:
-        self._deepcopy_hooks.remove(f)
-
-
-def _checked_hook(hook: Callable[..., object]) -> Callable[..., object]:
-    if not callable(hook):
-        raise GraphArgumentError(f"a hook must be a callable, got {hook!r}")
-    return hook
+    _register_replace_node_hook, _unregister_replace_node_hook = _hook_methods("_replace_hooks")
+    _register_create_node_hook, _unregister_create_node_hook = _hook_methods("_create_node_hooks")
+    _register_erase_node_hook, _unregister_erase_node_hook = _hook_methods("_erase_node_hooks")
+    _register_deepcopy_hook, _unregister_deepcopy_hook = _hook_methods("_deepcopy_hooks")
 
 
 def _guarded_forward(module: GraphModule) -> GuardedForward | None:
@@ -455,11 +440,8 @@ def _unused_module_paths(module: nn.Module, nodes: Iterable[Node]) -> list[str]:
 
 def _readable_source(module: Any, name: str, **options: Any) -> str:
     """Return the source of a class with the behaviour of `module`; `options` are those of `Graph.python_code`."""
-    known = options
-    if not isinstance(module.graph, Graph):  # a graph of torch.fx, whose older releases know fewer options
-        parameters = inspect.signature(module.graph.python_code).parameters
-        known = {option: value for option, value in options.items() if option in parameters}
-    forward = module.graph.python_code(root_module="self", verbose=True, **known).src.lstrip("\n")
+    # Older releases of torch.fx know fewer options.
+    forward = call_with_known(module.graph.python_code, root_module="self", verbose=True, **options).src.lstrip("\n")
     guards = getattr(module.graph, "guards", ())
     if isinstance(guards, Guards) and guards.graph is not None:  # a trace without an example prints as in torch.fx
         forward = "".join([f"# {line}\n" for line in guards.lines()]) + forward

@@ -21,7 +21,7 @@ import torch.fx.proxy
 from torch import nn
 from torch.export.unflatten import UnflattenedModule
 
-from fxcore.codegen.codegen import CodeGen
+from fxcore.codegen.codegen import CodeGen, call_with_known
 from fxcore.codegen.pytree_codegen import PyTreeCodeGen, PyTreeInfo
 from fxcore.errors import InteropError
 from fxcore.graph import Graph
@@ -363,11 +363,11 @@ class _Delegate:
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> Any:
         """Return the start of the function."""
-        return _call(self.original.gen_fn_def, free_vars, maybe_return_annotation, **options)
+        return call_with_known(self.original.gen_fn_def, free_vars, maybe_return_annotation, **options)
 
     def generate_output(self, output_args: Any, *_: Any, **options: Any) -> Any:
         """Return the return statement."""
-        return _call(self.original.generate_output, output_args, **options)
+        return call_with_known(self.original.generate_output, output_args, **options)
 
     def process_inputs(self, *args: Any) -> Any:
         """Turn the arguments of the function into the values of the placeholders."""
@@ -430,15 +430,6 @@ class CodeGenForTorch(_Reductions, _Delegate, torch.fx.graph.CodeGen):
     def __init__(self, original: CodeGen) -> None:
         super().__init__()
         self.original = original
-
-
-def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call a method with the options that it accepts, because later releases of torch added options."""
-    known = inspect.signature(method).parameters.values()
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
-        names = {parameter.name for parameter in known}
-        options = {name: value for name, value in options.items() if name in names}
-    return method(*args, **options)
 
 
 def _codegen_from_torch(codegen: torch.fx.graph.CodeGen) -> CodeGen:

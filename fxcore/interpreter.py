@@ -21,7 +21,6 @@ from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
 from fxcore.node_data.arguments import map_aggregate, map_values
 from fxcore.nodes.liveness import values_freed_after
-from fxcore.nodes.moved_values import MovedValues
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tracer import Tracer
 
@@ -300,11 +299,8 @@ class Transformer(Interpreter):
         super().__init__(module)
         graph = self.graph
         self.new_graph = Graph(tracer_cls=graph._tracer_cls, tracer_extras=graph._tracer_extras)
-        self.new_graph._co_fields = dict(graph._co_fields)
         self.new_graph.set_codegen(graph._codegen)
-        self.new_graph.guards = graph.guards
-        if graph._moved_values is not None:
-            self.new_graph._moved_values = MovedValues(graph._moved_values.names)
+        self.new_graph.take_origin(graph)
         self.tracer: Tracer = TransformerTracer(self.new_graph, module)
         self._keep_types = False
 

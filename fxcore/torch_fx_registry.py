@@ -73,7 +73,7 @@ class _TracingFlag(threading.local):
         return repr(bool(self))
 
 
-_flag = _TracingFlag()
+TRACING_FLAG = _TracingFlag()
 _flag_lock = threading.Lock()
 _traces_running: list[object] = []  # of all threads
 
@@ -85,17 +85,17 @@ def tracing() -> Iterator[None]:
     A plain True would stop compiled modules in other threads. Of two overlapping traces, the later one would restore
     the True that it found.
     """
-    _flag.depth += 1
+    TRACING_FLAG.depth += 1
     try:
         with _threads_flag_set() if _has_flag_for_each_thread() else _process_flag_set():
             yield
     finally:
-        _flag.depth -= 1
+        TRACING_FLAG.depth -= 1
 
 
 def is_tracing() -> bool:
     """Return whether this thread is tracing."""
-    return bool(_flag)
+    return bool(TRACING_FLAG)
 
 
 def _has_flag_for_each_thread() -> bool:
@@ -120,14 +120,14 @@ def _process_flag_set() -> Iterator[None]:
     this_trace = object()
     with _flag_lock:
         _traces_running.append(this_trace)
-        _exchange_flag(False, _flag)
+        _exchange_flag(False, TRACING_FLAG)
     try:
         yield
     finally:
         with _flag_lock:
             _traces_running.remove(this_trace)
             if not _traces_running:
-                _exchange_flag(_flag, False)
+                _exchange_flag(TRACING_FLAG, False)
 
 
 def _exchange_flag(expected: object, replacement: object) -> None:

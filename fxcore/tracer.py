@@ -10,6 +10,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from traceback import walk_tb
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
@@ -512,10 +513,9 @@ class Tracer(TracerBase):
 def module_path_of(traceback: TracebackType | None) -> str:
     """Return the path of the module that raised an error. The tracer has left the module by now."""
     path = ""
-    while traceback is not None:
-        if traceback.tb_frame.f_code is Tracer.call_module.__code__:
-            path = traceback.tb_frame.f_locals.get("path", path)  # the look-up of the path may have failed
-        traceback = traceback.tb_next
+    for frame, _ in walk_tb(traceback):
+        if frame.f_code is Tracer.call_module.__code__:
+            path = frame.f_locals.get("path", path)  # the look-up of the path may have failed
     return path
 
 

@@ -154,7 +154,7 @@ class _FunctionWriter:
         self._transform_body()
         for name, value in self._codegen.additional_globals():
             self._globals.add(name, value)
-        prologue = _call_with_known(
+        prologue = call_with_known(
             self._codegen.gen_fn_def,
             self._free_vars,
             self._return_annotation,
@@ -257,12 +257,13 @@ class _FunctionWriter:
     def _output(self, node: Node) -> str:
         if node._type is not None:
             self._return_annotation = f" -> {self._globals.annotation(node._type)}"
-        return _call_with_known(
+        text: str = call_with_known(
             self._codegen.generate_output,
             node._args[0],
             descs=node.meta.get("desc") if self._style.expanded_def else None,
             repr_fn=self._writer.value,
         )
+        return text
 
     def _end(self, node: Node, freed: Node | list[Node] | None) -> str:
         """Return the end of a statement, with the freeing of values that no later node reads."""
@@ -328,15 +329,18 @@ def _is_enabled(what: str) -> bool:
     return os.environ.get(f"FX_GRAPH_SHOW_{what}", "0") == "1"
 
 
-def _call_with_known(method: Callable[..., str], *args: Any, **options: Any) -> str:
-    """Call a method of a user's CodeGen with the options that it takes. Older subclasses know fewer options."""
+def call_with_known(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call a method of a CodeGen with the options that it takes. Older classes know fewer options."""
     known = _parameters(getattr(method, "__func__", method))
-    return method(*args, **{name: value for name, value in options.items() if name in known})
+    return method(*args, **{name: value for name, value in options.items() if known is None or name in known})
 
 
 @functools.lru_cache(maxsize=64)
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters)
+def _parameters(function: Callable[..., Any]) -> frozenset[str] | None:
+    """Return the names of the parameters of a function; None if it takes every option."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return None if takes_all else frozenset(parameters)
 
 
 def _parameter_line(parameter: str) -> str:

@@ -1,4 +1,4 @@
-"""The answers that Python got about values of one trace with an example; each becomes a guard."""
+"""The answers that Python got about values of one trace with an example: guards, assumptions, texts of assertions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -30,6 +30,8 @@ from fxcore.state.outer_values import OuterValues
 from fxcore.tracing.call_site import RunningCall, running_call, shown_line, user_frame
 
 _OF_GRAD_MODE = ("is_grad_enabled", "is_inference_mode_enabled")
+_T = TypeVar("_T")
+_MARK = "\u2063"  # invisible; it stands before and behind the text of a value in an assertion
 _HOW_TO_DECIDE = (
     "Write it without a branch (torch.where, torch.cond), keep it in a leaf (fxcore.wrap, leaf_modules=), or take the "
     "example's branch: fxcore.assume(condition), or assume={{{place!r}: True}}"
@@ -150,13 +152,7 @@ class Answers:
     def note_mode(self, question: Callable[..., Any], args: Any, kwargs: Any, answer: Any) -> None:
         """Note the answer to a question about a mode, unless the traced code switched the mode itself."""
         name = question.__name__
-        mode = (
-            "autocast"
-            if "autocast" in name
-            else "grad"
-            if name in ("is_grad_enabled", "is_inference_mode_enabled")
-            else ""
-        )
+        mode = "autocast" if "autocast" in name else "grad" if name in _OF_GRAD_MODE else ""
         if self.switched.get(mode) or (name == "is_grad_enabled" and answer != self._began_with_grad):
             return
         node = self._tracer.create_node("call_function", question, args, kwargs)
@@ -211,3 +207,48 @@ class Answers:
             if node.op != "placeholder" and is_free_of_effects(node):
                 nodes.update(node.all_input_nodes)
                 graph.erase_node(node)
+
+
+def assume(condition: _T) -> _T | bool:
+    """Return `condition`. A trace with an example returns its truth in the example, and makes it a guard of the graph.
+
+    Write it around a condition on the contents of tensors, `if fxcore.assume(x.min() >= 0): ...`, if the graph need not
+    hold for inputs that decide otherwise. A call of the graph refuses these inputs.
+    """
+    if isinstance(condition, ExampleProxy):
+        return bool(condition.tracer.answers.assumed(condition))
+    return condition
+
+
+class Messages:
+    """The values that were written into texts of assertions while a trace runs.
+
+    The graph writes the texts anew in each run, with the values of the run.
+    """
+
+    def __init__(self, tracer: Any) -> None:
+        self._tracer = tracer
+        self._parts: list[tuple[str, ExampleProxy, str]] = []  # marked text, value and field of a format
+
+    def part(self, proxy: ExampleProxy, field: str) -> str:
+        """Return the marked text of a value. `field` is its place in a format: `{}`, `{!r}`, `{:>3}`."""
+        text = field.format(proxy.example)
+        self._parts.append((text, proxy, field))
+        return f"{_MARK}{text}{_MARK}"
+
+    def argument(self, text: str) -> str | Node:
+        """Return the argument of a node for a text: a node that writes it, if a value was written into it."""
+        pieces = text.split(_MARK)
+        written, self._parts = self._parts[-(len(pieces) // 2) :], []
+        if len(pieces) < 3 or [each for each, _, _ in written] != pieces[1::2]:
+            return "".join(pieces)
+        fields = ["{}" if field == "{:}" else field for _, _, field in written]
+        constants = [each.replace("{", "{{").replace("}", "}}") for each in pieces[::2]]
+        template = "".join([part for pair in zip(constants, fields, strict=False) for part in pair]) + constants[-1]
+        arguments = (template, *[proxy.node for _, proxy, _ in written])
+        return self._tracer.create_node("call_method", "format", arguments, {})  # type: ignore[no-any-return]
+
+
+def has_marks(text: str) -> bool:
+    """Return whether a value was written into a text of an assertion."""
+    return _MARK in text

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
-import importlib
+import pkgutil
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,8 +15,7 @@ from fxcore.tracing.recorder import CONSTANT_TYPES, SymbolicValue
 
 def restored_object(name: str, state: dict[str, Any]) -> Any:
     """Return an object of the class at `module:Class` with these attributes. A returned object becomes this call."""
-    module, _, path = name.partition(":")
-    kind: Any = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    kind: Any = pkgutil.resolve_name(name)
     made: Any = kind.__new__(kind)
     vars(made).update(state)
     return made
@@ -25,8 +23,7 @@ def restored_object(name: str, state: dict[str, Any]) -> Any:
 
 def drawn(name: str, *args: Any, **kwargs: Any) -> Any:
     """Draw with `random.uniform` or another function of that kind, given by its full name, and return the result."""
-    module, _, function = name.rpartition(".")
-    return getattr(importlib.import_module(module), function)(*args, **kwargs)
+    return pkgutil.resolve_name(name)(*args, **kwargs)
 
 
 def holds_proxies(value: Any) -> bool:

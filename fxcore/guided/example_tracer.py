@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -22,7 +22,7 @@ from fxcore.graph import Graph, gc_paused
 from fxcore.graph_module import GraphModule
 from fxcore.guards import Guard
 from fxcore.guided import numpy_calls, replacements
-from fxcore.guided.answers import Answers
+from fxcore.guided.answers import Answers, Messages, has_marks
 from fxcore.guided.arguments import drawn, holds_proxies, restored_object, value_of
 from fxcore.guided.assigned_attributes import AssignedAttributes
 from fxcore.guided.caught_calls import CaughtCalls
@@ -32,7 +32,6 @@ from fxcore.guided.indexing import IndexedByProxyError, IndexingMode, is_indexin
 from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.input_questions import InputQuestions, is_part_of_input, patch_functions
 from fxcore.guided.inputs import ExampleInputs
-from fxcore.guided.messages import Messages, has_marks
 from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
 from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
 from fxcore.guided.outer_reads import OuterReads
@@ -355,13 +354,10 @@ class ExampleTracer(Tracer):
             return super()._create_unusual_arg(a)
         if is_array(a) and a.dtype.kind in "biufc":
             return self.node_of_array(a)
-        if is_dataclass(a):
-            kwargs = {item.name: self.create_arg(getattr(a, item.name)) for item in fields(a)}
-            return self.create_node("call_function", type(a), (), kwargs)
         if isinstance(a, dict) and type(a) is not immutable_dict:
             held = {key: self.create_arg(item) for key, item in a.items()}
             return self.create_node("call_function", type(a), (held,), {})
-        if hasattr(a, "__fx_create_arg__") or not holds_proxies(a):
+        if hasattr(a, "__fx_create_arg__") or is_dataclass(a) or not holds_proxies(a):
             return super()._create_unusual_arg(a)
         kind = type(a)
         state = {name: self.create_arg(item) for name, item in vars(a).items()}

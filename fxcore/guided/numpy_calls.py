@@ -6,7 +6,6 @@ that make arrays ask no argument; the names of traced modules get other function
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from fxcore.guided.proxies import ExampleProxy, ExampleTensor, proxy_of
 from fxcore.state.readings import is_array
 from fxcore.tracing.call_site import instruction_at
 from fxcore.tracing.patching import Replacement
-from fxcore.tracing.wrap import find_symbolic
+from fxcore.tracing.wrap import called_on_proxies
 
 _MAKE_ARRAYS = (
     *("array", "asarray", "asanyarray", "ascontiguousarray", "fromiter"),
@@ -58,12 +57,7 @@ def recording_numpy(functions: dict[str, Any]) -> ModuleType:
 
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found: Any = find_symbolic((args, kwargs))
-        return function(*args, **kwargs) if found is None else record(found.tracer, function, args, kwargs)
-
-    return call
+    return called_on_proxies(function, lambda tracer, *given: record(tracer, function, *given))
 
 
 def record(tracer: Any, function: Callable[..., Any] | str, args: Any, kwargs: Any) -> Any:

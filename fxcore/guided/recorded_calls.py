@@ -27,7 +27,7 @@ from fxcore.torch_fx_registry import RANDOM
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import Replacement
 from fxcore.tracing.recorded_functions import TAKE_SIZES_AT_ONCE
-from fxcore.tracing.wrap import find_symbolic, handled_by, recorded
+from fxcore.tracing.wrap import called_on_proxies, find_symbolic, handled_by, recorded
 
 _LOOK_AT_VALUES = (
     *("tensor", "as_tensor", "asarray", "scalar_tensor", "range", "broadcast_shapes"),
@@ -104,25 +104,6 @@ def _record_fork(
             tracer.create_proxy("call_function", torch.set_rng_state, (state,), {})
 
 
-def _recorded_generator(original: Any) -> Any:
-    """Return torch.Generator as a class whose call is recorded, because each run makes and seeds a generator anew."""
-
-    class AsOriginal(type(original)):  # type: ignore[misc]  # a class known at run time
-        def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, original)
-
-        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            tracer = module_hooks.tracer_of_all_calls()
-            if tracer is None:
-                return original(*args, **kwargs)
-            return tracer.create_proxy("call_function", original, args, kwargs)
-
-    class Generator(original, metaclass=AsOriginal):  # type: ignore[misc]  # a class known at run time
-        pass
-
-    return Generator
-
-
 def _recorded_maker(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function`, which makes tensors of numbers, as one that records a call, or tells whether a dtype is given.
 
@@ -145,20 +126,28 @@ def _recorded_maker(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _recorded_class(kind: Any) -> Any:
-    """Return a class that answers isinstance() as `kind` does, and records a call with a proxy."""
+def _recorded_class(original: Any) -> Any:
+    """Return a class that answers isinstance() as another does, and records a call with a proxy."""
+    return _recording_class(original, (), lambda arguments: getattr(find_symbolic(arguments), "tracer", None))
 
-    class Recorded(type):
+
+def _recorded_generator(original: Any) -> Any:
+    """Return torch.Generator as a class whose call is recorded, because each run makes and seeds a generator anew."""
+    return _recording_class(original, (original,), lambda arguments: module_hooks.tracer_of_all_calls())
+
+
+def _recording_class(original: Any, bases: tuple[type, ...], tracer_of: Callable[[Any], Any]) -> Any:
+    class AsOriginal(type(original)):  # type: ignore[misc]  # a class known at run time
         def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, kind)
+            return isinstance(value, original)
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            found: Any = find_symbolic((args, kwargs))
-            if found is None:
-                return kind(*args, **kwargs)
-            return found.tracer.create_proxy("call_function", kind, args, kwargs)
+            tracer = tracer_of((args, kwargs))
+            if tracer is None:
+                return original(*args, **kwargs)
+            return tracer.create_proxy("call_function", original, args, kwargs)
 
-    return Recorded(kind.__name__, (), {})
+    return AsOriginal(original.__name__, bases, {})
 
 
 def _record_draw_of_torch(tracer: Any, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -269,10 +258,8 @@ class _ForwardContext:
 
 
 def _recorded_script(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found: Any = find_symbolic((args, kwargs))
-        if found is None:
-            return original(self, *args, **kwargs)
-        return found.tracer.create_proxy("call_function", self, args, kwargs, name=str(self.name))
+    def record(tracer: Any, args: Any, kwargs: Any) -> Any:
+        function, *given = args
+        return tracer.create_proxy("call_function", function, tuple(given), kwargs, name=str(function.name))
 
-    return call
+    return called_on_proxies(original, record)

@@ -14,16 +14,15 @@ import torch
 
 from fxcore.guided import (
     higher_order,
-    mode_questions,
+    modes,
     numpy_calls,
     recorded_calls,
-    recorded_modes,
     recorded_transforms,
     type_questions,
 )
 from fxcore.tracing.patching import Patcher, Replacement
 
-_SOURCES = (recorded_modes, mode_questions, recorded_calls, higher_order, recorded_transforms, numpy_calls)
+_SOURCES = (modes, recorded_calls, higher_order, recorded_transforms, numpy_calls)
 _LIBRARIES = ("torch.", "numpy", "einops.")
 
 
@@ -72,7 +71,7 @@ def _rows(loaded: frozenset[str]) -> list[Replacement]:
 def _by_holder(loaded: frozenset[str]) -> list[tuple[Any, dict[str, Any]]]:
     """Return classes and dicts of globals, each with its replacements. `loaded` are the imported modules."""
     module = torch.nn.Module
-    found: dict[type | str, tuple[Any, dict[str, Any]]] = {module: (module, dict(mode_questions.TRAINING))}
+    found: dict[type | str, tuple[Any, dict[str, Any]]] = {module: (module, dict(modes.TRAINING))}
     for each in _rows(loaded):
         if each.is_in_place:
             found.setdefault(each.owner, (each.holder, {}))[1][each.name] = each.pair()[1]

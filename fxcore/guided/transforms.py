@@ -33,29 +33,23 @@ def vmap(function: Callable[..., Any], operands: Sequence[Any], **options: Any) 
         return torch.vmap(function, **options)(*operands)
 
 
-def grad(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
-    """Return `torch.func.grad(function, **options)(*operands)`."""
-    return torch.func.grad(function, **options)(*operands)
+def _of_torch(name: str) -> Callable[..., Any]:
+    """Return a function with the name of a transform of torch.func, which takes the operands as a sequence."""
+    transform = getattr(torch.func, name)
+
+    def call(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
+        return transform(function, **options)(*operands)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Return `torch.func.{name}(function, **options)(*operands)`."
+    return call
 
 
-def grad_and_value(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
-    """Return `torch.func.grad_and_value(function, **options)(*operands)`."""
-    return torch.func.grad_and_value(function, **options)(*operands)
-
-
-def jacrev(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
-    """Return `torch.func.jacrev(function, **options)(*operands)`."""
-    return torch.func.jacrev(function, **options)(*operands)
-
-
-def jacfwd(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
-    """Return `torch.func.jacfwd(function, **options)(*operands)`."""
-    return torch.func.jacfwd(function, **options)(*operands)
-
-
-def hessian(function: Callable[..., Any], operands: Sequence[Any], **options: Any) -> Any:
-    """Return `torch.func.hessian(function, **options)(*operands)`."""
-    return torch.func.hessian(function, **options)(*operands)
+grad = _of_torch("grad")
+grad_and_value = _of_torch("grad_and_value")
+jacrev = _of_torch("jacrev")
+jacfwd = _of_torch("jacfwd")
+hessian = _of_torch("hessian")
 
 
 def vjp(function: Callable[..., Any], operands: Sequence[Any], cotangents: Any, argnums: tuple[int, ...]) -> Any:

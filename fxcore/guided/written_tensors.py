@@ -18,7 +18,7 @@ from fxcore.errors import TraceError
 from fxcore.guided.proxies import ExampleProxy
 from fxcore.operators.effects import effects_of, function_effects
 from fxcore.operators.table import facts_of_name
-from fxcore.state.storage import ORDINARY
+from fxcore.state.storage import ORDINARY, storage_of
 from fxcore.tracing import module_hooks
 from fxcore.tracing.call_site import frames_from_here
 
@@ -166,14 +166,7 @@ class _Redirection(TorchFunctionMode):
 
 def _written(kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
     """Yield the tensors, no proxies and no parameters, that a call writes."""
-    effects = effects_of(kind, target)
-    places = effects.writes if effects.writes_condition is None else ()
-    if not places and not kwargs:
-        return
-    found: list[Any] = [args[position] if position < len(args) else kwargs.get(name) for position, name in places]
-    found.append(kwargs.get("out"))
-    if kwargs.get("inplace") is True:
-        found.append(args[0] if args else kwargs.get("input"))
+    found = effects_of(kind, target).written(args, kwargs)
     while found:
         value = found.pop()
         if type(value) in (tuple, list):
@@ -192,7 +185,7 @@ def _asks_for_facts(function: Any) -> bool:
 
 def _memory_of(tensor: torch.Tensor) -> int:
     try:
-        return int(tensor.untyped_storage()._cdata)
+        return storage_of(tensor)
     except (RuntimeError, NotImplementedError):  # sparse and wrapped tensors have no storage
         return 0
 

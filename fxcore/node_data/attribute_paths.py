@@ -41,7 +41,7 @@ def set_attribute(root: nn.Module, path: str, value: Any) -> None:
     *parents, name = path.split(".")
     module = root
     for parent in parents:
-        module = _child(module, parent)
+        module = child_module(module, parent)
     _install(module, name, value)
 
 
@@ -153,7 +153,8 @@ def _install_module(parent: nn.Module, name: str, child: nn.Module) -> None:
         parent._modules[name] = child
 
 
-def _child(module: nn.Module, name: str) -> nn.Module:
+def child_module(module: nn.Module, name: str) -> nn.Module:
+    """Return the attribute of a module for the next part of a path; an empty module, if there is none."""
     child = getattr(module, name, None)
     if child is None:
         child = nn.Module()

@@ -8,7 +8,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import _tensor
@@ -40,19 +40,30 @@ def is_from_torch(obj: Any) -> bool:
     return any(getattr(place, name, None) is obj for place in (torch, torch.nn.functional))
 
 
-def qualified_name(func: Callable[..., Any]) -> str:
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _kept(find: _F) -> _F:
+    """Keep the results of a function of a target, except for targets that are not hashable."""
+    known = functools.lru_cache(maxsize=4096)(find)
+
+    @functools.wraps(find)
+    def look_up(target: Any) -> Any:
+        try:
+            return known(target)
+        except TypeError:
+            return find(target)
+
+    return look_up  # type: ignore[return-value]  # same signature as the function
+
+
+@_kept
+def qualified_name(func: Any) -> str:
     """Return the name by which code can reach `func`: `torch.relu`, `getattr`, `my_module.my_function`.
 
     Raises CodeGenerationError (a RuntimeError) for a lambda without readable source, and for a function without a
     module.
     """
-    try:
-        return _cached_qualified_name(func)
-    except TypeError:  # not hashable
-        return _find_qualified_name(func)
-
-
-def _find_qualified_name(func: Any) -> str:
     if isinstance(func, torch.jit.ScriptFunction):
         return str(func.qualified_name).removeprefix("__torch__.")
     name = getattr(func, "__name__", None)
@@ -76,9 +87,6 @@ def _find_qualified_name(func: Any) -> str:
     if module == "torch.nn.functional":
         name = _PUBLIC_FUNCTIONAL.get(name, name)
     return f"{module}.{name}"
-
-
-_cached_qualified_name = functools.lru_cache(maxsize=4096)(_find_qualified_name)
 
 
 def _is_tensor_method(func: Any, name: str) -> bool:
@@ -124,17 +132,11 @@ def type_repr(obj: Any) -> str:
     return repr(obj)
 
 
+@_kept
 def readable_target(target: Any) -> str:
     """Return a target in the form of graph printouts: `operator.add`, `builtins.getattr`, `torch.relu`, a path."""
     if isinstance(target, str):
         return target
-    try:
-        return _cached_readable_target(target)
-    except TypeError:  # not hashable
-        return _find_readable_target(target)
-
-
-def _find_readable_target(target: Any) -> str:
     name = getattr(target, "__name__", None)
     if name is not None:
         module = getattr(target, "__module__", None)
@@ -143,6 +145,3 @@ def _find_readable_target(target: Any) -> str:
         if module == "_operator":
             return f"operator.{name}"
     return qualified_name(target)
-
-
-_cached_readable_target = functools.lru_cache(maxsize=4096)(_find_readable_target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib
+import pkgutil
 import sys
 import types
 from collections import OrderedDict
@@ -181,7 +181,7 @@ def _of_plain(value: Any, nodes: list[Node]) -> Any:
 
 def _importable(module: str, path: str) -> Any:
     try:
-        return functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        return pkgutil.resolve_name(f"{module}:{path}")
     except (ImportError, AttributeError) as error:
         raise GraphError(
             f"cannot rebuild the graph: it refers to {path} of the module {module}, which is not there; install or "

@@ -19,7 +19,7 @@ from fxcore.operators.effects import effects_of
 from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
 from fxcore.tracing.patching import REPLACEMENTS, Patcher
-from fxcore.tracing.wrap import find_symbolic
+from fxcore.tracing.wrap import called_on_proxies, find_symbolic
 
 _RECORDS = "handle_torch_function"
 FUNCTIONAL = "torch.distributed._functional_collectives"
@@ -94,10 +94,4 @@ def _names_in(function: Callable[..., Any]) -> tuple[str, ...]:
 
 @functools.cache
 def _recorded_wait(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def wait(tensor: Any) -> Any:
-        if find_symbolic(tensor) is None:
-            return original(tensor)
-        return torch.ops._c10d_functional.wait_tensor(tensor)
-
-    return wait
+    return called_on_proxies(original, lambda tracer, args, kwargs: torch.ops._c10d_functional.wait_tensor(*args))

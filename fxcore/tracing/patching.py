@@ -34,11 +34,7 @@ class _Holder:
             # One trace at a time, as nearly always: without counting, a small trace takes 0.8 of the time.
             self.put_at_once = replacements
             self.originals = {name: names.get(name, _MISSING) for name in replacements}
-            if is_dict:
-                self.holder.update(replacements)
-            else:
-                for name, replacement in replacements.items():
-                    setattr(self.holder, name, replacement)
+            self.set_all(replacements)
             return
         if self.put_at_once is not None:
             self.users, self.put_at_once = dict.fromkeys(self.put_at_once, 1), None
@@ -48,43 +44,44 @@ class _Holder:
                 continue
             self.users[name] = 1
             self.originals[name] = names.get(name, _MISSING)
-            if is_dict:
-                self.holder[name] = replacement
-            else:
-                setattr(self.holder, name, replacement)
+            self.set(name, replacement)
 
     def give_back(self, replacements: Mapping[str, Any]) -> None:
         if self.put_at_once is replacements:
             self.put_at_once = None
-            if isinstance(self.holder, dict):
-                self.holder.update(self.originals)
-            else:
-                for name, original in self.originals.items():
-                    self.restore(name, original)
+            self.set_all(self.originals)
             self.originals.clear()
             return
         for name in replacements:
             self.users[name] -= 1
             if not self.users[name]:
                 del self.users[name]
-                self.restore(name, self.originals.pop(name))
+                self.set(name, self.originals.pop(name))
+
+    def set_all(self, values: Mapping[str, Any]) -> None:
+        """Put values at names. A dict of globals has all of these names itself."""
+        if isinstance(self.holder, dict):
+            self.holder.update(values)
+        else:
+            for name, value in values.items():
+                self.set(name, value)
 
     def current(self, name: str) -> Any:
         """Return the value at a name of the holder itself, without base classes."""
         names = self.holder if isinstance(self.holder, dict) else vars(self.holder)
         return names.get(name, _MISSING)
 
-    def restore(self, name: str, original: Any) -> None:
-        """Put a value back at a name; remove the name if the holder did not have it."""
-        if original is _MISSING:
+    def set(self, name: str, value: Any) -> None:
+        """Put a value at a name; remove the name for _MISSING."""
+        if value is _MISSING:
             if isinstance(self.holder, dict):
                 self.holder.pop(name, None)
             elif name in vars(self.holder):
                 delattr(self.holder, name)
         elif isinstance(self.holder, dict):
-            self.holder[name] = original
+            self.holder[name] = value
         else:
-            setattr(self.holder, name, original)
+            setattr(self.holder, name, value)
 
 
 class SharedReplacements:
@@ -141,13 +138,13 @@ class SharedReplacements:
             ]
             for known, values in held:
                 for name in values:
-                    known.restore(name, known.originals[name])
+                    known.set(name, known.originals[name])
             try:
                 yield
             finally:
                 for known, values in held:
                     for name, value in values.items():
-                        known.restore(name, value)
+                        known.set(name, value)
 
 
 REPLACEMENTS = SharedReplacements()

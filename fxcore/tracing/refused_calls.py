@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import re
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -97,13 +98,10 @@ def _innermost(traceback: TracebackType | None) -> TracebackType | None:
 def place_of(error: BaseException) -> tuple[str, int, str]:
     """Return file, line and source text of the innermost line of the user's code in an error's traceback."""
     found: tuple[str, int, str] = "", 0, ""
-    traceback = error.__traceback__
-    while traceback is not None:
-        frame = traceback.tb_frame
+    for frame, line in walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         if is_user_file(file):
-            found = file, traceback.tb_lineno, shown_line(file, traceback.tb_lineno, frame.f_globals).partition(": ")[2]
-        traceback = traceback.tb_next
+            found = file, line, shown_line(file, line, frame.f_globals).partition(": ")[2]
     return found
 
 

@@ -71,27 +71,27 @@ def find_symbolic(value: Any) -> SymbolicValue | None:
 def wrapped_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function` as one that becomes a node when called on a proxy, and runs as usual otherwise."""
 
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found = find_symbolic((args, kwargs))
-        if found is None:
-            return function(*args, **kwargs)
-        proxy = found.tracer.create_proxy("call_function", function, args, kwargs)
+    def record(tracer: Any, args: Any, kwargs: Any) -> Any:
+        proxy = tracer.create_proxy("call_function", function, args, kwargs)
         proxy.node.meta["is_wrapped"] = True
         return proxy
 
-    return call
+    return called_on_proxies(function, record)
 
 
 def recorded(function: Callable[..., Any], kind: str = "call_function", target: Any = None) -> Callable[..., Any]:
     """Return `function` as one that records a call of `target` when called on a proxy, and runs as usual otherwise."""
+    called = function if target is None else target
+    return called_on_proxies(function, lambda tracer, *given: tracer.create_proxy(kind, called, *given))
+
+
+def called_on_proxies(function: Callable[..., Any], record: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
+    """Return `function` as one that calls `record(tracer, args, kwargs)` for a proxy, and runs as usual otherwise."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         found = find_symbolic((args, kwargs))
-        if found is None:
-            return function(*args, **kwargs)
-        return found.tracer.create_proxy(kind, function if target is None else target, args, kwargs)
+        return function(*args, **kwargs) if found is None else record(found.tracer, args, kwargs)
 
     return call
 

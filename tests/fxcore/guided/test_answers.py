@@ -1,8 +1,13 @@
-"""The answers that become guards, and the indices of recorded calls that do not."""
+"""The answers that become guards, the indices of recorded calls that do not, and sizes in messages, which stay free."""
 
 from __future__ import annotations
 
+import logging
+import warnings
+
+import pytest
 import torch
+from torch import nn
 
 import fxcore
 
@@ -30,3 +35,150 @@ def test_calls_on_one_line_are_told_apart():
 
 def test_the_same_answer_twice_is_one_guard():
     assert guards_of(lambda x: x * ITEMS[x.shape[0]] + ITEMS[x.shape[0]], torch.rand(3)) == ["x.shape[0] == 3"]
+
+
+X = torch.rand(3, 4)
+
+
+def asserted(x):
+    torch._assert(x.dim() == 2, f"expected (n, c), got {x.shape} with {{{x.shape[0]:>3}}} rows")
+    return x * 2
+
+
+def formatted(x):
+    torch._assert(x.dim() == 2, "got {} and {}".format(x.shape, x.shape[0]))  # noqa: UP032 - the point
+    return x * 2
+
+
+def with_percent(x):
+    torch._assert(x.dim() == 2, "got %s" % (x.shape,))  # noqa: UP031 - the point
+    return x * 2
+
+
+def added(x):
+    torch._assert(x.dim() == 2, "got " + str(x.shape))
+    return x * 2
+
+
+def logged(x):
+    logging.getLogger(__name__).debug(f"shape {x.shape}")
+    logging.getLogger(__name__).debug("rows %d", x.shape[0])
+    return x * 2
+
+
+def warned(x):
+    warnings.warn(f"slow for {tuple(x.shape)}", stacklevel=2)
+    return x * 2
+
+
+def printed(x):
+    print(x.shape, f"{x.shape[0]}", int(x.shape[0]))
+    return x * 2
+
+
+def refused(x):
+    if x.dim() != 2:
+        raise ValueError(f"expected two dimensions, got {x.shape}")
+    return x * 2
+
+
+@pytest.mark.filterwarnings("ignore:slow for")
+@pytest.mark.parametrize("function", [asserted, formatted, with_percent, added, logged, warned, printed, refused])
+def test_a_size_in_a_message_is_no_guard(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(X,))
+
+    assert {str(guard) for guard in graph_module.graph.guards} <= {"x.dim() == 2", "len(x.shape) == 2"}
+    assert torch.equal(graph_module(torch.ones(5, 2)), torch.full((5, 2), 2.0))
+
+
+def test_the_message_of_an_assertion_has_the_sizes_of_the_run():
+    graph_module = fxcore.symbolic_trace(asserted, example_inputs=(X,))
+
+    with pytest.raises(AssertionError) as caught:
+        graph_module(torch.ones(5, 2, 2))
+    assert str(caught.value) == "expected (n, c), got torch.Size([5, 2, 2]) with {  5} rows"
+
+
+def kept_as_output(x):
+    return x, f"shape {x.shape}"
+
+
+def kept_in_a_tuple(x):
+    return x, f"{tuple(x.shape)}"
+
+
+def kept_as_key(x):
+    return {f"rows_{x.shape[0]}": x}
+
+
+def looked_up(x):
+    return x * {"3": 2, "5": 7}[f"{x.shape[0]}"]
+
+
+def compared(x):
+    text = f"{x.shape[0]}"
+    return x * 2 if text == "3" else x
+
+
+def checked_by_the_user(x):
+    return x * length_of(f"{x.shape[0]}")
+
+
+def length_of(text):
+    return len(text)
+
+
+@pytest.mark.parametrize(
+    "function", [kept_as_output, kept_in_a_tuple, kept_as_key, looked_up, compared, checked_by_the_user]
+)
+def test_a_size_in_a_text_that_is_used_is_a_guard(function):
+    graph_module = fxcore.symbolic_trace(function, example_inputs=(X,))
+
+    assert len(graph_module.graph.guards) > 0
+    assert str(graph_module(X)) == str(function(X))
+    with pytest.raises(ValueError, match="shape"):
+        graph_module.check_guards(torch.rand(5, 4))
+
+
+def test_a_number_from_contents_can_be_printed(capsys):
+    def shown(x):
+        print(f"mean {x.mean().item():.2f}")
+        return x * 2
+
+    graph_module = fxcore.symbolic_trace(shown, example_inputs=(torch.ones(3),))
+
+    assert capsys.readouterr().out == "mean 1.00\n"
+    assert [node.op for node in graph_module.graph.nodes if not node.users] == ["call_method", "output"]
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, tokens):
+        torch._assert(tokens.dim() == 3, f"expected (batch, length, width), got {tokens.shape}")
+        return self.layer(tokens)
+
+
+class Transformer(nn.Module):
+    """Checks its sizes as the vision transformer of torchvision does."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.encoder, self.size = nn.Conv2d(3, 8, 4, 4), Encoder(), 8
+
+    def forward(self, images):
+        n, _, height, width = images.shape
+        torch._assert(height == self.size, f"wrong height, expected {self.size} but got {height}")
+        torch._assert(width == self.size, f"wrong width, expected {self.size} but got {width}")
+        return self.encoder(self.patches(images).reshape(n, 8, -1).permute(0, 2, 1)).mean(1)
+
+
+def test_a_model_that_tells_its_sizes_in_messages_keeps_its_batch_free():
+    graph_module = fxcore.symbolic_trace(Transformer(), example_inputs=(torch.rand(2, 3, 8, 8),), verify=True)
+
+    assert [str(guard) for guard in graph_module.graph.guards] == ["len(images.shape) == 4"]
+    assert graph_module.meta["free_sizes"].dimensions == {"0": (0,)}
+    with pytest.raises(AssertionError, match="wrong height, expected 8 but got 12"):
+        graph_module(torch.rand(2, 3, 12, 8))

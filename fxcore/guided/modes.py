@@ -1,28 +1,40 @@
-"""`with torch.autocast(...)` and `with torch.no_grad()`: nodes of the graph switch these modes.
+"""Modes of torch in a trace with an example: nodes switch them, and answers to questions about them become guards.
 
-Without the nodes, the graph computes in another precision than the model, or has gradients where the model stops them.
-A mode that makes no difference to the operations inside it becomes no node.
+`with torch.autocast(...)` and `with torch.no_grad()` become nodes. Without the nodes, the graph computes in another
+precision than the model, or has gradients where the model stops them. A mode that makes no difference to the operations
+inside it becomes no node.
+
+The traced code asks for grad mode, inference mode, autocast, and the `training` of modules. Each answer is a guard,
+unless the traced code itself switched the mode. Because libraries ask in each of their calls, only questions of the
+traced code count.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
-from torch import is_autocast_enabled, is_grad_enabled  # those of torch, which a trace replaces
+from torch import is_autocast_enabled, is_grad_enabled, nn  # those of torch, which a trace replaces
 from torch.amp import autocast_mode
 
 from fxcore.node import Node
+from fxcore.operators.table import operator_table
 from fxcore.tracing import module_hooks
+from fxcore.tracing.call_site import is_library_file, is_outvoted
 from fxcore.tracing.patching import Replacement
 
 _MARK = "_fxcore_recorded"  # on the user's context manager, between its begin and its end
 
 
 def replacements() -> Iterator[Replacement]:
-    """Yield the replacements of the begin and the end of these blocks."""
+    """Yield the replacements of questions, and of the begin and the end of blocks."""
+    for name, facts in operator_table().items():
+        if "asks_mode" in facts:
+            yield Replacement("torch", name.removeprefix("torch."), _noting)
     kinds = [(torch.autocast, _begin_autocast, _end_autocast), (torch.inference_mode, _begin_inference, _end_inference)]
     kinds += [
         (each, _begin_grad_mode, _end_grad_mode) for each in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled)
@@ -38,6 +50,9 @@ def _method(work: Callable[..., Any], original: Callable[..., Any]) -> Callable[
         return work(original, self, *error)
 
     return call
+
+
+# Blocks.
 
 
 def _count(mode: str, change: int) -> int:
@@ -138,3 +153,45 @@ def _nodes_after(graph: Any, last: Node | None) -> list[Node]:
         if node.op != "placeholder":  # an inner graph gets inputs while it is recorded
             made.append(node)
     return made[::-1]
+
+
+# Questions.
+
+
+def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(question)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        answer = question(*args, **kwargs)
+        tracer = _asking_tracer(sys._getframe(1))
+        if tracer is not None:
+            tracer.answers.note_mode(question, args, kwargs, answer)
+        return answer
+
+    return ask
+
+
+def _asking_tracer(frame: FrameType) -> Any:
+    """Return the tracer of the running trace if `frame` is traced code, and its way depends on the answer."""
+    tracer = module_hooks.tracer_of_all_calls()
+    if tracer is None or is_library_file(frame.f_code.co_filename) or is_outvoted(frame):
+        return None
+    return tracer
+
+
+def _training(module: nn.Module) -> bool:
+    try:
+        value: bool = vars(module)["training"]
+    except KeyError:
+        raise AttributeError("training") from None  # a scripted module has it elsewhere
+    tracer = _asking_tracer(sys._getframe(1))
+    if tracer is not None:
+        tracer.answers.note_training(module, value)
+    return value
+
+
+def _set_training(module: nn.Module, value: bool) -> None:
+    vars(module)["training"] = value
+
+
+# A new attribute of nn.Module while a trace runs.
+TRAINING = {"training": property(_training, _set_training)}
