@@ -417,6 +417,7 @@ class Node(Value):
         self.meta["stack_trace"] = trace
 
     def __repr__(self) -> str:
+        torch_fx_registry.refuse_code_of_torch(self._name)
         return self._repr_fn(self) if self._repr_fn else self._name
 
     _pretty_print_target = staticmethod(readable_target)

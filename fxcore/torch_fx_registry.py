@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from fxcore.errors import InteropError
+
 _own_side_effects: set[Callable[..., Any]] = {torch._assert}
 # torch has this list itself since a version after 2.6.
 RANDOM = frozenset(
@@ -53,6 +55,19 @@ def is_graph_module_of_torch(module: object) -> bool:
     """Return whether an object is a GraphModule of torch.fx. Graphs that came through interop may contain them."""
     found = getattr(sys.modules.get("torch.fx.graph_module"), "GraphModule", None)
     return isinstance(found, type) and isinstance(module, found)
+
+
+def refuse_code_of_torch(name: str) -> None:
+    """Raise InteropError (a TypeError) if the caller's caller is torch.fx, which writes code for a node of fxcore.
+
+    torch's functions do not find nodes of fxcore among arguments. After `graph_copy` or `split_module` of torch.fx, a
+    graph would call its operators on values of another graph.
+    """
+    if sys._getframe(2).f_globals.get("__name__") == "torch.fx.graph":
+        raise InteropError(
+            f"cannot write code for a graph of torch.fx: it reads {name!r}, a node of fxcore, because a pass of "
+            "torch.fx copied nodes of a graph of fxcore; give the pass fxcore.interop.to_torch(graph_module)"
+        )
 
 
 class _TracingFlag(threading.local):

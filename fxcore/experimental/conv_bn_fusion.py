@@ -52,6 +52,6 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> nn.
     result = FuseBatchNorm(_LAYERS, functions=False).call(traced)
     fused: Any = result.graph_module
     if inplace and traced is model:
-        for each in result.report.fused:
+        for each in result.report.changed:
             set_attribute(traced, each.layer, get_attribute(fused, each.layer))
     return GraphModule(fused, fused.graph if result.modified else copy.deepcopy(fused.graph))

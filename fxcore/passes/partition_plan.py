@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +13,10 @@ from fxcore.graph import Graph
 from fxcore.node import Node
 from fxcore.passes.dependency_order import in_dependency_order
 from fxcore.passes.mode_regions import StateRegions, check_partitions_rise, find_state_regions, is_state_switch
+from fxcore.passes.part_graph import PartGraph
 
 
-class Partition:
+class Partition(PartGraph):
     """Nodes that go into one submodule, with the submodule's inputs, outputs and graph.
 
     `inputs`, `outputs`, `dependencies` and `dependents` are ordered sets of names: dicts without values.
@@ -24,6 +24,7 @@ class Partition:
 
     def __init__(self, name: str) -> None:
         """Make a partition without nodes."""
+        super().__init__()
         self.name = name
         self.submod_name = f"submod_{name}"
         self.node_names: list[str] = []
@@ -31,8 +32,6 @@ class Partition:
         self.outputs: dict[str, None] = {}
         self.dependencies: dict[str, None] = {}
         self.dependents: dict[str, None] = {}
-        self.graph = Graph()
-        self.environment: dict[Node, Node] = {}  # node of the whole graph -> its copy, or its input, here
         self.targets: dict[str, Any] = {}  # the attributes that the graph here refers to
 
     def __repr__(self) -> str:
@@ -161,7 +160,7 @@ class PartitionPlan:
 
     def _sorted_names(self) -> list[str]:
         needs = {name: len(partition.dependencies) for name, partition in self.partitions.items()}
-        found = in_dependency_order(needs, lambda name: self.partitions[name].dependents, take=deque.pop)
+        found = in_dependency_order(needs, lambda name: self.partitions[name].dependents, lambda name, time: -time)
         if len(found) != len(self.partitions):
             circle = ", ".join(name for name in self.partitions if name not in found)
             raise GraphError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
 from fxcore.passes.mode_regions import constant_switch
+from fxcore.passes.part_graph import PartGraph
 from fxcore.passes.partition_plan import Partition, PartitionPlan
 
 
@@ -68,18 +68,13 @@ class SubmoduleBuilder:
         sources = [self._plan.by_name[name] for name in partition.inputs]
         values = [source for source in sources if not self._is_module(source)]
         for number, source in enumerate(values):
-            name = source.name if self._keep_input_names else f"arg_{number}"
-            self._map_source(source, partition, partition.graph.placeholder(name, type_expr=source.type))
+            partition.add_input(source, source.name if self._keep_input_names else f"arg_{number}")
         for source in sources:
             if self._is_module(source):
                 path = str(source.target)
                 partition.targets[path] = get_attribute(self._root, path)
-                self._map_source(source, partition, partition.graph.get_attr(path))
+                partition.add_read(source, path)
         partition.inputs = {source.name: None for source in values}
-
-    def _map_source(self, source: Node, partition: Partition, node: Node) -> None:
-        node.meta = source.meta.copy()
-        partition.environment[source] = node
 
     def _is_module(self, source: Node) -> bool:
         return source.op == "get_attr" and isinstance(get_attribute(self._root, str(source.target)), nn.Module)
@@ -156,7 +151,7 @@ def split_module(
         outer.value_of(node)
     for name in plan.partitions if keep_original_order else plan.sorted_names:
         outer.call_partition(plan.partitions[name])
-    return outer.finish()
+    return outer.result()
 
 
 def split_module_simple(
@@ -166,55 +161,42 @@ def split_module_simple(
     return split_module(m, m, node_to_partition.__getitem__, keep_original_order=True, partition_affix=partition_affix)
 
 
-class _Outer:
+class _Outer(PartGraph):
     """The graph that calls the partitions, as it grows."""
 
     def __init__(self, module: GraphModule, plan: PartitionPlan, *, keep_node_names: bool, tuple_return: bool) -> None:
+        super().__init__()
         self._module = module
         self._plan = plan
         self._keep_node_names = keep_node_names
         self._tuple_return = tuple_return
-        self._graph = Graph()
-        self._values: dict[Node, Node] = {}
         self._attributes: dict[str, Any] = {}
 
-    def value_of(self, node: Node) -> Node:
-        """Return the outer graph's node for `node`. Inputs and attributes are added on the first request."""
-        value = self._values.get(node)
-        if value is None:
-            value = self._values[node] = (
-                self._add_input(node) if node.op == "placeholder" else self._add_attribute(node)
-            )
-            value.meta = node.meta.copy()
-        return value
-
-    def _add_input(self, node: Node) -> Node:
-        name = node.name if self._keep_node_names else node.target
-        return self._graph.create_node("placeholder", name, node.args, type_expr=node.type)
-
-    def _add_attribute(self, node: Node) -> Node:
-        path = str(node.target)
-        self._attributes[path] = get_attribute(self._module, path)
-        return self._graph.get_attr(path)
+    def value_of(self, value: Node) -> Node:
+        """Return the outer graph's node for `value`. Inputs and attributes are added on the first request."""
+        if value not in self.environment:
+            path = str(value.target)
+            if value.op == "placeholder":
+                self.add_input(value, value.name if self._keep_node_names else path, value.args)
+            else:
+                self._attributes[path] = get_attribute(self._module, path)
+                self.add_read(value, path)
+        return self.environment[value]
 
     def call_partition(self, partition: Partition) -> None:
         """End the partition's graph with its output, make it a module, and call the module."""
-        results = tuple([partition.environment[self._plan.by_name[name]] for name in partition.outputs])
-        is_tuple = len(results) != 1 or self._tuple_return
-        partition.graph.output(results if is_tuple else results[0])
-        inputs = tuple([self.value_of(self._plan.by_name[name]) for name in partition.inputs])
+        inputs, outputs = (
+            [self._plan.by_name[name] for name in names] for names in (partition.inputs, partition.outputs)
+        )
+        is_tuple = partition.finish(outputs, always_tuple=self._tuple_return)
         self._attributes[partition.submod_name] = self._made(partition.targets, partition.graph)
-        call = self._graph.call_module(partition.submod_name, inputs)
-        for index, name in enumerate(partition.outputs):
-            value = self._graph.call_function(operator.getitem, (call, index)) if is_tuple else call
-            self._values[self._plan.by_name[name]] = value
+        self.call_part(partition.submod_name, inputs, outputs, is_tuple=is_tuple)
 
-    def finish(self) -> GraphModule:
+    def result(self) -> GraphModule:
         """Return the values that the original graph returns, and the whole as a module."""
-        for node in self._module.graph.nodes:
-            if node.op == "output":
-                self._graph.output(map_values(node.args[0], self.value_of))
-        result = self._made(self._attributes, self._graph)
+        for node in self._module.graph.find_nodes(op="output"):
+            self.graph.output(map_values(node.args[0], self.value_of))
+        result = self._made(self._attributes, self.graph)
         # Callers tell partitions from older modules by this note.
         result.meta["partition_names"] = {partition.submod_name for partition in self._plan.partitions.values()}
         return result

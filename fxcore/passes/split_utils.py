@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import operator
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
+from fxcore.passes.part_graph import PartGraph, ReadingPart
 from fxcore.passes.tools_common import CALLABLE_NODE_OPS, is_node_output_tensor
 from fxcore.passes.utils.common import HolderModule, lift_subgraph_as_module
 
@@ -165,109 +164,56 @@ def split_by_tags(
     Raises GraphArgumentError (an AssertionError) for a node without tag, or one that reads a value of a later tag,
     and GraphError (a RuntimeError) for a graph without output.
     """
-    splitting = _Splitting(gm, tags)
-    output: Node | None = None
-    for node in gm.graph.nodes:
-        if node.op == "output":
-            output = node
-        elif node.op == "placeholder":
-            splitting.add_input(node)
-        elif node.op != "get_attr":
-            splitting.add_call(node)
+    output = next(iter(gm.graph.find_nodes(op="output")), None)
     if output is None:
         raise GraphError(f"Graph had no output node! {type(gm).__name__}.graph must end with graph.output()")
-    splitting.need_in_main(output)
+    components = {tag: Component(Graph(), order, tag) for order, tag in enumerate(tags)}
+    parts = {tag: ReadingPart() for tag in tags}
+    main = PartGraph()
+    component_of: dict[Node, Component] = {}
+    crossing: dict[Node, None] = {}  # the values that leave their component, by their first use outside
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            main.add_input(node, node.name)
+        elif node.op not in ("get_attr", "output"):
+            component = component_of[node] = _component_of(node, components, component_of)
+            parts[node.tag].copy(node).tag = node.tag  # type: ignore[attr-defined]  # nodes take attributes
+            values = [value for value in node.all_input_nodes if component_of.get(value, component) is not component]
+            crossing.update(dict.fromkeys(values))
+    root = HolderModule({})
+    for value in output.all_input_nodes:
+        if value.op == "get_attr":
+            main.add_read(value, value.name)
+            setattr(root, value.name, getattr_recursive(gm, str(value.target)))
+        elif value in component_of:
+            crossing[value] = None
+    for value in crossing:
+        component_of[value].orig_outputs.append(value)
     paths: dict[str, str] = {}
-    for component in splitting.components.values():
-        paths |= splitting.call(component, return_tuple)
-    result = splitting.finish(output, GraphModuleCls)
+    for tag, part in parts.items():
+        outputs = components[tag].orig_outputs
+        is_tuple = part.finish(outputs, always_tuple=return_tuple)
+        made, moved = lift_subgraph_as_module(gm, subgraph=part.graph, comp_name=tag)
+        root.add_module(tag, made)
+        main.call_part(tag, part.inputs_from_outside, outputs, is_tuple=is_tuple)
+        paths |= moved
+    main.graph.output(map_values(output.args[0], main.value_of))
+    main.graph.set_codegen(gm.graph._codegen)
+    result = GraphModuleCls(root, main.graph)
     return (result, paths) if return_fqn_mapping else result
 
 
-class _Splitting:
-    """The main graph and the components' graphs, as they grow."""
-
-    def __init__(self, gm: GraphModule, tags: list[str]) -> None:
-        self._gm = gm
-        self.components = {tag: Component(Graph(), order, tag) for order, tag in enumerate(tags)}
-        self._component_of: dict[Node, Component] = {}
-        self._copies: dict[Node, Node] = {}
-        self._main = Graph()
-        self._in_main: dict[Node, Node] = {}
-        self._needed_in_main: dict[Node, None] = {}
-
-    def add_input(self, node: Node) -> None:
-        made = self._in_main[node] = self._main.placeholder(node.name, type_expr=node.type)
-        made.meta = copy.copy(node.meta)
-
-    def add_call(self, node: Node) -> None:
-        """Copy a call to the component of its tag."""
-        if not hasattr(node, "tag"):
-            raise GraphArgumentError(
-                f"Node does not have tag: {node.format_node()}. Set node.tag to one of {list(self.components)}"
-            )
-        component = self.components[node.tag]
-        self._component_of[node] = component
-        latest = max(
-            (self._component_of[value].order for value in node.all_input_nodes if value in self._component_of),
-            default=0,
+def _component_of(node: Node, components: dict[str, Component], known: dict[Node, Component]) -> Component:
+    """Return the component of a node's tag. Raises GraphArgumentError if the node cannot be in it."""
+    if not hasattr(node, "tag"):
+        raise GraphArgumentError(
+            f"Node does not have tag: {node.format_node()}. Set node.tag to one of {list(components)}"
         )
-        if component.order < latest:
-            raise GraphArgumentError(
-                f"Component {component.name} order must be >= max of its upstream components, order={component.order} "
-                f"and max={latest}: {node.name} reads a value of a later tag"
-            )
-        copied = component.graph.node_copy(node, lambda value: self._within(component, value))
-        copied.tag = node.tag  # type: ignore[attr-defined]  # nodes take attributes
-        self._copies[node] = copied
-
-    def _within(self, component: Component, value: Node) -> Node:
-        """Return the node for `value` in the graph of `component`."""
-        if value.op == "get_attr":
-            if value not in component.getattr_maps:
-                read = component.graph.get_attr(str(value.target), type_expr=value.type)
-                read.meta = copy.copy(value.meta)
-                component.getattr_maps[value] = read
-            return component.getattr_maps[value]
-        if self._component_of.get(value) is component:
-            return self._copies[value]
-        if value not in component.orig_inputs:
-            component.orig_inputs.append(value)
-            placeholder = component.graph.placeholder(value.name, type_expr=value.type)
-            placeholder.meta = copy.copy(value.meta)
-            component.input_placeholders.append(placeholder)
-            self._needed_in_main[value] = None
-        return component.input_placeholders[component.orig_inputs.index(value)]
-
-    def need_in_main(self, output: Node) -> None:
-        """Note the values that the main graph needs, now that all readers are known."""
-        for value in output.all_input_nodes:
-            if value.op == "get_attr":
-                self._in_main[value] = self._main.get_attr(value.name, type_expr=value.type)
-            else:
-                self._needed_in_main[value] = None
-        for value in self._needed_in_main:
-            if value.op != "placeholder":
-                self._component_of[value].orig_outputs.append(value)
-
-    def call(self, component: Component, returns_tuple: bool) -> dict[str, str]:
-        """Make the component's module and call it; return where paths of the whole module are in it."""
-        results = tuple([self._copies[value] for value in component.orig_outputs])
-        is_tuple = len(results) != 1 or returns_tuple
-        component.graph.output(results if is_tuple else results[0])
-        component.gm, paths = lift_subgraph_as_module(self._gm, subgraph=component.graph, comp_name=component.name)
-        inputs = tuple([self._in_main[value] for value in component.orig_inputs])
-        call = self._main.call_module(component.name, inputs)
-        for index, value in enumerate(component.orig_outputs):
-            result = self._main.call_function(operator.getitem, (call, index)) if is_tuple else call
-            self._in_main[value] = result
-        return paths
-
-    def finish(self, output: Node, kind: type[GraphModule]) -> GraphModule:
-        self._main.output(map_values(output.args[0], self._in_main.__getitem__))
-        self._main.set_codegen(self._gm.graph._codegen)
-        root = HolderModule({component.name: component.gm for component in self.components.values()})
-        for value in output.all_input_nodes:
-            if value.op == "get_attr":
-                setattr(root, value.name, getattr_recursive(self._gm, str(value.target)))
-        return kind(root, self._main)
+    component = components[node.tag]
+    latest = max((known[value].order for value in node.all_input_nodes if value in known), default=0)
+    if component.order < latest:
+        raise GraphArgumentError(
+            f"Component {component.name} order must be >= max of its upstream components, order={component.order} "
+            f"and max={latest}: {node.name} reads a value of a later tag"
+        )
+    return component

@@ -73,12 +73,10 @@ class ExchangeActivations(RewritingPass):
                 continue
             if not isinstance(source, Node):
                 left[place_of(node)] = "its argument is no value of the graph, or is given by keyword"
-            elif not is_impure(node, gm):
-                found[node] = (make, source)
-            elif storage.made_before(node) != [source] or len(source.users) > 1:
-                left[place_of(node)] = "it works in place, on a value that other nodes read"
-            elif not source.op.startswith("call_"):
+            elif is_impure(node, gm) and not source.op.startswith("call_"):
                 left[place_of(node)] = f"it works in place, on {source.name}, which belongs to the caller or the module"
+            elif is_impure(node, gm) and (storage.made_before(node) != [source] or len(source.users) > 1):
+                left[place_of(node)] = "it works in place, on a value that other nodes read"
             else:
                 found[node] = (make, source)
         return found, left

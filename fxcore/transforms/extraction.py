@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from fxcore.errors import PassArgumentError
-from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.guided.inputs import copied_example
 from fxcore.interpreter import Interpreter
 from fxcore.node import Node
+from fxcore.passes.part_graph import ReadingPart
 from fxcore.passes.utils.common import lift_subgraph_as_module
 from fxcore.state.snapshot import state_kept
 
@@ -51,22 +51,19 @@ def extract_between(
     for node in reversed(gm.graph.nodes):
         if node in after and (node in last or not inside.isdisjoint(node.users)):
             inside.add(node)
-    graph = Graph()
-    inputs: dict[Node, Node] = {}
-    copies: dict[Node, Node] = {}
     nodes = [node for node in gm.graph.nodes if node in inside]
     read = dict.fromkeys([value for node in nodes for value in node.all_input_nodes if value not in inside])
-    for value in read:
-        if value.op != "get_attr":
-            inputs[value] = copies[value] = graph.placeholder(value.name)
-            copies[value].meta = dict(value.meta)
-    for node in (*(value for value in read if value.op == "get_attr"), *nodes):
-        copies[node] = graph.node_copy(node, copies.__getitem__)
-    results = tuple([copies[end] for end in last])
-    graph.output(results[0] if len(results) == 1 else results)
-    part, _ = lift_subgraph_as_module(gm, graph)
+    copies = ReadingPart()
+    # Inputs stand first.
+    for value in sorted(read, key=lambda value: value.op == "get_attr"):
+        copies.value_of(value)
+    for node in nodes:
+        copies.copy(node)
+    copies.finish(last)
+    part, _ = lift_subgraph_as_module(gm, copies.graph)
     part.training = gm.training
-    recorder = _Recorder(gm, list(inputs), last, nodes[0])
+    inputs = list(copies.inputs_from_outside)
+    recorder = _Recorder(gm, inputs, last, nodes[0])
     arguments = (example,) if isinstance(example, torch.Tensor) else tuple(example)
     with torch.no_grad(), state_kept(gm):
         recorder.run(*copied_example(arguments))

@@ -61,3 +61,15 @@ def test_a_submodule_is_there_on_every_system(path):
 def test_a_submodule_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"module 'fxcore.passes' has no attribute 'splitter_base'"):
         _ = fxcore.passes.splitter_base
+
+
+@pytest.mark.slow
+def test_a_backend_that_torch_loads_at_its_import_may_import_fxcore(tmp_path, monkeypatch):
+    (tmp_path / "ours.py").write_text('def load():\n    import fxcore, fxcore.interop\n    print("loaded")\n')
+    folder = tmp_path / "ours-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text("[torch.backends]\nours = ours:load\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+
+    assert ran("import torch, fxcore; print(fxcore.symbolic_trace(lambda x: x)(1))").split() == ["loaded", "1"]

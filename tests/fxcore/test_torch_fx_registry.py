@@ -5,9 +5,12 @@ import threading
 
 import pytest
 import torch
+from torch.fx.passes.split_module import split_module
 
 import fxcore
 from fxcore import torch_fx_registry
+from fxcore.errors import InteropError
+from fxcore.interop import to_torch
 
 torch_tracer = torch.fx._symbolic_trace
 
@@ -104,3 +107,17 @@ def test_without_torch_fx_there_is_a_set_of_our_own(without_torch_fx):
     assert torch_fx_registry.wrapped_methods() == []
     assert {torch.rand, torch.rand_like, torch.multinomial} <= torch_fx_registry.random_functions()
     assert fxcore.symbolic_trace(lambda x: x + 1)(1) == 2
+
+
+def test_a_graph_that_torch_copied_from_ours_is_refused_where_torch_writes_its_code():
+    gm = fxcore.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    copied = torch.fx.Graph()
+    copied.output(copied.graph_copy(gm.graph, {}))
+
+    with pytest.raises(
+        InteropError, match=r"it reads 'input_1', a node of fxcore.* give the pass fxcore\.interop\.to_"
+    ):
+        torch.fx.GraphModule(gm, copied)
+    with pytest.raises(InteropError, match=r"because a pass of torch\.fx copied nodes"):
+        split_module(gm, gm, lambda node: 0)
+    assert callable(split_module(to_torch(gm), None, lambda node: 0))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import heapq
 import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from fxcore.errors import GraphArgumentError, GraphError
-from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.passes.dependency_order import in_dependency_order
+from fxcore.passes.part_graph import PartGraph
 from fxcore.passes.utils.common import lift_subgraph_as_module
 
 
@@ -26,16 +24,9 @@ def sorted_topologically(nodes: Iterable[Node]) -> list[Node]:
     nodes = list(nodes)
     positions = {node: position for position, node in enumerate(nodes)}
     unmet = {node: sum(value in positions for value in node.all_input_nodes) for node in nodes}
-    ready = [positions[node] for node in nodes if unmet[node] == 0]  # rising, so it is a heap already
-    found: list[Node] = []
-    while ready:
-        node = nodes[heapq.heappop(ready)]
-        found.append(node)
-        for user in node.users:
-            if user in unmet:
-                unmet[user] -= 1
-                if unmet[user] == 0:
-                    heapq.heappush(ready, positions[user])
+    found = in_dependency_order(
+        unmet, lambda node: [user for user in node.users if user in unmet], lambda node, time: positions[node]
+    )
     if len(found) < len(nodes):
         circle = ", ".join(node.name for node in nodes if unmet[node])
         raise GraphArgumentError(f"Input graph has cycles: these nodes read one another in a circle: {circle}")
@@ -73,7 +64,7 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     """
     unmet = {node: len(node.all_input_nodes) for node in gm.graph.nodes}
     ordered = in_dependency_order(
-        unmet, lambda node: node.users, comes_early=lambda node: node.op == "call_function" and node.target in _EARLY
+        unmet, lambda node: node.users, lambda node, time: -time if node.target in _EARLY else time
     )
     if len(ordered) < len(unmet):
         circle = [node for node, count in unmet.items() if count]
@@ -140,26 +131,14 @@ def fuse_as_graphmodule(
             f"({', '.join(node.name for node in nodes)}); add those nodes to it, or split it"
         )
     inside = dict.fromkeys(nodes) if partition_lookup_table is None else partition_lookup_table
-    subgraph = Graph()
-    copies: dict[Node, Node] = {}
-    inputs: dict[Node, Node] = {}
-
-    def copy_of(value: Node) -> Node:
-        if value in inside:
-            return copies[value]
-        if value not in inputs:
-            inputs[value] = subgraph.placeholder(value.name, type_expr=value.type)
-            inputs[value].meta = copy.copy(value.meta)
-        return inputs[value]
-
+    part = PartGraph()
     for node in nodes:
-        copies[node] = subgraph.node_copy(node, copy_of)
+        part.copy(node)
     outputs = tuple([node for node in nodes if any(user not in inside for user in node.users)])
-    results = tuple([copies[node] for node in outputs])
-    subgraph.output(results[0] if len(results) == 1 and not always_return_tuple else results)
-    subgraph.lint()
-    fused, _ = lift_subgraph_as_module(gm, subgraph, comp_name="", class_name=module_name)
-    return fused, tuple(inputs), outputs
+    part.finish(outputs, always_tuple=always_return_tuple or not outputs)
+    part.graph.lint()
+    fused, _ = lift_subgraph_as_module(gm, part.graph, comp_name="", class_name=module_name)
+    return fused, tuple(part.inputs_from_outside), outputs
 
 
 def _check_belongs(node: Node, gm: GraphModule) -> None:

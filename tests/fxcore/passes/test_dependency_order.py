@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections import deque
-
 from fxcore.passes.dependency_order import in_dependency_order
 
 FOLLOWERS = {"a": "cd", "b": "d", "c": "e", "d": "e", "e": ""}
@@ -14,11 +12,12 @@ def order(**options):
 
 def test_each_item_comes_behind_the_items_that_it_needs():
     assert order() == "abcde"
-    assert order(take=deque.pop) == "badce"
+    assert order(rank=lambda item, time: -time) == "badce"
 
 
 def test_an_item_may_come_as_early_as_it_can():
-    assert order(comes_early="c".__contains__) == "acbde"
+    assert order(rank=lambda item, time: -time if item == "c" else time) == "acbde"
+    assert order(rank=lambda item, time: "bdace".index(item)) == "badce"
 
 
 def test_a_circle_is_left_out_and_its_counts_stay():

@@ -62,6 +62,27 @@ def test_a_split_by_tags_reads_as_torchs(tuples):
     torch.testing.assert_close(ours(x, y), MODEL(x, y))
 
 
+def test_results_stand_in_the_order_of_their_first_use_as_torchs_do():
+    def two_results(x):
+        a, b = x.neg(), x.exp()
+        late, early = b.abs(), a.abs()  # `late` has the later tag, and comes first
+        return late + early
+
+    tags = {"neg": "first", "exp": "first", "abs_1": "third", "abs_2": "second", "add": "third"}
+
+    def split(fx, split_by):
+        gm = fx.symbolic_trace(two_results)
+        for node in gm.graph.nodes:
+            node.tag = tags.get(node.name)
+        return split_by(gm, ["first", "second", "third"])
+
+    ours, expected = split(fxcore, split_by_tags), split(torch.fx, theirs.split_by_tags)
+
+    assert ours.first.code == expected.first.code
+    assert "return (exp, neg)" in ours.first.code
+    assert str(ours.graph) == str(expected.graph)
+
+
 def test_the_result_is_of_the_class_asked_for():
     class Own(fxcore.GraphModule):
         pass

@@ -170,3 +170,26 @@ def test_random_programs_with_views_and_writes_compute_the_same_twice(transform,
                 torch.testing.assert_close(other, value, msg=lambda text, seed=seed: f"seed {seed}: {text}")
             assert storages((*obtained, *ours)) == storages((*expected, *inputs)), f"seed {seed}"
     assert changed > 5
+
+
+@pytest.mark.parametrize(
+    ("combine", "options", "reason"),
+    [
+        (
+            lambda net, x: x + net.weight * 2,
+            {},
+            "weight: it is a parameter that wants a gradient; parameters=True folds",
+        ),
+        (lambda net, x: (x, net.table * 2), {}, "mul: it is returned, and callers may write to it"),
+        (lambda net, x: x + net.table * 2, {"max_bytes": 4}, "mul: its value takes 16 bytes, and max_bytes is 4"),
+        (lambda net, x: x + torch.rand_like(net.table), {}, "rand_like: it may give another value in the next run"),
+        (lambda net, x: x + net.table.mul_(2), {}, "table: mul_ writes to its memory"),
+        (lambda net, x: x + net.table * 2, {"skip": lambda node: node.name == "mul"}, "mul: it is skipped"),
+    ],
+    ids=["parameter", "returned", "large", "random", "written", "skipped"],
+)
+def test_a_value_that_stays_has_its_reason(combine, options, reason):
+    result = FoldConstants(**options)(traced(combine))
+
+    assert not result.modified
+    assert str(result.report.left[0]).startswith(reason)

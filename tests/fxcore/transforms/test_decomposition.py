@@ -220,3 +220,32 @@ def test_a_rule_that_chooses_by_a_symbolic_size_is_refused_in_words():
 
 def test_all_rules_of_torch_can_be_had():
     assert len(torch_rules()) > 500
+
+
+def test_a_call_that_stays_has_its_reason():
+    class Hooked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(4, 4)
+            self.lin.register_forward_hook(lambda *_: None)
+
+        def forward(self, x):
+            return F.silu(self.lin(x), inplace=True)
+
+    report = Decompose(RULES)(fxcore.symbolic_trace(Hooked())).report
+
+    assert [str(each) for each in report.left] == [
+        "lin: it has hooks, which would no longer run",
+        "silu: its rule calls the same, or returned NotImplemented",
+    ]
+
+
+def test_an_operator_that_is_not_of_aten_has_its_reason():
+    gm = fxcore.symbolic_trace(lambda x: F.hardswish(x))
+
+    result = DecomposeOperators(torch_rules(aten.hardswish))(gm)
+
+    assert not result.modified
+    assert (
+        str(result.report.left[0]) == "hardswish: it is no operator of ATen; export the model, or trace it with make_fx"
+    )

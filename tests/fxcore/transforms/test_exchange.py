@@ -9,6 +9,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import PassArgumentError
+from fxcore.interop import from_torch
 from fxcore.transforms.exchange import ExchangeActivations, MoveTo
 
 
@@ -146,3 +147,26 @@ def test_a_graph_moves_to_a_device_whole():
 def test_integers_are_refused_in_words():
     with pytest.raises(PassArgumentError, match=r"moved to torch.int8; give a floating dtype, or quantize"):
         MoveTo(torch.int8)(fxcore.symbolic_trace(Net()))
+
+
+def test_an_activation_that_stays_has_its_reason():
+    def function(x):
+        y = x + 1
+        return y.relu_() + y, torch.relu_(x)
+
+    report = ExchangeActivations({nn.ReLU: nn.GELU})(fxcore.symbolic_trace(function)).report
+
+    assert [str(each) for each in report.left] == [
+        "relu_: it works in place, on a value that other nodes read",
+        "relu__1: it works in place, on x, which belongs to the caller or the module",
+    ]
+
+
+def test_an_activation_of_an_exported_program_is_exchanged():
+    x = torch.randn(3, 4)
+    gm = from_torch(torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), (x,)))
+
+    result = ExchangeActivations({nn.ReLU: nn.GELU})(gm)
+
+    assert result.report.changed == ("relu",)
+    assert [type(module) for module in result.graph_module.modules()][-1] is nn.GELU

@@ -61,3 +61,15 @@ def test_an_identity_with_a_hook_stays():
 
     assert result.graph_module is gm
     assert not result.modified
+
+
+def test_a_call_that_stays_has_its_reason():
+    model = nn.Sequential(nn.Dropout(0.3), nn.Identity(), nn.ReLU())
+    model[1].register_forward_hook(lambda *_: None)
+
+    report = RemoveIdentities()(fxcore.symbolic_trace(model)).report
+
+    assert [str(each) for each in report.left] == [
+        "0: it is a dropout in training; call eval() on the model, trace it, and run this pass then",
+        "1: it has hooks, which would no longer run",
+    ]

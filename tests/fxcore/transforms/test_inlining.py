@@ -133,3 +133,23 @@ def test_a_value_that_leaves_and_comes_back_keeps_its_nodes():
     gm.recompile()
 
     assert not Outline(("0",))(gm).modified
+
+
+def test_a_module_that_stays_has_its_reason():
+    model = Net()
+    model.first.register_forward_hook(lambda *_: None)
+    gm = fxcore.GraphModule(model, LeavesBlocks().trace(model))
+
+    result = Inline()(gm)
+
+    assert [str(each) for each in result.report.left] == ["first: it has hooks, which would no longer run"]
+    assert result.report.changed == ("second",)
+
+
+def test_a_path_without_operations_has_its_reason():
+    gm = fxcore.symbolic_trace(Net())
+
+    report = Outline(("first", "third"))(gm).report
+
+    assert [str(each) for each in report.left] == ["third: no node names such a module in its nn_module_stack"]
+    assert report.changed == ("first", "first@1")

@@ -12,7 +12,7 @@ import fxcore
 from fxcore.errors import PassArgumentError
 from fxcore.interop import on_torch_graphs
 from fxcore.passes.dialect.common.cse_pass import CSEPass
-from fxcore.passes.infra.working_copy import RewritingPass, working_copy
+from fxcore.passes.infra.working_copy import RewritingPass, rebuilt, working_copy
 from fxcore.transforms.identities import RemoveIdentities
 
 
@@ -63,3 +63,31 @@ def test_a_rewriting_pass_changes_a_copy_that_shares_the_layers():
     assert torch.equal(made(torch.ones(2)), torch.zeros(2))
     assert torch.equal(traced(torch.ones(2)), torch.full((2,), 2.0))
     assert Swap()(layered) == (layered, False)
+
+
+class SwapOnce(RewritingPass):
+    """Subtracts where the graph adds a value for the first time, and says so."""
+
+    def rewrite(self, gm):
+        first, *others = gm.graph.find_nodes(op="call_function", target=operator.add)
+        first.target = operator.sub
+        return [first.name], {node.name: "it comes later" for node in others}
+
+
+def test_a_pass_reports_its_changes_and_the_reasons_to_leave_others():
+    traced = fxcore.symbolic_trace(lambda x: x + x + 1)
+
+    result = SwapOnce()(traced)
+
+    assert str(result.report) == "changed 1\n  add\nleft alone 1\n  add_1: it comes later"
+    assert len(result) == 2, "a result unpacks into module and flag"
+    assert str(Swap()(traced).report) == "changed 1\n  Swap\nleft alone 0"
+
+
+def test_a_read_of_an_attribute_that_a_pass_removed_goes_if_nobody_uses_it():
+    made = working_copy(fxcore.symbolic_trace(nn.Sequential(nn.Linear(2, 2))))
+    with made.graph.inserting_before(made.graph.find_nodes(op="call_module")[0]):
+        made.graph.get_attr("0.weight")
+    made.add_submodule("0", nn.ReLU())
+
+    assert not rebuilt(made).graph.find_nodes(op="get_attr")

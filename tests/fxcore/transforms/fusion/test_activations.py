@@ -10,6 +10,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import EvalModeError
+from fxcore.interop import from_torch
 from fxcore.transforms.fusion.activations import INTRINSIC, FuseActivations, in_sequence
 from pytest_fxgraph import check_transform
 
@@ -151,3 +152,24 @@ def test_training_is_refused_in_words():
         "Fusion only for eval: cannot join 'layer' and its activation, because it is in training mode; "
         "call eval() on the model, trace it, and run this pass then"
     )
+
+
+def test_a_layer_that_is_a_function_has_its_reason():
+    model = Net(nn.Linear(4, 4), nn.ReLU()).eval()
+    gm = from_torch(torch.export.export(model, (torch.randn(3, 4),)))
+
+    report = FuseActivations()(gm).report
+
+    assert str(report.left[0]).startswith(
+        "linear: the graph calls a function with its weight, and patterns join modules"
+    )
+
+
+def test_a_model_traced_with_an_example_is_joined_although_the_trace_reads_its_weights():
+    model, x = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.randn(2, 3, 8)
+    gm = fxcore.symbolic_trace(model, example_inputs=(x,))
+
+    result = FuseActivations()(gm)
+
+    assert [str(each) for each in result.report.fused] == ["linear1 + relu"]
+    torch.testing.assert_close(result.graph_module(x), model(x))

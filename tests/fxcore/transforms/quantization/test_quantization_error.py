@@ -261,3 +261,32 @@ def test_layers_are_skipped_and_bad_settings_refused():
         assert [str(each) for each in transform(gm).report.left] == ["1: its path is skipped by '1'"]
     with pytest.raises(fxcore.errors.PassArgumentError, match="weights of 3 bits in groups of None cannot be made"):
         QuantizeWeights(bits=3)(gm)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 9])
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_rows_of_bfloat16_go_to_the_kernel_of_torch(rows, bias, monkeypatch):
+    calls = []
+    kernel = torch._weight_int8pack_mm
+    monkeypatch.setattr(torch, "_weight_int8pack_mm", lambda *args: (calls.append(args), kernel(*args))[1])
+    model, x = nn.Sequential(nn.Linear(64, 32, bias=bias)).to(torch.bfloat16), torch.randn(rows, 1, 64).bfloat16()
+    made = QuantizeWeights()(fxcore.symbolic_trace(model)).graph_module
+
+    result = made(x)
+    with_gradient = made(x.clone().requires_grad_())
+
+    assert len(calls) == (rows <= 8), "a run that needs gradients never goes there"
+    assert result.shape == (rows, 1, 32)
+    assert result.dtype is with_gradient.dtype is torch.bfloat16
+    assert min(sqnr(model(x), result), sqnr(model(x), with_gradient)) > 35
+
+
+def test_weights_alone_keep_the_type_under_autocast_and_give_gradients():
+    model, x = nn.Sequential(nn.Linear(64, 32)), torch.randn(4, 64, requires_grad=True)
+    made = QuantizeWeights()(fxcore.symbolic_trace(model)).graph_module
+
+    with torch.autocast("cpu", torch.bfloat16):
+        assert made(x).dtype is model(x).dtype is torch.bfloat16
+    expected, obtained = (torch.autograd.grad(each(x).sum(), x)[0] for each in (model, made))
+    assert sqnr(expected, obtained) > 35
+    assert sqnr(made(x), fxcore.symbolic_trace(made)(x)) > 100

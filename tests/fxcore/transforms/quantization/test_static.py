@@ -10,6 +10,7 @@ from torch import nn
 
 import fxcore
 from fxcore.errors import EvalModeError, PassArgumentError, PassError
+from fxcore.interop import from_torch
 from fxcore.passes.infra.working_copy import working_copy
 from fxcore.transforms.quantization.dynamic import QuantizeDynamic
 from fxcore.transforms.quantization.layers import Skip
@@ -290,3 +291,47 @@ def test_outliers_do_not_decide_the_scale_by_percentiles():
         activation_observer("mean")
     with pytest.raises(PassArgumentError, match="per_channel or per_tensor, not 'rows'"):
         weight_observer("rows")
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(5, 4), nn.Linear(4, 3)
+
+    def forward(self, words):
+        return torch.nn.functional.linear(self.head(self.table(words)), self.head.weight.t())
+
+
+@pytest.mark.parametrize("transform", [QuantizeStatic([torch.ones(2, dtype=torch.long)]), QuantizeWeights()])
+def test_every_layer_with_a_weight_that_stays_has_its_reason(transform):
+    model, words = Words().eval(), torch.ones(2, dtype=torch.long)
+    function = (
+        "the graph calls a function with its weight, and only modules are replaced; trace the model with its layers"
+    )
+
+    traced = transform(fxcore.symbolic_trace(model)).report
+    exported = transform(from_torch(torch.export.export(model, (words,)))).report
+
+    assert [str(each) for each in traced.left] == [
+        "table: layers of class Embedding are not quantized",
+        "head: the graph reads its weights itself",
+    ]
+    assert traced.quantized == exported.quantized == ()
+    assert [str(each) for each in exported.left] == [
+        f"{name}: {function}" for name in ("embedding", "linear", "linear_1")
+    ]
+
+
+def test_a_layer_stays_if_one_of_its_calls_cannot_be_quantized():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.layer(input=self.layer(x))
+
+    result = QuantizeStatic([torch.randn(2, 4)])(fxcore.symbolic_trace(Twice().eval()))
+
+    assert not result.modified
+    assert [str(each) for each in result.report.left] == ["layer: it is not called with one value"]
