@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -141,18 +142,11 @@ def _crossings(rows: Sequence[Sequence[int]], below: Sequence[Collection[int]]) 
 
 
 def _inversions(numbers: Sequence[int]) -> int:
-    if len(numbers) < 2:
-        return 0
-    sums = [0] * (max(numbers) + 2)  # a Fenwick tree: the count of numbers so far up to each bound
+    """Count the pairs whose first number is greater."""
     count = 0
-    for seen, number in enumerate(numbers):
-        count += seen
-        place = number + 1
-        while place:
-            count -= sums[place]
-            place &= place - 1
-        place = number + 1
-        while place < len(sums):
-            sums[place] += 1
-            place += place & -place
+    earlier: list[int] = []
+    for number in numbers:
+        place = bisect_right(earlier, number)
+        count += len(earlier) - place
+        earlier.insert(place, number)
     return count
