@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_fxgraph.captures.stages import FxStages
     from pytest_fxgraph.captures.trace_fixture import FxTrace
     from pytest_fxgraph.equivalence.fixture import FxEquivalence
-    from pytest_fxgraph.equivalence.repro import ReproductionFolder
     from pytest_fxgraph.gate.fixture import FxGolden
     from pytest_fxgraph.gate.table_fixture import FxTable
     from pytest_fxgraph.operator_queries import FxOps
@@ -189,39 +188,22 @@ def _numeric_settings(item: pytest.Item) -> dict[str, Any]:
 
 
 def _session_arguments(item: pytest.Item) -> dict[str, Any]:
-    """Return the hooks of the user, where a mismatch is written to, and the memory that the session shares."""
-    hook = item.ihook.pytest_fxgraph_adapt
-    adapt = (lambda obj: hook(obj=obj)) if hook.get_hookimpls() else None
+    """Return the user's hooks, the folder of mismatches, and the memory for copies of models' states."""
+    from fxcore.state.tensor_values import BufferPool
+    from pytest_fxgraph.equivalence.repro import ReproductionFolder
+
+    adapt, compare = item.ihook.pytest_fxgraph_adapt, item.ihook.pytest_fxgraph_compare_outputs
+    folder = item.config.getoption("fx_repro")
+    # None is faster than a hook without an implementation.
     return {
-        "compare_outputs": _comparison_of_hooks(item),
-        "adapt": adapt,
-        "reproduction": _reproduction_of(item),
-        "buffer_pool": _buffer_pool_of(item.config),
+        "compare_outputs": (
+            (lambda expected, obtained, path: compare(expected=expected, obtained=obtained, path=path))
+            if compare.get_hookimpls()
+            else None
+        ),
+        "adapt": (lambda obj: adapt(obj=obj)) if adapt.get_hookimpls() else None,
+        "reproduction": folder and ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid),
+        "buffer_pool": item.config.stash.setdefault(_BUFFER_POOL, BufferPool()),
         "tell_search": lambda text: item.add_report_section("call", "fx search", text),
         "tells_path": bool(item.config.getoption("fx_report")),
     }
-
-
-def _buffer_pool_of(config: pytest.Config) -> BufferPool:
-    """Return the memory for copies of models' states. All tests of a session share it."""
-    from fxcore.state.tensor_values import BufferPool
-
-    return config.stash.setdefault(_BUFFER_POOL, BufferPool())
-
-
-def _reproduction_of(item: pytest.Item) -> ReproductionFolder | None:
-    """Return where the mismatches of a test are written as scripts; None without --fx-repro."""
-    folder = item.config.getoption("fx_repro")
-    if not folder:
-        return None
-    from pytest_fxgraph.equivalence.repro import ReproductionFolder
-
-    return ReproductionFolder(item.config.invocation_params.dir / folder, item.nodeid)
-
-
-def _comparison_of_hooks(item: pytest.Item) -> Callable[[Any, Any, str], str | None] | None:
-    """Return a function that asks the user's hooks about two values; None is faster, and stands for no hooks."""
-    hook = item.ihook.pytest_fxgraph_compare_outputs
-    if not hook.get_hookimpls():
-        return None
-    return lambda expected, obtained, path: hook(expected=expected, obtained=obtained, path=path)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise, takewhile
 from types import MappingProxyType
 
 from pytest_fxgraph.document.folding import Block, NotFoldableError, blocks_of_level
@@ -25,6 +26,7 @@ _LONGEST_LITERALS = 22
 _MOST_LAYERS = 8  # that repeat together: a model may have five layers of local attention, then one of global attention
 _MOST_BOXES = 24  # nested boxes; deeper nodes are drawn in the innermost box
 _SHAPE = re.compile(r"\b(?:(?:b?float|u?int|complex|bits|quint|qint)\w*|bool)\[([^\]]*)\]")
+_HOMES = re.compile(r"\A(?:aten|prims|torch\.nn\.functional|torch\.ops|torch|operator|builtins|math)\.")
 _SORTS = {"placeholder": "input", "output": "output", "get_attr": "state", "call_module": "module"}
 
 Key = tuple[str, str]  # sort and name of a cluster
@@ -143,7 +145,8 @@ def _fold_level(text: GraphText, blocks: Sequence[Block[Ends]], paths: list[list
         start += length * count
         if further:
             inside = range(further[0].run.start, further[-1].run.stop)
-            depth = len(_common([paths[place] for place in inside]))
+            levels = zip(*(paths[place] for place in inside), strict=False)
+            depth = sum(1 for _ in takewhile(lambda keys: len({*keys}) == 1, levels))
             firsts = [block.run.path for block in further[::length]]
             for place in inside:
                 paths[place].insert(depth, ("repeated", f"{count - 1} more: {format_paths(firsts)}"))
@@ -161,14 +164,6 @@ def _repetition(blocks: Sequence[Block[Ends]], alike: Sequence[object], start: i
         if end - start - length > 2 * saved:
             best, saved = (length, (end - start) // length), end - start - length
     return best
-
-
-def _common(paths: Sequence[list[Key]]) -> list[Key]:
-    shortest, longest = min(paths), max(paths)
-    for place, (one, other) in enumerate(zip(shortest, longest, strict=False)):
-        if one != other:
-            return list(shortest[:place])
-    return list(shortest)
 
 
 def _drawn(node: MergedNode, tensors: Sequence[MergedNode], sources: Mapping[str, str]) -> DrawnNode:
@@ -211,20 +206,7 @@ def _label(record: NodeRecord, kind: str) -> str:
 
 def _call_label(record: NodeRecord) -> str:
     """Return the operator, with its short literal arguments."""
-    target = record.target
-    for prefix in (
-        "aten.",
-        "prims.",
-        "torch.nn.functional.",
-        "torch.ops.",
-        "torch.",
-        "operator.",
-        "builtins.",
-        "math.",
-    ):
-        if target.startswith(prefix):
-            target = target[len(prefix) :]
-            break
+    target = _HOMES.sub("", record.target)
     target = re.sub(r"\.(default|Tensor|Scalar|int|self|dim|dim_IntList)$", "", target)
     if record.op == "call_method":
         target = f".{target}"
@@ -247,13 +229,11 @@ class _Clusters:
     ) -> None:
         self.all: list[Cluster] = []
         self._nodes, self._paths, self._is_overlay = nodes, paths, is_overlay
-        self._near: set[int] = set()  # changed nodes and their neighbours
+        is_changed = [node.status not in ("", "followed") for node in nodes]
+        self._near = {number for number, changed in enumerate(is_changed) if changed}  # and their neighbours
         for edge in edges:
-            if edge.status or any(
-                nodes[end].status in ("added", "removed", "changed") for end in (edge.source, edge.target)
-            ):
+            if edge.status or is_changed[edge.source] or is_changed[edge.target]:
                 self._near.update((edge.source, edge.target))
-        self._near.update(number for number, node in enumerate(nodes) if node.status not in ("", "followed"))
         self._parent_path: dict[int, str] = {}
 
     def build(self, title: str) -> None:
@@ -298,11 +278,9 @@ class _Clusters:
         self._split(cluster)
 
     def _count(self, cluster: Cluster, inside: Sequence[int]) -> None:
+        statuses = Counter(self._nodes[number].status for number in inside)
         cluster.nodes = len(inside)
-        for number in inside:
-            status = self._nodes[number].status
-            if status not in ("", "followed"):
-                cluster.changes[status] = cluster.changes.get(status, 0) + 1
+        cluster.changes = {status: count for status, count in statuses.items() if status not in ("", "followed")}
 
     def _members(self, child: int) -> Sequence[int]:
         if child < len(self._nodes):
@@ -368,14 +346,8 @@ def _relative(path: str, around: str) -> str:
 
 def _runs(inside: Sequence[int], paths: Sequence[Sequence[Key]], depth: int) -> Iterator[tuple[Key | None, list[int]]]:
     """Yield neighbouring nodes of one cluster together, and other nodes one by one."""
-    run: list[int] = []
-    current: Key | None = None
-    for number in inside:
-        key = paths[number][depth] if depth < len(paths[number]) else None
-        if run and (key != current or key is None):
-            yield current, run
-            run = []
-        current = key
-        run.append(number)
-    if run:
-        yield current, run
+    for key, run in groupby(inside, lambda number: paths[number][depth] if depth < len(paths[number]) else None):
+        if key is not None:
+            yield key, [*run]
+        else:
+            yield from ((None, [number]) for number in run)

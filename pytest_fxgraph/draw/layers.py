@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,15 +49,21 @@ def layers_of(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends,
     rows: list[list[int]] = [[] for _ in range(max(ranks, default=0) + 1)]
     for item, rank in enumerate(ranks):
         rows[rank].append(item)
-    below: list[dict[int, None]] = [{} for _ in ranks]
-    above: list[dict[int, None]] = [{} for _ in ranks]
-    for link in links:
-        ends = (link.source, link.target)
-        first, last = ends if ranks[ends[0]] <= ranks[ends[1]] else ends[::-1]
-        way = (first, *link.bends, last)
-        for upper, lower in pairwise(way):
-            below[upper][lower] = above[lower][upper] = None
+    above, below = ([dict.fromkeys(items) for items in each] for each in neighbours_of(rows, links))
     return Layers(_ordered(rows, above, below), tuple(links))
+
+
+def neighbours_of(rows: Sequence[Sequence[int]], links: Iterable[Link]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return by item the items that its lines lead to in the row above, and in the row below."""
+    ranks = {item: rank for rank, row in enumerate(rows) for item in row}
+    above: list[list[int]] = [[] for _ in ranks]
+    below: list[list[int]] = [[] for _ in ranks]
+    for link in links:
+        first, last = sorted((link.source, link.target), key=ranks.__getitem__)
+        for upper, lower in pairwise((first, *link.bends, last)):
+            below[upper].append(lower)
+            above[lower].append(upper)
+    return above, below
 
 
 def _ranks(children: int, ports_in: int, ports_out: int, lines: Mapping[Ends, Sequence[int]]) -> list[int]:
@@ -141,18 +148,11 @@ def _crossings(rows: Sequence[Sequence[int]], below: Sequence[Collection[int]]) 
 
 
 def _inversions(numbers: Sequence[int]) -> int:
-    if len(numbers) < 2:
-        return 0
-    sums = [0] * (max(numbers) + 2)  # a Fenwick tree: the count of numbers so far up to each bound
+    """Count the pairs whose first number is greater."""
     count = 0
-    for seen, number in enumerate(numbers):
-        count += seen
-        place = number + 1
-        while place:
-            count -= sums[place]
-            place &= place - 1
-        place = number + 1
-        while place < len(sums):
-            sums[place] += 1
-            place += place & -place
+    earlier: list[int] = []
+    for number in numbers:
+        place = bisect_right(earlier, number)
+        count += len(earlier) - place
+        earlier.insert(place, number)
     return count

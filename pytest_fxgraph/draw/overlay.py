@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from pytest_fxgraph.compare.difference import Difference
 from pytest_fxgraph.compare.expected_terms import in_expected_terms
@@ -13,7 +14,7 @@ from pytest_fxgraph.compare.node_changes import in_reading_order
 from pytest_fxgraph.compare.structure import structure_and_alignment
 from pytest_fxgraph.document.costs import CostRecord
 from pytest_fxgraph.document.literals import rename_references
-from pytest_fxgraph.document.model import GraphDocument, ModuleRecord, NodeRecord, StateRecord
+from pytest_fxgraph.document.model import GraphDocument, NodeRecord, StateRecord
 from pytest_fxgraph.draw.picture import Edge, Fact
 
 # Place, name and cost of a node are no difference of the graph.
@@ -28,7 +29,6 @@ class MergedNode:
     obtained: NodeRecord | None
     status: str = ""
     facts: tuple[Fact, ...] = ()
-    module: ModuleRecord | None = None  # the called module
     reads: list[Edge] = field(default_factory=list)  # sources are positions in the merged order
 
     @property
@@ -42,13 +42,12 @@ class MergedNode:
 def merged_nodes(expected: GraphDocument, obtained: GraphDocument | None = None) -> list[MergedNode]:
     """Return the nodes of one document, or the overlay of two, with the edges and the status of each."""
     if obtained is None:
-        index = graph_index_of(expected)
-        pairs = [(-1, position) for position in range(len(index.nodes))]
-        return _merged(None, index, pairs, [-1] * len(index.nodes))
+        return _merged([_Side(graph_index_of(expected))], [(place,) for place in range(len(expected.nodes))])
     obtained = in_expected_terms(expected, obtained)
     before, after = graph_index_of(expected), graph_index_of(obtained)
     difference, alignment = structure_and_alignment(before, after)
-    found = _merged(before, after, in_reading_order(alignment), alignment.expected_of)
+    names = {before.nodes[old].name: after.nodes[new].name for new, old in enumerate(alignment.expected_of) if old >= 0}
+    found = _merged([_Side(before, names), _Side(after)], in_reading_order(alignment))
     _add_inner_changes(found, difference)
     return found
 
@@ -69,57 +68,24 @@ def _add_inner_changes(nodes: Sequence[MergedNode], difference: Difference) -> N
             node.status = node.status or "changed"
 
 
-def _merged(
-    before: GraphIndex | None,
-    after: GraphIndex,
-    pairs: Sequence[tuple[int, int]],
-    expected_of: Sequence[int],
-) -> list[MergedNode]:
-    names = {}
-    if before is not None:
-        names = {before.nodes[old].name: after.nodes[new].name for new, old in enumerate(expected_of) if old >= 0}
-    tables = [_Tables(index) if index is not None else None for index in (before, after)]
+def _merged(sides: Sequence[_Side], pairs: Sequence[tuple[int, ...]]) -> list[MergedNode]:
+    """Merge the nodes of one graph, or of two. A position below 0 stands for a node that a graph lacks."""
+    for place, pair in enumerate(pairs):
+        for side, position in zip(sides, pair, strict=True):
+            side.places[position] = place
     found = []
-    places: list[dict[int, int]] = [{}, {}]
     for place, pair in enumerate(pairs):
-        records = [
-            index.nodes[position] if index is not None and position >= 0 else None
-            for index, position in zip((before, after), pair, strict=True)
+        records = [side.record(position) for side, position in zip(sides, pair, strict=True)]
+        facts = [side.facts(record) if record is not None else {} for side, record in zip(sides, records, strict=True)]
+        reads = [side.reads(position) for side, position in zip(sides, pair, strict=True)]
+        node = MergedNode(records[0] if len(sides) > 1 else None, records[-1], facts=_joined(facts[0], facts[-1]))
+        node.status = _status(node) if len(sides) > 1 else ""
+        node.reads = [
+            Edge(source, place, "" if source in reads[0] and source in reads[-1] else _side(source in reads[-1]))
+            for source in {**reads[0], **reads[-1]}
         ]
-        for side, position in enumerate(pair):
-            if position >= 0:
-                places[side][position] = place
-        sides = [
-            {} if record is None or table is None else table.facts(record, names if not side else {})
-            for side, (record, table) in enumerate(zip(records, tables, strict=True))
-        ]
-        node = MergedNode(records[0], records[1], facts=_joined(*sides, is_one=before is None))
-        if before is not None:
-            node.status = _status(node)
-        table = tables[0] if records[1] is None else tables[1]
-        node.module = table.modules.get(node.record.target) if table and node.record.op == "call_module" else None
         found.append(node)
-    for place, pair in enumerate(pairs):
-        found[place].reads = _edges(place, pair, (before, after), places)
     return found
-
-
-def _edges(
-    place: int,
-    pair: tuple[int, int],
-    indices: tuple[GraphIndex | None, GraphIndex],
-    places: Sequence[Mapping[int, int]],
-) -> list[Edge]:
-    expected, obtained = (
-        {places[side][read]: None for read in index.inputs[position]} if index is not None and position >= 0 else {}
-        for side, (index, position) in enumerate(zip(indices, pair, strict=True))
-    )
-    if indices[0] is None:
-        return [Edge(source, place) for source in obtained]
-    return [
-        Edge(source, place, "" if source in expected and source in obtained else _side(source in obtained))
-        for source in {**expected, **obtained}
-    ]
 
 
 def _side(is_obtained: bool) -> str:
@@ -135,18 +101,28 @@ def _status(node: MergedNode) -> str:
     return "changed"
 
 
-class _Tables:
-    """The modules and tensors of a graph by path."""
+class _Side:
+    """One graph: the facts of its nodes, and their places in the merged order."""
 
-    def __init__(self, index: GraphIndex) -> None:
-        self.modules = index.modules
+    def __init__(self, index: GraphIndex, names: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.index, self._names = index, names  # `names` gives nodes the names of the other graph
+        self.places: dict[int, int] = {}
         self._state = {record.path: record for record in index.document.state}
         cost = index.document.cost
         self._costs = {} if cost is None else dict(cost.modules)
         self._node_costs = {} if cost is None else cost.by_node
 
-    def facts(self, node: NodeRecord, names: Mapping[str, str]) -> dict[str, str]:
+    def record(self, position: int) -> NodeRecord | None:
+        """Return the node at a position; None below 0, for a node that the graph lacks."""
+        return self.index.nodes[position] if position >= 0 else None
+
+    def reads(self, position: int) -> dict[int, None]:
+        """Return the places of the nodes that a node reads, in order."""
+        return {self.places[read]: None for read in self.index.inputs[position]} if position >= 0 else {}
+
+    def facts(self, node: NodeRecord) -> dict[str, str]:
         """Return the node's facts as a dict from field name to value."""
+        names = self._names
         facts = {"name": node.name, "operation": node.op, "target": node.target}
         for place, text in enumerate(node.args):
             facts[f"args[{place}]"] = rename_references(text, names)
@@ -154,7 +130,7 @@ class _Tables:
         facts.update({f"meta {key}": rename_references(text, names) for key, text in node.meta})
         if node.value is not None:
             facts["value"] = node.value
-        module = self.modules.get(node.target) if node.op == "call_module" else None
+        module = self.index.modules.get(node.target) if node.op == "call_module" else None
         if module is not None:
             facts["module"] = module.kind
             facts.update({f"module, {name}": text for name, text in module.config})
@@ -203,7 +179,5 @@ def _state_text(record: StateRecord) -> str:
     return f"{record.kind} {record.value}{content}{', requires grad' if record.requires_grad else ''}"
 
 
-def _joined(expected: Mapping[str, str], obtained: Mapping[str, str], *, is_one: bool) -> tuple[Fact, ...]:
-    if is_one:
-        return tuple(Fact(what, text, text) for what, text in obtained.items())
+def _joined(expected: Mapping[str, str], obtained: Mapping[str, str]) -> tuple[Fact, ...]:
     return tuple(Fact(what, expected.get(what, ""), obtained.get(what, "")) for what in {**obtained, **expected})

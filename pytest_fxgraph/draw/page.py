@@ -12,6 +12,7 @@ from pytest_fxgraph.draw.builder import picture_of_nodes
 from pytest_fxgraph.draw.overlay import MergedNode, merged_nodes
 from pytest_fxgraph.draw.panels import cost_panel
 from pytest_fxgraph.draw.picture import Fact, Picture
+from pytest_fxgraph.draw.placement import closed_size, cluster_lines, node_size
 from pytest_fxgraph.draw.side_by_side import Row, table_html, text_rows
 from pytest_fxgraph.draw.templates import page_from, panel
 from pytest_fxgraph.report.change_text import clipped
@@ -156,10 +157,13 @@ def picture_data(picture: Picture, opened: Sequence[int]) -> dict[str, Any]:
             ]
             for node in picture.nodes
         ],
+        # By child: of a node, and of a cluster that is not open.
+        "sizes": [*map(node_size, picture.nodes), *map(closed_size, picture.clusters)],
         "edges": [[edge.source, edge.target] for edge in picture.edges],
         "clusters": [
             {
                 "label": printable_line(each.label),
+                "lines": [*map(printable_line, cluster_lines(each))],
                 "sort": each.sort,
                 "path": printable_line(each.path),
                 "count": each.nodes,

@@ -173,7 +173,7 @@ class PictureView {
   }
 
   foldedElement(box) {
-    const cluster = this.cluster(box.child), [first, second] = clusterLines(cluster);
+    const cluster = this.cluster(box.child), [first, second] = cluster.lines;
     const status = Object.keys(cluster.changes).find((each) => cluster.changes[each]) || "";
     const inner = [this.rectangle(box, 6), this.text(box, 0, first, "label"), this.text(box, 1, second, "place")];
     if (cluster.sort === "repeated") inner.unshift(this.rectangle(box, 6, 5));

@@ -9,30 +9,15 @@ const SVG = "http://www.w3.org/2000/svg";
 const NAME = 0, LABEL = 1, PLACE = 2, SORT = 3, STATUS = 4, VALUE = 5, FACTS = 6, SIDES = 7;
 
 const clipped = (text, most = LONGEST_LABEL) => [...text].length <= most ? text : [...text].slice(0, most - 1).join("") + "\u2026";
-const long = (text) => [...text].length;
-// Half goes to the even neighbour, as in Python.
-const rounded = (number) => { const r = Math.round(number); return Math.abs(number % 1) === 0.5 && r % 2 ? r - 1 : r; };
-
-function nodeSize(node) {
-  const lines = [node[LABEL], node[PLACE]].filter(Boolean).map((line) => clipped(line));
-  return [rounded(Math.max(0, ...lines.map(long)) * CHARACTER + 18), LINE * lines.length + 9];
-}
-
-function clusterLines(cluster) {
-  const counts = Object.keys(SIGNS).filter((status) => cluster.changes[status]).map((status) => SIGNS[status] + cluster.changes[status]);
-  return [clipped(cluster.label), [`${cluster.count} node${cluster.count > 1 ? "s" : ""}`, ...counts].join(" ")];
-}
 
 function inside(picture, cluster, opened, depth) {
   const {children, links, rows} = cluster, first = picture.nodes.length;
   const insides = new Map(), sizes = [];
   for (const child of children) {
-    if (child < first) sizes.push(nodeSize(picture.nodes[child]));
-    else if (opened.has(child)) {
-      const inner = inside(picture, picture.clusters[child - first], opened, depth + 1);
-      insides.set(child, inner);
-      sizes.push([inner.width, inner.height]);
-    } else sizes.push([rounded(Math.max(...clusterLines(picture.clusters[child - first]).map(long)) * CHARACTER + 30), 2 * LINE + 11]);
+    if (child < first || !opened.has(child)) { sizes.push(picture.sizes[child]); continue; }
+    const inner = inside(picture, picture.clusters[child - first], opened, depth + 1);
+    insides.set(child, inner);
+    sizes.push([inner.width, inner.height]);
   }
   let count = 0;
   for (const row of rows) for (const item of row) count = Math.max(count, item + 1);
@@ -55,7 +40,7 @@ function inside(picture, cluster, opened, depth) {
     left = Math.min(left, xs[item] - sizes[item][0] / 2);
     right = Math.max(right, xs[item] + sizes[item][0] / 2);
   }
-  const title = depth ? Math.min(long(cluster.label), LONGEST_LABEL) * CHARACTER + 30 : 0;
+  const title = depth ? [...clipped(cluster.label)].length * CHARACTER + 30 : 0;
   const spare = Math.max(0, title - (right - left) - 2 * MARGIN);
   xs = xs.map((x) => x + MARGIN - left + spare / 2);
   const placed = {width: right - left + 2 * MARGIN + spare, height: last + MARGIN, boxes: [], lines: [], into: new Map(), out: new Map()};

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from pytest_fxgraph.draw.layers import Link
+from pytest_fxgraph.draw.layers import Link, neighbours_of
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
 
 CHARACTER, LINE = 7.25, 15  # of the font, in pixels
@@ -83,7 +82,8 @@ def cluster_lines(cluster: Cluster) -> tuple[str, str]:
 SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 - a minus sign
 
 
-def _closed_size(cluster: Cluster) -> tuple[float, float]:
+def closed_size(cluster: Cluster) -> tuple[float, float]:
+    """Return width and height of a closed cluster's box."""
     return round(max(map(len, cluster_lines(cluster))) * CHARACTER + 30), 2 * LINE + 11
 
 
@@ -131,7 +131,7 @@ class _Inside:
         if inside is not None:
             return inside.width, inside.height
         inner = self._picture.cluster(child)
-        return node_size(self._picture.nodes[child]) if inner is None else _closed_size(inner)
+        return node_size(self._picture.nodes[child]) if inner is None else closed_size(inner)
 
     def boxes(self, left: float = 0.0, top: float = 0.0) -> Iterator[Box]:
         """Yield all boxes, for a corner of the cluster at this place."""
@@ -186,7 +186,7 @@ def _across(cluster: Cluster, sizes: Sequence[tuple[float, float]]) -> list[floa
         for item in row:
             xs[item] = x + sizes[item][0] / 2
             x += sizes[item][0] + _ACROSS
-    above, below = _neighbours(cluster, len(sizes))
+    above, below = neighbours_of(rows, cluster.layers.links)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         neighbours = above if down else below
@@ -200,19 +200,6 @@ def _across(cluster: Cluster, sizes: Sequence[tuple[float, float]]) -> list[floa
             for item, x in zip(row, _apart(wanted, weights, [sizes[item][0] for item in row]), strict=True):
                 xs[item] = x
     return xs
-
-
-def _neighbours(cluster: Cluster, count: int) -> tuple[list[list[int]], list[list[int]]]:
-    above: list[list[int]] = [[] for _ in range(count)]
-    below: list[list[int]] = [[] for _ in range(count)]
-    ranks = {item: rank for rank, row in enumerate(cluster.layers.rows) for item in row}
-    for link in cluster.layers.links:
-        ends = sorted((link.source, link.target), key=ranks.__getitem__)
-        way = (ends[0], *link.bends, ends[1])
-        for upper, lower in pairwise(way):
-            below[upper].append(lower)
-            above[lower].append(upper)
-    return above, below
 
 
 def _apart(wanted: Sequence[float], weights: Sequence[float], widths: Sequence[float]) -> list[float]:

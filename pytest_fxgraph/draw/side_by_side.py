@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 from pytest_fxgraph.draw.templates import panel
@@ -97,11 +97,8 @@ def _grouped(rows: Sequence[Row]) -> Iterator[tuple[bool, Sequence[Row]]]:
         if differs:
             for beside in range(max(0, place - _CONTEXT), min(len(rows), place + _CONTEXT + 1)):
                 near[beside] = 1
-    start = 0
-    for place in range(1, len(rows) + 1):
-        if place == len(rows) or near[place] != near[start]:
-            yield bool(near[start]), rows[start:place]
-            start = place
+    for is_near, group in groupby(zip(near, rows, strict=True), key=lambda each: each[0]):
+        yield bool(is_near), [row for _, row in group]
 
 
 def _marked(row: Row) -> tuple[Any, Any, bool]:

@@ -25,7 +25,7 @@ from fxcore.state.snapshot import Snapshot, globals_kept
 from pytest_fxgraph.equivalence.inputs import Arguments, copy_arguments, fresh_sample
 from pytest_fxgraph.equivalence.mismatch import CheckContext, Mismatch, mismatch_error
 from pytest_fxgraph.equivalence.outputs import OutputComparison
-from pytest_fxgraph.equivalence.preparation import TrainingFlags, follow_mode, set_mode
+from pytest_fxgraph.equivalence.preparation import follow_mode, set_mode, training_kept
 from pytest_fxgraph.equivalence.run import RunFailure, RunResult, RunSettings, run_model
 from pytest_fxgraph.equivalence.run_differences import differences_of_runs
 from pytest_fxgraph.equivalence.search.judging import quiet
@@ -354,8 +354,7 @@ class ChangedCall:
     @contextlib.contextmanager
     def _applied(self, model: Any, graph: Any) -> Iterator[None]:
         """Set modes and attributes of the call on model and graph."""
-        flags = TrainingFlags(model, graph)
-        with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch, training_kept(model, graph):
             for each in self.changes:
                 if each.kind == "attribute":
                     path, _, name = each.where.rpartition(".")
@@ -366,10 +365,7 @@ class ChangedCall:
             for each in self.changes:
                 if each.kind == "mode" and each.where == CALL:
                     stack.enter_context(each.edit(model))
-            try:
-                yield
-            finally:
-                flags.restore()
+            yield
 
 
 def _differences(

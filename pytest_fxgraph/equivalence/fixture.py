@@ -19,7 +19,7 @@ from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.exported_call import called_as_module, called_graph, lifted_inputs, refuse_lifted
 from pytest_fxgraph.equivalence.inputs import Arguments, arguments_of
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, EquivalenceOptions
-from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
+from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.search.search import SearchBudget, SearchReport, search_further
 from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
 
@@ -95,8 +95,7 @@ class FxEquivalence(CheckDefaults):
         check, budget = self.new_check(arguments, options), self.search_budget(options, len(modes))
         frontend = str(self.chosen(options)["frontend"])
         checked: list[Any] = []
-        training = TrainingFlags(model, given)
-        with globals_kept(), vacuous_examples_rejected():
+        with globals_kept(), vacuous_examples_rejected(), training_kept(model, given):
             try:
                 if given is None:
                     checked_frontend(frontend)
@@ -106,7 +105,6 @@ class FxEquivalence(CheckDefaults):
                     shown = None if mode is None else set_mode(model, mode, tuple(filter(None, modes)))
                     checked.append(self._check_in_mode(check, budget, model, given, shown, frontend))
             finally:
-                training.restore()
                 self.searches = tuple(budget.reports) if budget is not None else ()
         return checked[0]
 

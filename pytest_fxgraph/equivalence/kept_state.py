@@ -18,6 +18,7 @@ from torch import nn
 
 from fxcore.state.containers import LIBRARIES, is_graph_module, is_plain
 from fxcore.state.held_state import modules_by_path
+from fxcore.tracing.code_facts import facts_of_code
 
 _WRITES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR")
 _WITHOUT_STATE = (type, types.ModuleType, enum.Enum, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
@@ -85,11 +86,11 @@ class _Search:
         return any(self.keeps_state(value) for value in list(values))
 
     def _function_keeps_state(self, function: types.FunctionType) -> bool:
-        if any(_writes(code) for code in _codes(function.__code__)):
+        if _writes(function.__code__):
             return True
         enclosed = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        names = {name for code in _codes(function.__code__) for name in code.co_names}
+        names = facts_of_code(function.__code__).names
         used = [function.__globals__[name] for name in names if name in function.__globals__]
         return self._any((*enclosed, *defaults, *function.__dict__.values(), *used))
 
@@ -103,15 +104,9 @@ def _is_of_library(value: object) -> bool:
     return package in LIBRARIES and package not in ("builtins", "functools", "collections")
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
-
-
 def _writes(code: types.CodeType) -> bool:
-    return any(
+    inside = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return any(map(_writes, inside)) or any(
         instruction.opname in _WRITES
         or (instruction.opname in ("STORE_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars)
         for instruction in dis.get_instructions(code)

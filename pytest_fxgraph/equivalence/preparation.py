@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -89,20 +91,19 @@ def follow_mode(graph: object, model: object, mode: str | None) -> None:
 _MODE_OF_EXPORTED = "_exported_training"
 
 
-class TrainingFlags:
-    """The mode of every module below some roots, as it was."""
-
-    def __init__(self, *roots: object) -> None:
-        modules = {id(part): part for root in roots for _, part in modules_by_path(root)}
-        self._flags = [(module, module.training) for module in modules.values()]
-        self._exported = [(part, _exported_mode(part)) for part in modules.values() if _has_own_train(part)]
-
-    def restore(self) -> None:
-        """Set the modes back."""
-        for module, was_training in self._exported:
+@contextlib.contextmanager
+def training_kept(*roots: object) -> Iterator[None]:
+    """Set the mode of every module below some roots back at the end of a with block, also after an error."""
+    modules = {id(part): part for root in roots for _, part in modules_by_path(root)}
+    flags = [(module, module.training) for module in modules.values()]
+    exported = [(part, _exported_mode(part)) for part in modules.values() if _has_own_train(part)]
+    try:
+        yield
+    finally:
+        for module, was_training in exported:
             if _exported_mode(module) is not was_training:
                 module.train(was_training)
-        for module, training in self._flags:
+        for module, training in flags:
             if module.training is not training:
                 module.training = training
 
@@ -120,13 +121,11 @@ def initialized(model: Any, arguments: Arguments, seed: int) -> Any:
     if not any(isinstance(module, LazyModuleMixin) for _, module in modules_by_path(model)):
         return model
     made = copy.deepcopy(model, _copied_buffers(model))
-    training = TrainingFlags(made)
-    made.eval()  # this call must not change buffers, as train mode does
     copied = copy_arguments(arguments).arguments
     seed_generators(seed)
-    with torch.no_grad():
+    with training_kept(made), torch.no_grad():
+        made.eval()  # this call must not change buffers, as train mode does
         made(*copied.args, **copied.kwargs)
-    training.restore()
     return made
 
 

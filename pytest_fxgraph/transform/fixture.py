@@ -16,7 +16,7 @@ from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.exported_call import called_as_module
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.options import CALL_DEFAULTS, DEFAULTS, CheckDefaults, CheckOptions
-from pytest_fxgraph.equivalence.preparation import TrainingFlags, checked_modes, follow_mode, initialized, set_mode
+from pytest_fxgraph.equivalence.preparation import checked_modes, follow_mode, initialized, set_mode, training_kept
 from pytest_fxgraph.equivalence.run import InterpreterCall
 from pytest_fxgraph.equivalence.search.search import SearchBudget, search_further
 from pytest_fxgraph.equivalence.vacuity import vacuous_examples_rejected
@@ -112,15 +112,11 @@ class _TransformRun:
         """Trace, transform and compare in each mode; return the result of the first."""
         __tracebackhide__ = True
         results: list[TransformResult] = []
-        training = TrainingFlags(subject.model)
-        with globals_kept(), vacuous_examples_rejected():
-            try:
-                subject = replace(subject, model=initialized(subject.model, self.check.arguments, self.check.seed))
-                # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
-                for mode in self.modes:
-                    results.append(self.in_mode(subject, mode))
-            finally:
-                training.restore()
+        with globals_kept(), vacuous_examples_rejected(), training_kept(subject.model):
+            subject = replace(subject, model=initialized(subject.model, self.check.arguments, self.check.seed))
+            # A comprehension would be a frame of its own, and pytest would show the frame above the mismatch.
+            for mode in self.modes:
+                results.append(self.in_mode(subject, mode))
         # Both graphs go back to the model's own mode, because a test may look at them side by side.
         for graph in (results[0].before, results[0].after):
             follow_mode(graph, subject.model, "train" if getattr(subject.model, "training", False) else "eval")

@@ -10,7 +10,7 @@ from torch import nn
 
 import fxcore
 from pytest_fxgraph.equivalence.fixture import FxEquivalence
-from pytest_fxgraph.equivalence.preparation import TrainingFlags, follow_mode, set_mode
+from pytest_fxgraph.equivalence.preparation import follow_mode, set_mode, training_kept
 from pytest_fxgraph.transform.fixture import FxTransform
 
 
@@ -41,10 +41,9 @@ def test_a_graph_takes_the_models_flags_by_path_and_the_mode_for_parts_of_its_ow
 
 def test_flags_are_put_back_as_they_were_each():
     model = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
-    flags = TrainingFlags(model, lambda x: x)
 
-    model.eval()
-    flags.restore()
+    with training_kept(model, lambda x: x):
+        model.eval()
 
     assert [part.training for part in model.modules()] == [True, True, False]
 
