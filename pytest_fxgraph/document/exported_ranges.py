@@ -35,7 +35,7 @@ def _ranges_of_inputs(graph: Any) -> dict[Any, Any]:
     for node in graph.nodes:
         shape = getattr(node.meta.get("val"), "shape", ()) if node.op == "placeholder" else ()
         for size in shape:
-            symbolic = getattr(size, "node", None)
+            symbolic: Any = getattr(size, "node", None)
             bounds = getattr(getattr(symbolic, "shape_env", None), "var_to_range", {})
             ranges |= {each: bounds[each] for each in (symbolic.expr.free_symbols if bounds else ()) if each in bounds}
     return ranges
