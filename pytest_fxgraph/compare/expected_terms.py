@@ -257,12 +257,16 @@ def made_paths(document: GraphDocument) -> frozenset[str]:
 def _kept_paths(
     expected: GraphDocument, obtained: GraphDocument, made: Collection[str], obtained_made: Collection[str]
 ) -> set[str]:
-    """Return generated paths of tensors without content in one document: only the path tells these tensors apart."""
+    """Return generated paths of tensors without content in one document: only the path tells these tensors apart.
+
+    If both documents have other numbers of these tensors, the names were counted otherwise, and tell nothing.
+    """
     unknown: set[str] = set()
     for document in (expected, obtained):
         records = {record.path: record for record in document.state}
         unknown |= {path for path, record in records.items() if content_of(record, records) is None}
-    return {path for path in unknown if path in made and path in obtained_made}
+    is_counted_alike = unknown & set(made) == unknown & set(obtained_made)
+    return unknown & set(made) if is_counted_alike else set()
 
 
 def _path_names(

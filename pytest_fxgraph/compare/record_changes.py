@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,9 @@ _OPS = {"modules": "call_module", "state": "get_attr"}
 _STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 _SPACE = re.compile(rf"({_STRING})|\s+")
 _COMMENT = re.compile(rf'\A((?:{_STRING}|[^#"\x27])*)#.*\Z')
+_STATEMENT = re.compile(
+    r"(?P<before>break: .*? in [^:`]*: |recompile: .*? behind the break at `)(?P<code>.+?)(?P<after>\Z|`: .*)"
+)
 # One break less is no improvement if another finding came: a break that moved, a function left to Python as a whole.
 _ENDS = ("break", "skipped", "fallback")
 _INSTEAD = {"break": _ENDS, "skipped": _ENDS, "recompile": ("recompile", "fallback"), "fallback": ("fallback",)}
@@ -230,9 +234,21 @@ def _without(notes: Sequence[str], others: Sequence[str]) -> list[str]:
 
 
 def code_of_note(note: str) -> str:
-    """Return a note without the spaces outside of strings, and a break's note without the comment at its end."""
+    """Return a note without the spaces outside of strings, and its statement without comment in Python's own style."""
+    if found := _STATEMENT.match(note):
+        note = found["before"] + _in_plain_style(found["code"]) + found["after"]
     text = _SPACE.sub(lambda found: found[1] or "", note)
     return _COMMENT.sub(r"\1", text) if note.startswith("break: ") else text
+
+
+def _in_plain_style(code: str) -> str:
+    """Return a statement without the parentheses, commas and quotes that formatters choose; else the code as it is."""
+    for ending in ("", " pass"):  # the second for `if` and `for`, which have no body here
+        try:
+            return ast.unparse(ast.parse(re.sub(r"\Aelif\b", "if", code) + ending))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+    return code
 
 
 def _of_capture(notes: Iterable[str], action: str) -> list[Change]:

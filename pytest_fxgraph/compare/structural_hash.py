@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pytest_fxgraph.compare.compared_parts import as_compared
 from pytest_fxgraph.compare.expected_terms import made_paths, with_paths, with_targets
 from pytest_fxgraph.compare.graph_index import GraphIndex, NodeHashes, content_of, graph_index_of, storage_histories
 from pytest_fxgraph.compare.isomorphism import surrounding_hashes, unpaired_readers
@@ -24,6 +25,7 @@ def structural_hash(document: GraphDocument) -> str:
     Level `structure` does not compare a fact that only one document records. The hash contains every recorded fact, so
     compare hashes of documents that were recorded alike: both with example inputs, or both without.
     """
+    document = as_compared(document)
     return hashlib.sha256(repr(_description(document, document.symbols, {})).encode()).hexdigest()
 
 

@@ -47,6 +47,7 @@ from pytest_fxgraph.errors import DocumentError
 
 GRAPH_MODULE = "GraphModule"  # whoever's: torch.fx makes a class for each graph
 MOST_NESTED_GRAPHS = 50
+_OF_DYNAMO = "_torchdynamo_"
 _NAME = re.compile(r"\w+\Z")
 _NAMELESS_REMEDY = "define a function with `def` that makes this call, and let the graph call that"
 
@@ -221,11 +222,11 @@ class _DocumentBuilder:
         own = positions[node]
         found = []
         for key in self._options.meta:
-            if key not in node.meta:
+            if key not in node.meta or (value := _of_the_user(node.meta[key])) is None:
                 continue
             try:
                 # A reference to itself would be a circle, one to a later node could not be read back.
-                text = texts.text_with(node.meta[key], lambda other: _earlier(other, own, positions, references))
+                text = texts.text_with(value, lambda other: _earlier(other, own, positions, references))
             except (DocumentError, RecursionError) as error:
                 reason = error if isinstance(error, DocumentError) else "it is nested too deep, or holds itself"
                 raise DocumentError(
@@ -444,6 +445,13 @@ def _by_block(records: Sequence[StateRecord]) -> tuple[StateRecord, ...]:
 def _block_of(path: str) -> str:
     """Return the outermost numbered path of the module that owns a tensor; "" without a number."""
     return next(iter(numbered_prefixes(path.rpartition(".")[0])), "")
+
+
+def _of_the_user(metadata: Any) -> Any:
+    """Return metadata without the keys that Dynamo adds, depending on earlier traces; None if no key is left."""
+    if type(metadata) is not dict or not any(str(key).startswith(_OF_DYNAMO) for key in metadata):
+        return metadata
+    return {key: value for key, value in metadata.items() if not str(key).startswith(_OF_DYNAMO)} or None
 
 
 def _earlier(other: Any, own: int, positions: Mapping[Any, int], references: Mapping[Any, str]) -> str:

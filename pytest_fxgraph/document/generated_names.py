@@ -151,7 +151,8 @@ class _GraphNames:
             return True
         frozen = _NAMED_BY_FREEZING.fullmatch(path)
         if frozen is not None:
-            return int(frozen[1]) < getattr(self.module, "_frozen_param_count", 0)
+            # A quantized program that is exported once more keeps these names, and no count.
+            return self._is_exported or int(frozen[1]) < getattr(self.module, "_frozen_param_count", 0)
         if self._is_exported:
             # What is in the state dict, the user registered.
             is_registered = path in self.module._buffers or path in self.module._parameters

@@ -26,6 +26,24 @@ LONGEST_HEADLINE = 119
 _LENGTHS = (LONGEST_HEADLINE, 60, 40, 30, 20)
 _MOST_SHORT_LINES = 6
 _CHOSEN_BY_TORCH = re.compile(r"(?:torch\.ops\.)?(?:aten|prims)\.")
+_PRIVATE = re.compile(r"\A_*(?:(?:native|safe|unsafe|fused)_)?|(?:_(?:legit|functional|copy|no_training))+\Z|_\Z")
+_FAMILIES = {
+    "linear": ("linear", "addmm", "mm", "t", "transpose", "matmul", "bmm", "einsum"),
+    "convolution": ("convolution", *(f"conv{kind}{count}d" for kind in ("", "_transpose") for count in (1, 2, 3))),
+    "view": (
+        "view",
+        "reshape",
+        "flatten",
+        "unflatten",
+        "contiguous",
+        "clone",
+        "alias",
+        "expand",
+        "squeeze",
+        "unsqueeze",
+    ),
+    "to": ("to", "type_as"),
+}
 _DIGEST = re.compile(r"\bsha256[=:][0-9a-f]+,? ?")
 
 
@@ -125,9 +143,19 @@ def short_lines(difference: Difference, *, golden: str = "", command: str = "", 
 
 
 def other_torch_remark(difference: Difference, torch_version: str) -> str | None:
-    """Return the next step if torch alone changed. Return None unless torch chose all operators that differ."""
+    """Return the next step if torch may have changed alone. Return None unless torch chose all operators that differ.
+
+    An operator of another release computes the same, as `aten.addmm` for `aten.linear`; `aten.tanh` for `aten.relu` is
+    an edit of the model.
+    """
     named = [name for change in difference.changes for name in _operators(change)]
     if difference.kind != "operators" or not named or not all(map(_CHOSEN_BY_TORCH.match, named)):
+        return None
+    gone, come = (
+        {_family(name) for change in difference.changes for name in _operators(change, action)}
+        for action in ("removed", "added")
+    )
+    if gone != come:
         return None
     minor = ".".join(torch_version.split(".")[:2])
     return (
@@ -136,12 +164,22 @@ def other_torch_remark(difference: Difference, torch_version: str) -> str | None
     )
 
 
-def _operators(change: Change) -> Iterable[str]:
+def _operators(change: Change, action: str = "") -> Iterable[str]:
+    """Return the operators of a change, or the operators that it removed or added."""
     if change.kind != "operators":
         return ()
     if change.field == "target":
-        return change.expected, change.obtained
-    return (change.operator or change.where,)
+        return {"removed": (change.expected,), "added": (change.obtained,)}.get(
+            action, (change.expected, change.obtained)
+        )
+    return (change.operator or change.where,) if action in ("", change.action) else ()
+
+
+def _family(operator: str) -> str:
+    """Return the name under which torch's releases write an operator: whole, in parts, or with a private prefix."""
+    name = _CHOSEN_BY_TORCH.sub("", operator).partition(".")[0]
+    name = _PRIVATE.sub("", name)
+    return next((family for family, names in _FAMILIES.items() if name in names), name)
 
 
 def full_section(

@@ -4,6 +4,7 @@ import pytest
 
 from fixtures.documents import document
 from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.compare.record_changes import code_of_note
 from pytest_fxgraph.document.model import ModuleRecord, StateRecord
 
 CONV = ModuleRecord("conv", "torch.nn.Conv2d", (("stride", "(1, 1)"), ("bias", "True")), training=True)
@@ -126,3 +127,27 @@ def test_the_content_of_a_shared_constant_is_compared_whichever_of_its_names_com
 
     assert compare_documents(graph(state=first), graph(state=turned)).is_empty
     assert not compare_documents(graph(state=first), graph(state=other)).is_empty
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("break: branch on a tensor in Net.forward: if x.sum() > 0:", "if (x.sum() > 0):"),
+        ("break: number out of a tensor in forward: y = x.item() + 1", "y = (x.item() + 1)"),
+        ("break: builtin (print) in blocks.*.forward: print('a', x)", 'print("a", x,)'),
+        ("break: branch in f: elif x > 0:", "elif (x > 0):"),
+        ("break: a function in f: with (open(x) as a, open(y) as b):", "with open(x) as a, open(y) as b:"),
+    ],
+)
+def test_the_layout_of_a_statement_is_no_difference(one, other):
+    before, _, _ = one.partition(": " + one.split(": ", 2)[2])
+
+    assert code_of_note(one) == code_of_note(f"{before}: {other}")
+    assert code_of_note(one) != code_of_note(f"{before}: {other.replace('x', 'z')}")
+
+
+def test_the_statement_of_a_break_before_a_recompile_has_no_layout():
+    note = "recompile: call 2 of forward behind the break at `y = {}`: k: expected 1, obtained 2"
+
+    assert code_of_note(note.format("x.item()")) == code_of_note(note.format("(x.item())"))
+    assert code_of_note(note.format("x.item()")) != code_of_note(note.format("z.item()"))

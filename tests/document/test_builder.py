@@ -285,6 +285,42 @@ def test_metadata_that_a_test_asks_for_is_written_and_compared():
     assert not compare_documents(document, build_document(gm)).is_empty
 
 
+def test_metadata_that_dynamo_leaks_is_left_out():
+    leaked = {"_torchdynamo_disable": True, "_torchdynamo_disable_method": "function_of_an_earlier_test"}
+    gm, first, last = with_metadata(custom={"stage": 1, **leaked})
+    first.meta["custom"] = leaked
+
+    document = build_document(gm, meta=("custom",))
+
+    assert {node.name: node.meta for node in document.nodes if node.meta} == {"cos": (("custom", '{"stage": 1}'),)}
+    last.meta["custom"] = {"stage": 1}
+    del first.meta["custom"]
+    assert build_document(gm, meta=("custom",)) == document
+
+
+@pytest.mark.skipif(not hasattr(torch.fx.traceback, "annotate"), reason="this torch has no annotations")
+def test_an_annotation_does_not_depend_on_functions_that_dynamo_leaves_out():
+    @torch._dynamo.disable
+    def own(x):
+        return x + 1
+
+    def exported(inner):
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                with torch.fx.traceback.annotate({"stage": 1}):
+                    return inner(x).relu()
+
+        with torch.fx.traceback.preserve_node_meta():
+            return torch.export.export(Model(), (torch.ones(2),), strict=False).module()
+
+    left_out, plain = exported(own), exported(lambda x: x + 1)
+
+    assert "_torchdynamo_disable" in str([node.meta.get("custom") for node in left_out.graph.nodes])
+    documents = [build_document(each, meta=("custom",), sources=False) for each in (left_out, plain)]
+    assert documents[0].nodes == documents[1].nodes
+    assert [node.name for node in documents[0].nodes if node.meta] == ["add", "relu"]
+
+
 def test_metadata_is_read_back_from_a_golden():
     gm, _, _ = with_metadata(tag=(1, "b"))
     document = build_document(gm, meta=["tag"])

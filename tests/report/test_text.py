@@ -358,3 +358,34 @@ def test_operators_that_torch_chooses_may_be_those_of_another_release():
 )
 def test_a_difference_that_the_model_made_is_not_put_down_to_torch(obtained):
     assert remark(EXPORTED, obtained) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("aten.relu.default", "aten.tanh.default"),
+        ("aten.native_layer_norm.default", "aten.native_group_norm.default"),
+        ("aten.relu.default", "aten.gelu.default"),
+    ],
+)
+def test_an_edit_of_the_model_is_not_put_down_to_torch(before, after):
+    assert remark(EXPORTED, EXPORTED.replace(before, after)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("aten.native_layer_norm.default", "aten.linear.default"),
+        ("aten.native_layer_norm.default", "aten.to.dtype"),
+        ("aten.relu.default", "aten._softmax.default"),
+        ("aten.relu.default", "aten._native_batch_norm_legit_functional.default"),
+        ("aten.relu.default", "aten.conv2d.default"),
+    ],
+)
+def test_each_release_of_torch_may_write_an_operator_otherwise(before, after):
+    other = {"aten.linear.default": "aten.addmm.default", "aten.to.dtype": "aten._to_copy.default"}
+    other |= {"aten._softmax.default": "aten.softmax.int", "aten.conv2d.default": "aten.convolution.default"}
+    other["aten._native_batch_norm_legit_functional.default"] = "aten.batch_norm.default"
+    text = EXPORTED.replace(before, after)
+
+    assert remark(text, text.replace(after, other[after])) == REMARK

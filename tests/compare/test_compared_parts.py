@@ -1,0 +1,120 @@
+"""Exporters add tensors that nothing reads and checks of inputs; no level but `exact` compares them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from fxcore import Graph, GraphModule
+from pytest_fxgraph.compare.levels import compare_documents
+from pytest_fxgraph.document.builder import build_document
+from pytest_fxgraph.functions import structural_hash, structurally_equal
+
+
+class Linear(nn.Module):
+    def __init__(self, *, has_more: bool = False) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        if has_more:
+            self.more = nn.Parameter(torch.zeros(2))
+            self.register_buffer("table", torch.zeros(5))
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def exported(largest=20, **options):
+    return export(Linear(**options), (torch.rand(4, 3),), dynamic_shapes={"x": {0: Dim("batch", max=largest)}})
+
+
+def are_one(expected, obtained):
+    is_equal = structurally_equal(expected, obtained)
+    assert is_equal == (structural_hash(expected) == structural_hash(obtained))
+    return is_equal
+
+
+def test_state_that_no_operator_of_a_program_reads_is_no_difference():
+    assert are_one(exported(), exported(has_more=True))
+
+
+def test_a_program_equals_its_module_with_the_checks_of_inputs():
+    assert are_one(exported(), exported().module())
+
+
+@pytest.mark.parametrize("of", [lambda program: program, lambda program: program.graph_module, lambda p: p.module()])
+def test_another_bound_is_a_difference_of_a_program_its_module_and_its_bare_graph(of):
+    assert are_one(of(exported()), of(exported()))
+    assert not are_one(of(exported()), of(exported(9999)))
+
+
+def held(*, reads=(), dead=()):
+    root, graph = nn.Module(), Graph()
+    for name in ("a", "b"):
+        root.register_buffer(name, torch.zeros(2))
+    x = graph.placeholder("x")
+    for name in dead:
+        graph.get_attr(name)
+    for name in reads:
+        x = graph.call_function(torch.add, (x, graph.get_attr(name)))
+    graph.output(x)
+    return GraphModule(root, graph)
+
+
+def test_a_dead_read_of_a_tensor_is_no_difference():
+    assert are_one(held(reads=["a"]), held(reads=["a"], dead=["a", "b"]))
+    assert not are_one(held(reads=["a"]), held(reads=["b"], dead=["a"]))
+    assert not are_one(held(reads=["a"]), held(reads=["a", "b"]))
+
+
+def test_level_exact_compares_dead_reads():
+    documents = [build_document(each) for each in (held(reads=["a"]), held(reads=["a"], dead=["b"]))]
+
+    assert not compare_documents(*documents, level="exact").is_empty
+    assert all(compare_documents(*documents, level=level).is_empty for level in ("structure", "ops", "signature"))
+
+
+def with_meta(*values):
+    graph = Graph()
+    graph.output(graph.call_function(torch.relu, (graph.placeholder("x"),)))
+    for node in graph.nodes:
+        node.meta |= dict(zip("ab", values, strict=True))
+    return GraphModule(nn.Module(), graph)
+
+
+def documents_of(meta, *subjects):
+    return [build_document(subject, meta=meta) for subject in subjects]
+
+
+def test_the_order_of_metadata_and_of_its_keys_is_no_difference():
+    one = with_meta({"x": 1, "y": [{"p": (1, 2), "q": "z, {"}]}, 3)
+    turned = with_meta({"y": [{"q": "z, {", "p": (1, 2)}], "x": 1}, 3)
+    other = with_meta({"y": [{"q": "z, {", "p": (2, 1)}], "x": 1}, 3)
+
+    assert compare_documents(*documents_of(("a", "b"), one, turned)).is_empty
+    assert not compare_documents(*documents_of(("a", "b"), one, other)).is_empty
+    (expected,), (obtained,) = documents_of(("a", "b"), one), documents_of(("b", "a"), one)
+    assert compare_documents(expected, obtained).is_empty
+
+
+def frozen(*numbers, reads=None):
+    root, graph = nn.Module(), Graph()
+    x = graph.placeholder("x")
+    for number in numbers:
+        root.register_buffer(f"_frozen_param{number}", torch.zeros(4, 4))
+    for number in reads or numbers:
+        x = graph.call_function(torch.matmul, (x, graph.get_attr(f"_frozen_param{number}")))
+    graph.output(x)
+    made = GraphModule(root, graph)
+    made._frozen_param_count = 10  # as torch's constant folding leaves it
+    return made
+
+
+@pytest.mark.parametrize("numbers", [(8, 9), (1, 2), (0, 5)])
+def test_folded_parameters_that_were_counted_otherwise_are_the_same(numbers):
+    assert are_one(frozen(0, 1), frozen(*numbers))
+
+
+def test_folded_parameters_that_changed_places_are_a_difference():
+    assert not structurally_equal(frozen(0, 1), frozen(0, 1, reads=(1, 0)))
