@@ -7,7 +7,9 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from fxcore.codegen.comments import VerboseStyle, meta_docstring, origin_comment, value_annotation
@@ -15,7 +17,7 @@ from fxcore.codegen.globals import GeneratedGlobals
 from fxcore.codegen.statements import StatementWriter
 from fxcore.node import Node
 from fxcore.node_data.namespace import Namespace
-from fxcore.nodes.liveness import values_freed_in_order
+from fxcore.nodes.liveness import last_readers
 
 
 @dataclass
@@ -102,7 +104,14 @@ class CodeGen:
             additional_meta=tuple(additional_meta or ()),
             sym_repr=type(self)._sym_repr,
         )
-        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func).write(list(nodes))
+        nodes = list(nodes)
+        names = [node._name for node in nodes]
+        # In nearly every graph, values have their own names. To create these one by one takes 1.27 times as long.
+        if self._body_transformer is None and namespace.keeps(names):
+            own = dict(zip(nodes, names, strict=True))
+            with suppress(KeyError):  # NameOrderError, or a value that is not among the nodes
+                return _FunctionWriter(self, Namespace(), root_module, style, verbose, record_func, own).write(nodes)
+        return _FunctionWriter(self, namespace, root_module, style, verbose, record_func, None).write(nodes)
 
 
 class BoxedCodeGen(CodeGen):
@@ -129,14 +138,15 @@ class _FunctionWriter:
         style: VerboseStyle,
         verbose: bool,
         record_func: bool,
+        names: dict[Node, str] | None,
     ) -> None:
         self._codegen = codegen
         self._style = style
         self._verbose = verbose
         self._record = record_func
-        self._globals = GeneratedGlobals(namespace)
+        self._globals = GeneratedGlobals(namespace, set(names.values()) if names else ())
         paint = (lambda text: style.paint("blue", text)) if style.colored else None
-        self._writer = StatementWriter(namespace, root_module, self._globals, paint)
+        self._writer = StatementWriter(namespace, root_module, self._globals, paint, names)
         self._free_vars: list[str] = []
         self._return_annotation = ""
         # Pieces of text, and the index of each piece's node; a comment counts with the node before. There are two
@@ -169,15 +179,14 @@ class _FunctionWriter:
         )
 
     def _write_body(self, nodes: list[Node]) -> None:
-        writer, emit, note, names = self._writer, self._texts.append, self._indices.append, self._writer.names
-        call_function, call_method, call_module = writer.call_function, writer.call_method, writer.call_module
-        is_single_piece = self._is_single_piece
-        is_plain = is_single_piece and not self._style.colored
-        freed_after = values_freed_in_order(nodes)
+        statement, names = self._writer.statement, self._writer.names
+        emit, note = self._texts.append, self._indices.append
+        is_plain = self._is_single_piece and not self._style.colored
+        verbose, last_reader = self._verbose, last_readers(nodes)
         if self._record:
             self._emit(None, f"_rf = {_record('ENTER_GRAPH_PLACEHOLDER_KEY')}; _rf.__enter__()\n")
         for index, node in enumerate(nodes):
-            if self._verbose:
+            if verbose:
                 self._comment(node, index - 1 if index else None)
             op = node._op
             if op == "placeholder":
@@ -185,24 +194,21 @@ class _FunctionWriter:
             elif op == "output":
                 text, end = self._output(node), "\n"
             else:
-                annotation = self._annotation(node) if self._verbose or node._type is not None else ""
-                if op == "call_module":
-                    text = call_module(node, annotation)
-                elif op == "call_function":
-                    text = call_function(node, annotation)
-                elif op == "call_method":
-                    text = call_method(node, annotation)
-                else:
-                    text = writer.get_attr(node, annotation)
-                freed = freed_after[index]
-                if is_plain and isinstance(freed, Node) and node.users:  # frequent: the code below, in one step
-                    emit(f"{text};  {names[freed]} = None\n")
+                text = statement(node, self._annotation(node) if verbose or node._type is not None else "")
+                # Free the values that no later node reads, and a value that nothing reads: it is there for its effect.
+                freed = ""
+                for value in node._input_nodes:
+                    if last_reader[value] is node:
+                        freed = f"{freed} = {names[value]}" if freed else names[value]
+                if not node.users:
+                    freed = f"{freed} = {names[node]}" if freed else names[node]
+                if is_plain:  # nearly always: the code below, in one step
+                    emit(f"{text};  {freed} = None\n" if freed else f"{text}\n")
                     note(index)
                     continue
-                end = self._end(node, freed)
-            if is_single_piece:
-                emit(text + end)
-                note(index)
+                end = f";  {self._style.paint('dim', f'{freed} = None')}\n" if freed else "\n"
+            if self._is_single_piece:
+                self._emit(index, text + end)
             else:
                 self._emit_pieces(node, index, text, end)
         if self._record:
@@ -265,21 +271,6 @@ class _FunctionWriter:
         )
         return text
 
-    def _end(self, node: Node, freed: Node | list[Node] | None) -> str:
-        """Return the end of a statement, with the freeing of values that no later node reads."""
-        names = self._writer.names
-        if isinstance(freed, Node):
-            targets = names[freed]
-        elif freed is not None:
-            targets = " = ".join([names[value] for value in freed])
-        elif node.users:
-            return "\n"
-        else:
-            targets = ""
-        if not node.users:  # kept for its effect; nothing reads its value
-            targets = f"{targets} = {names[node]}" if targets else names[node]
-        return f";  {self._style.paint('dim', f'{targets} = None')}\n"
-
     def _wrap_statements(self) -> str:
         if not self._writer.wrapped:
             return ""
@@ -310,7 +301,7 @@ class _FunctionWriter:
     def _joined(self, first_line: int) -> tuple[str, dict[int, int | None]]:
         """Return the body's text, indented, and for each line, from `first_line` on, the index of its node."""
         text = "".join(self._texts)
-        lines = [index for index, piece in zip(self._indices, self._texts, strict=True) if piece]
+        lines = list(compress(self._indices, self._texts))
         # A line counts with the piece that ends it. In most functions each piece is a line.
         if not self._is_single_piece or text.count("\n") != len(lines):
             lines = []

@@ -7,6 +7,7 @@ import math
 import sys
 import types
 import typing
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from fxcore import _pytree
 from fxcore.errors import CodeGenerationError
-from fxcore.node_data.namespace import Namespace, reserve
+from fxcore.node_data.namespace import NameOrderError, Namespace, reserve
 from fxcore.node_data.targets import is_from_torch, qualified_name, type_repr
 
 
@@ -61,10 +62,12 @@ def _is_bar_union(kind: Any) -> bool:
 class GeneratedGlobals:
     """The globals of one piece of generated code, filled during its writing."""
 
-    __slots__ = ("_namespace", "table")
+    __slots__ = ("_known_names", "_namespace", "table")
 
-    def __init__(self, namespace: Namespace) -> None:
+    def __init__(self, namespace: Namespace, known_names: Collection[str] = ()) -> None:
+        """`known_names` are names of values. `add` raises NameOrderError where a new global meets one of them."""
         self._namespace = namespace
+        self._known_names = known_names
         self.table = namespace.create_reserved_names({name: builtin.obj for name, builtin in CUSTOM_BUILTINS.items()})
 
     def add(self, name_hint: str, obj: Any) -> str:
@@ -76,6 +79,9 @@ class GeneratedGlobals:
             return qualified_name(obj)
         name = self._namespace.create_name(name_hint, obj)
         if name not in self.table:
+            # A number at the end of a global's name may come from another name.
+            if self._known_names and (name[-1].isdigit() or name in self._known_names):
+                raise NameOrderError
             self.table[name] = obj
         elif self.table[name] is not obj and self.table[name] != obj:
             raise CodeGenerationError(

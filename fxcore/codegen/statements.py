@@ -6,9 +6,10 @@ import enum
 import functools
 import keyword
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from types import MethodType
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -70,12 +71,6 @@ class _ValueNames(dict[Node, str]):
         return name
 
 
-class _Spelling(NamedTuple):
-    """A function whose call is no plain expression: an in-place operator, or `getattr` for None."""
-
-    in_place: Callable[..., str] | None
-
-
 class StatementWriter:
     """Writer of a graph's nodes, in order, as statements in one namespace."""
 
@@ -85,12 +80,15 @@ class StatementWriter:
         root_module: str,
         global_names: GeneratedGlobals,
         paint: Callable[[str], str] | None = None,
+        names: dict[Node, str] | None = None,
     ) -> None:
+        """`names` are the names of all values; without them, the first look-up of a value creates its name."""
         self.root = root_module
         self._globals = global_names
         self._paint = paint
-        self.names = _ValueNames(namespace)
-        self._calls: dict[Any, str | Callable[..., str] | _Spelling] = {}
+        self._known = _REPR_IS_SOURCE if paint is None else ()
+        self.names: dict[Node, str] = _ValueNames(namespace) if names is None else names
+        self._calls: dict[Any, str | Callable[..., str]] = {}
         self.wrapped: dict[str, None] = {}  # global names of functions that another trace must not enter
 
     # Values.
@@ -105,11 +103,6 @@ class StatementWriter:
         if kind is tuple:
             return self._tuple(arg)
         return self._unusual_value(arg)
-
-    def _values(self, args: Iterable[Any]) -> list[str]:
-        # Most arguments are values of the graph; a check here saves a call for each.
-        names, value = self.names, self.value
-        return [names[arg] if type(arg) is Node else value(arg) for arg in args]
 
     def _painted(self, text: str) -> str:
         return self._paint(text) if self._paint else text
@@ -170,85 +163,71 @@ class StatementWriter:
             self._globals.add(name, obj)
         return text
 
-    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the arguments of a call, without parentheses."""
-        names = self.names
-        if len(args) == 1 and not kwargs:
-            arg = args[0]
-            return names[arg] if type(arg) is Node else self.value(arg)
-        # Most arguments are values of the graph or numbers; a check here saves a call for each.
-        known = _REPR_IS_SOURCE if self._paint is None else ()
-        parts = [
-            names[arg] if type(arg) is Node else repr(arg) if type(arg) in known else self.value(arg) for arg in args
-        ]
-        if kwargs:
-            parts += [f"{key} = {self.value(arg)}" for key, arg in kwargs.items()]
-        return ", ".join(parts)
-
     # Statements. The order of look-ups decides about the numbers in names, so it follows torch.fx.
 
-    def call_method(self, node: Node, annotation: str) -> str:
-        """Return the statement of a node that calls a method."""
-        name = self.names[node]
-        args, target = node._args, node._target
-        value = self.names[args[0]] if type(args[0]) is Node else self.value(args[0])
-        method = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)
-        return f"{name}{annotation} = {method}({self.arguments(args[1:], node._kwargs)})"
-
-    def call_module(self, node: Node, annotation: str) -> str:
-        """Return the statement of a node that calls a module."""
-        name = self.names[node]
-        module = path_of_root(self.root, node._target)
-        return f"{name}{annotation} = {module}({self.arguments(node._args, node._kwargs)})"
-
-    def get_attr(self, node: Node, annotation: str) -> str:
-        """Return the statement of a node that reads an attribute. Raises UnknownOpcodeError for another opcode."""
-        if node._op != "get_attr":
-            raise UnknownOpcodeError(
-                f"node: {node._op} {node._target} cannot be written as code: the opcode of {node._name!r} is none of "
-                "FX's six; set Node.op to one of them"
-            )
-        return f"{self.names[node]}{annotation} = {path_of_root(self.root, node._target)}"
-
-    def call_function(self, node: Node, annotation: str) -> str:
-        """Return the statement of a node that calls a function."""
-        target: Any = node._target
-        call = self._calls.get(target)
-        if call is None:
-            call = self._calls[target] = self._call_of(target)
-        if isinstance(call, str):
-            name = self.names[node]
-            meta = node._meta
-            if isinstance(meta, dict) and meta.get("is_wrapped"):
+    def statement(self, node: Node, annotation: str = "") -> str:
+        """Return the statement of a call or of a read attribute. Raises UnknownOpcodeError for an unknown opcode."""
+        op, target, args, names = node._op, node._target, node._args, self.names
+        call: Any
+        if op == "call_module":
+            name, call = names[node], path_of_root(self.root, target)
+        elif op == "call_function":
+            call = self._calls.get(target) or self._call_of(target)
+            if type(call) is MethodType:
+                statement: str = call(node, annotation)
+                return statement
+            name, meta = names[node], node._meta
+            if isinstance(meta, dict) and meta.get("is_wrapped") and isinstance(call, str):
                 self.wrapped[call] = None
-            return f"{name}{annotation} = {call}({self.arguments(node._args, node._kwargs)})"
-        if isinstance(call, _Spelling):
-            return self._special_call(call, node, annotation)
-        return f"{self.names[node]}{annotation} = {call(*self._values(node._args))}"
+        elif op == "call_method":
+            name, owner, args = names[node], args[0], args[1:]
+            value = names[owner] if type(owner) is Node else self.value(owner)
+            call = f"{value}.{target}" if _follows_a_dot(target) else attribute_path(value, target)
+        elif op == "get_attr":
+            return f"{names[node]}{annotation} = {path_of_root(self.root, target)}"
+        else:
+            raise UnknownOpcodeError(
+                f"node: {op} {target} cannot be written as code: the opcode of {node._name!r} is none of FX's six; set "
+                "Node.op to one of them"
+            )
+        kwargs = node._kwargs
+        if len(args) == 1 and not kwargs and type(args[0]) is Node and type(call) is str:
+            return f"{name}{annotation} = {call}({names[args[0]]})"
+        # Most arguments are values of the graph or constants; the checks save a call for each.
+        texts, known = [], self._known
+        for arg in args:
+            kind = type(arg)
+            texts.append(names[arg] if kind is Node else repr(arg) if kind in known else self.value(arg))
+        if kwargs and type(call) is str:
+            for key, arg in kwargs.items():
+                texts.append(f"{key} = {arg!r}" if type(arg) in known else f"{key} = {self.value(arg)}")
+        expression: str = f"{call}({', '.join(texts)})" if type(call) is str else call(*texts)
+        return f"{name}{annotation} = {expression}"
 
-    def _call_of(self, target: Any) -> str | Callable[..., str] | _Spelling:
-        """Return the call of a function: its name, the format of an expression, or a `_Spelling`."""
+    def _call_of(self, target: Any) -> str | Callable[..., str]:
+        """Return, and keep, the name of a function, the format of an expression, or the writer of a statement."""
+        call: str | Callable[..., str] | None = None
         if getattr(target, "__module__", "") == "_operator":
             function = getattr(target, "__name__", "")
             if function in OPERATORS:
-                return OPERATORS[function].format
-            if function in INPLACE_OPERATORS:
-                return _Spelling(INPLACE_OPERATORS[function].format)
-        name = self._globals.add(qualified_name(target), target)
-        return _Spelling(None) if name == "getattr" else name
+                call = OPERATORS[function].format
+            elif function in INPLACE_OPERATORS:
+                call = self._in_place_operator
+        if call is None:
+            name = self._globals.add(qualified_name(target), target)
+            call = self._getattr if name == "getattr" else name
+        self._calls[target] = call
+        return call
 
-    def _special_call(self, spelling: _Spelling, node: Node, annotation: str) -> str:
-        if spelling.in_place is not None:
-            return self._in_place_operator(spelling.in_place, node, annotation)
-        return self._getattr(node, annotation)
+    def _in_place_operator(self, node: Node, annotation: str) -> str:
+        # torch.jit.script needs the operator itself, and the value's name needs an object.
+        target: Any = node._target
+        change = INPLACE_OPERATORS[target.__name__].format(*map(self.value, node._args))
+        return f"{change};  {self.names[node]}{annotation} = {self.value(node._args[0])}"
 
     def _getattr(self, node: Node, annotation: str) -> str:
         name, args = self.names[node], node._args
         if len(args) == 2 and isinstance(args[1], str) and _follows_a_dot(args[1]):
             return f"{name}{annotation} = {self.value(args[0])}.{args[1]}"
-        return f"{name}{annotation} = getattr({self.arguments(args, node._kwargs)})"
-
-    def _in_place_operator(self, spell: Callable[..., str], node: Node, annotation: str) -> str:
-        # torch.jit.script needs the operator itself, and the value's name needs an object.
-        change = spell(*self._values(node._args))
-        return f"{change};  {self.names[node]}{annotation} = {self.value(node._args[0])}"
+        texts = [*map(self.value, args), *[f"{key} = {self.value(arg)}" for key, arg in node._kwargs.items()]]
+        return f"{name}{annotation} = getattr({', '.join(texts)})"

@@ -134,7 +134,7 @@ class _Source:
 
     def __init__(self, plan: Plan, guards: Guards, checker: Checker, position: int, keeps_state: bool) -> None:
         self._plan, self._guards, self._position, self._keeps_state = plan, guards, position, keeps_state
-        namespace = Namespace()
+        self._namespace = namespace = Namespace()
         self._globals = GeneratedGlobals(namespace)
         self._checker = self._globals.add("_checker", checker)
         self._is_checked = self._globals.add("_is_checked", is_checked)
@@ -149,7 +149,7 @@ class _Source:
         names = self._writer.names
         parameters = [names[node] for node in inputs]
         is_entry = self._position == ENTRY
-        state = names._create_name("_state", None)
+        state = self._namespace.create_name("_state", None)
         if is_entry:
             self._lines += [f"def {name}({', '.join(['self', *parameters])}):"]
             self._lines += [f"    if not {self._is_checked}({', '.join(parameters)}):", "        return None"]
@@ -198,13 +198,7 @@ class _Source:
         """Return the statement that computes a node of the conditions."""
         for value in node.all_input_nodes:
             self._name_of(value)
-        writers = {
-            "call_function": self._writer.call_function,
-            "call_method": self._writer.call_method,
-            "call_module": self._writer.call_module,
-            "get_attr": self._writer.get_attr,
-        }
-        return writers[node.op](node, "")
+        return self._writer.statement(node)
 
     def _name_of(self, node: Node) -> str:
         """Return the name of a value of the conditions. A value with a twin has the name of its twin."""

@@ -6,11 +6,13 @@ import builtins
 import functools
 import keyword
 import re
-from collections.abc import Mapping
+import string
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _VALID = re.compile(r"^([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?$")
 _ILLEGAL_CHARACTERS = re.compile(r"[^0-9a-zA-Z_]+")
+_LEGAL = f"{string.ascii_letters}{string.digits}_".encode()
 _LOWER_THEN_UPPER = re.compile(r"(?<=[a-z])([A-Z])")
 
 # Names that generated code may use for one object only. A keyword stands for no object, a builtin for itself.
@@ -43,6 +45,10 @@ def _split(candidate: str) -> tuple[str, str, int | None]:
     return candidate, base, None if number is None else int(number)
 
 
+class NameOrderError(KeyError):
+    """A name depends on the order in which names are created."""
+
+
 class Namespace:
     """The names in use. Every name is handed out once and shadows no keyword or builtin."""
 
@@ -52,6 +58,14 @@ class Namespace:
         self._name_of: dict[object, str] = {}
         self._used: set[str] = set()
         self._last_number: dict[str, int] = {}
+
+    def keeps(self, names: Sequence[str]) -> bool:
+        """Return whether values that ask for `names` get exactly these, in any order; False after the first name."""
+        distinct = set(names)
+        # A digit sorts before all other characters of names, and the empty text before everything.
+        is_legal = not "".join(names).encode().translate(None, _LEGAL) and min(names, default="").isidentifier()
+        is_unique = len(distinct) == len(names) and not self._used
+        return is_legal and is_unique and _RESERVED.keys().isdisjoint(distinct)
 
     def create_name(self, candidate: str, obj: object | None) -> str:
         """Return an unused name, as close to `candidate` as possible.

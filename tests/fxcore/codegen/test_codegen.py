@@ -167,3 +167,30 @@ def test_a_definition_stands_on_one_line_unless_asked_otherwise():
         return codegen.gen_fn_def(["x", "y"], ""), codegen.gen_fn_def(["x"], " -> int", expanded_def=True)
 
     assert_same_success(sights)
+
+
+def outside_2(x):
+    return x
+
+
+def test_a_function_s_number_is_told_from_a_value_s():
+    def sights(fx):
+        graph = fx.Graph()
+        x = graph.call_function(outside, (graph.placeholder("x"),))
+        y = graph.create_node("call_function", outside_2, (x,), name=f"{name_of_outside(fx)}_2")
+        graph.output(graph.create_node("call_function", outside_2, (y,), name=f"{name_of_outside(fx)}_1"))
+        return code_of(graph)
+
+    assert_same_success(sights)
+
+
+def test_values_from_behind_the_written_nodes_get_names_too():
+    graph = fxcore.Graph()
+    first = graph.call_function(operator.neg, (graph.placeholder("x"),))
+    second = graph.call_function(operator.neg, (first,))
+    first.args = (second,)
+    namespace = fxcore.graph._Namespace()
+
+    code = graph._codegen._gen_python_code([first], "self", namespace)
+
+    assert code.src.splitlines()[-2:] == ["    neg = -neg_1;  neg_1 = None", "    "]

@@ -81,3 +81,14 @@ def test_a_builtin_s_name_is_for_the_builtin_only():
 
     assert names.create_name("len", len) == "len"
     assert Namespace().create_name("len", object()) == "len_1"
+
+
+@pytest.mark.parametrize(
+    "names", [["a", "b_1", "_c", "B"], ["a", "a"], ["a", "x.y"], ["a", "1x"], ["a", ""], ["a", "ü"], ["a", "sum"], []]
+)
+def test_names_are_kept_exactly_where_each_value_gets_its_own(names):
+    namespace = Namespace()
+    given = [namespace.create_name(name, None) for name in names]
+
+    assert Namespace().keeps(names) == (given == names and bool(names))
+    assert not (names and namespace.keeps(["unused"]))  # other names may have taken it
