@@ -59,7 +59,8 @@ class Tolerance:
     def __str__(self) -> str:
         if self.is_exact:
             return "exact equality"
-        parts = [f"rtol={self.rtol:g}, atol={self.atol:.3g}"] if math.isfinite(self.atol) else []
+        by_figures = self.has_thresholds and not math.isfinite(self.atol)
+        parts = [] if by_figures else [f"rtol={self.rtol:g}, atol={self.atol:.3g}"]
         parts += [f"an SQNR of at least {self.sqnr:g} dB"] if self.sqnr is not None else []
         parts += [f"a cosine of at least {self.cosine:g}"] if self.cosine is not None else []
         return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The one definition of "this check could have failed": a graph that returns zeros must be caught."""
+"""The one definition of "this check could have failed": it compares finite values, and zeros would be caught."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from collections.abc import Iterator
 
 import torch
 
-from fxcore.state.storage import has_values
+from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.equivalence.gradients import rules_of_gradients
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import CheckContext
 from pytest_fxgraph.equivalence.nested_values import tensors_in, walk
-from pytest_fxgraph.equivalence.outputs import OutputComparison
+from pytest_fxgraph.equivalence.outputs import OutputComparison, dense, has_finite_value
 from pytest_fxgraph.equivalence.run import RunResult
 from pytest_fxgraph.equivalence.tolerance import OUTPUT, ToleranceRule, largest_magnitude
 from pytest_fxgraph.errors import VacuousCheckError
 
 
 def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparison) -> bool:
-    """Return whether a check of eager's run would catch a graph that returns zeros.
+    """Return whether a check of eager's run would catch a wrong graph, as one that returns zeros.
 
-    Integers, bools and Python values are compared exactly, so a check with one of these could fail. A tensor that is
-    empty or on the meta device has no values and cannot fail. A check without "values" asks for something else.
+    Integers, bools and Python values are compared exactly, so a check with one of these could fail. None and a tensor
+    that is empty, on the meta device, or without a finite value cannot fail. A check without "values" asks for
+    something else.
     """
     if "values" not in comparison.checks:
         return True
-    leaves = [(where, leaf) for where, leaf in walk(expected.output, OUTPUT) if _has_values(leaf)]
-    if not leaves or not all(comparison.would_match_zeros(leaf, where) for where, leaf in leaves):
+    leaves = [(where, leaf) for where, leaf in walk(expected.output, OUTPUT) if leaf is not None]
+    if not all(comparison.would_match_zeros(leaf, where) for where, leaf in leaves):
         return True
     inputs = dict(given.tensors())
     rules = rules_of_gradients(expected.gradients or {}, comparison.rule, inputs)
@@ -46,12 +47,8 @@ def could_fail(expected: RunResult, given: Arguments, comparison: OutputComparis
     return not all(
         dataclasses.replace(comparison, rule=rule).would_match_zeros(tensor, where, is_output=False)
         for where, tensor, rule in others
-        if _has_values(tensor)
+        if tensor is not None
     )
-
-
-def _has_values(leaf: object) -> bool:
-    return leaf is not None and not (isinstance(leaf, torch.Tensor) and not (has_values(leaf) and leaf.numel()))
 
 
 def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
@@ -61,15 +58,37 @@ def _differs(tensor: torch.Tensor, given: torch.Tensor | None) -> bool:
 
 def vacuous_error(expected: RunResult, comparison: OutputComparison, context: CheckContext) -> VacuousCheckError:
     """Return the error of a check that could not have failed."""
-    where, tensor = tensors_in(expected.output, OUTPUT)[0]
-    largest = largest_magnitude(tensor for _, tensor in tensors_in(expected.output, OUTPUT))
-    tolerance = comparison.rule.for_path(where).for_tensor(tensor)
+    tensors = tensors_in(expected.output, OUTPUT)
+    largest = largest_magnitude(tensor for _, tensor in tensors)
+    empty = [f"{where} {words}" for where, tensor in tensors if (words := _lack_of_values(tensor))]
+    if not tensors:
+        problem, remedy = "the model returns no value and changes no state", "Return the values to compare"
+    elif empty and not largest:
+        problem, remedy = empty[0], "Give inputs for which the model returns finite values"
+    else:
+        where, tensor = tensors[0]
+        tolerance = comparison.rule.for_path(where).for_tensor(tensor)
+        problem = (
+            f"a graph that gives zeros would pass, too. No magnitude in the output exceeds {largest:.3g}, and {where} "
+            f"is compared with {tolerance}"
+        )
+        smaller = "" if tolerance.has_thresholds else ", or give a smaller atol"
+        remedy = f"Initialise the model so that its output is not zero, scale its weights or inputs{smaller}"
     return VacuousCheckError(
-        f"comparing eager and {context.subject}{context} says nothing: a graph that gives zeros would pass, too. "
-        f"No magnitude in the output exceeds {largest:.3g}, and {where} is compared with "
-        f"{tolerance}. Initialise the model so that its output is not zero, scale its weights or inputs"
-        f"{'' if tolerance.has_thresholds else ', or give a smaller atol'}"
+        f"comparing eager and {context.subject}{context} says nothing: {problem}. {remedy}; "
+        "allow_vacuous=True lets the check pass"
     )
+
+
+def _lack_of_values(tensor: torch.Tensor) -> str | None:
+    """Say why a tensor has no value that could differ; None if the tensor has a finite value."""
+    if not has_values(tensor):
+        return "has no values on the meta device"
+    if not tensor.numel():
+        return "is empty"
+    if tensor.is_nested or wrapped_tensors(tensor) or has_finite_value(dense(tensor)):
+        return None
+    return "holds only NaN and infinities"
 
 
 @contextlib.contextmanager

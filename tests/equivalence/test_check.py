@@ -104,6 +104,23 @@ def test_a_check_that_zeros_would_pass_is_an_error(model, options):
     assert "Initialise the model so that its output is not zero" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (lambda x: x[:0] * 2, "output is empty"),
+        (lambda x: {"a": x / 0 * 0}, r"output\['a'\] holds only NaN and infinities"),
+        (lambda x: (x.to("meta") * 2, None), r"output\[0\] has no values on the meta device"),
+        (lambda x: None, "the model returns no value and changes no state"),
+    ],
+    ids=["empty", "NaN", "meta", "nothing"],
+)
+def test_a_check_without_a_finite_value_is_an_error_with_its_reason(model, reason):
+    with pytest.raises(VacuousCheckError, match=f"says nothing: {reason}. .*; allow_vacuous=True lets the check pass"):
+        FxEquivalence()(model, values(4))
+
+    FxEquivalence()(model, values(4), allow_vacuous=True)
+
+
 def test_an_example_of_hypothesis_that_says_nothing_is_passed_over():
     seen = []
 
@@ -124,10 +141,10 @@ def test_an_example_of_hypothesis_that_says_nothing_is_passed_over():
         lambda x: (x * 0, x > 0),
         lambda x: (x * 0, x.shape[0]),
         lambda x: (x * 0, x),
-        lambda x: x.new_empty(0),
+        lambda x: (x * 0, x / 0 * 0, x),
         lambda x: x.add_(1) * 0,
     ],
-    ids=["a bool beside", "a number beside", "a value beside", "no elements", "a changed input"],
+    ids=["a bool beside", "a number beside", "a value beside", "a value beside NaN", "a changed input"],
 )
 def test_one_value_that_could_differ_is_enough(model):
     FxEquivalence()(model, values(4))

@@ -39,6 +39,8 @@ class Verdict(Enum):
 
 # The kinds of mismatch that a run in double precision can explain.
 _OF_VALUES = frozenset({"value", "mutation", "state", "gradient"})
+# Right operators may lay out the same values in different ways, so strides count for the user's own layouts alone.
+_OF_LAYOUT = frozenset({"stride"})
 # Gradients are compared at these values alone: at a kink, two right graphs may choose different gradients.
 _SMOOTH_FILLS = frozenset({"range", "normal"})
 # Results of double-precision runs are compared with single-precision tolerances: a real fault is as large in double
@@ -114,10 +116,12 @@ class Judge:
                 return Verdict.GUARDED
             if error.mismatches[0].where.startswith(SECOND_CALL) and not recipe.second_call:
                 return Verdict.AGREES  # a recipe cannot make the other values of the second call smaller
-            kinds = {mismatch.kind for mismatch in error.mismatches}
-            if kinds == {"stride"} and recipe.layouts != space.example().layouts:
-                return Verdict.AGREES  # right operators may lay out the same values in different ways
-            if kinds <= _OF_VALUES | {"stride"} and self._is_explained(check, is_extreme=space.is_extreme(recipe)):
+            ignored = frozenset() if recipe.layouts == space.example().layouts else _OF_LAYOUT
+            kinds = _kinds_of(error) - ignored
+            if not kinds:
+                return Verdict.AGREES
+            is_extreme = space.is_extreme(recipe)
+            if kinds <= _OF_VALUES | _OF_LAYOUT and self._is_explained(check, ignored, is_extreme=is_extreme):
                 return Verdict.ROUNDED
         return error
 
@@ -134,10 +138,10 @@ class Judge:
             return Verdict.SAYS_NOTHING
         return Verdict.AGREES
 
-    def _is_explained(self, check: EquivalenceCheck, *, is_extreme: bool) -> bool:
+    def _is_explained(self, check: EquivalenceCheck, ignored: frozenset[str], *, is_extreme: bool) -> bool:
         """Return whether rounding or overflow explains a mismatch: model and graph agree in double precision.
 
-        A mismatch is a find where double precision does not run, unless the values are extreme.
+        Mismatches of `ignored` kinds count in neither precision. A mismatch is a find where double precision does not run, unless the values are extreme.
         """
         rule = _RuleInDouble(check.comparison.rule.rtol, check.comparison.rule.atol)
         try:
@@ -146,8 +150,8 @@ class Judge:
                 check, arguments=widened_arguments(check.arguments), comparison=replace(check.comparison, rule=rule)
             )
             verdict = self._compare(check, model, graph_call, None)
-            if isinstance(verdict, MismatchError):
-                is_judged = {mismatch.kind for mismatch in verdict.mismatches} <= _OF_VALUES | {"stride"}
+            if isinstance(verdict, MismatchError) and (kinds := _kinds_of(verdict) - ignored):
+                is_judged = kinds <= _OF_VALUES | _OF_LAYOUT
                 return is_extreme and (not is_judged or self._is_chaotic(check, model))
         except Exception:  # a model or graph that cannot be copied may raise any error
             return is_extreme
@@ -173,6 +177,10 @@ class Judge:
                     each.double()
             self._in_double = model, GraphCall(graph, call)
         return self._in_double
+
+
+def _kinds_of(error: MismatchError) -> set[str]:
+    return {mismatch.kind for mismatch in error.mismatches}
 
 
 @contextlib.contextmanager
