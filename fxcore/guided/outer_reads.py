@@ -368,7 +368,7 @@ def _cells(function: types.FunctionType) -> dict[str, Any]:
     return found
 
 
-def _given(names: dict[str, Any]) -> dict[str, Any]:
+def _given(names: Any) -> Any:
     return names
 
 
