@@ -162,7 +162,7 @@ def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(question)
     def ask(*args: Any, **kwargs: Any) -> Any:
         answer = question(*args, **kwargs)
-        tracer = _asking_tracer(sys._getframe(1))
+        tracer = _asking_tracer(sys._getframe(1), answer)
         if tracer is not None:
             tracer.answers.note_mode(question, args, kwargs, answer)
         return answer
@@ -170,10 +170,10 @@ def _noting(question: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
-def _asking_tracer(frame: FrameType) -> Any:
+def _asking_tracer(frame: FrameType, answer: Any) -> Any:
     """Return the tracer of the running trace if `frame` is traced code, and its way depends on the answer."""
     tracer = module_hooks.tracer_of_all_calls()
-    if tracer is None or is_library_file(frame.f_code.co_filename) or is_outvoted(frame):
+    if tracer is None or is_library_file(frame.f_code.co_filename) or is_outvoted(frame, bool(answer)):
         return None
     return tracer
 
@@ -183,7 +183,7 @@ def _training(module: nn.Module) -> bool:
         value: bool = vars(module)["training"]
     except KeyError:
         raise AttributeError("training") from None  # a scripted module has it elsewhere
-    tracer = _asking_tracer(sys._getframe(1))
+    tracer = _asking_tracer(sys._getframe(1), value)
     if tracer is not None:
         tracer.answers.note_training(module, value)
     return value

@@ -203,13 +203,13 @@ def _raising_truth(code: CodeType, offset: int, is_equality: bool) -> bool | Non
     return None
 
 
-def is_outvoted(frame: FrameType) -> bool:
-    """Return whether `frame` takes the same way whatever the truth is that it is getting.
+def is_outvoted(frame: FrameType, answer: bool) -> bool:
+    """Return whether `frame` reads another condition next, and goes the same way whatever the first answer is.
 
     So it is in `if torch.is_grad_enabled() and self.checkpoints:` if the plain attribute is false.
     """
     jump, operand, second = _second_condition(frame.f_code, frame.f_lasti)
-    if jump is None or second is None:
+    if jump is None or second is None or ("TRUE" in jump.opname) is answer:
         return False
     truth: Any = _LOST
     for item in operand:
@@ -248,7 +248,10 @@ def _following_offset(code: CodeType, instruction: dis.Instruction) -> int | Non
 def _loaded(item: dis.Instruction, owner: Any, frame: FrameType) -> Any:
     """Return the variable, or the plain attribute of `owner`, that an instruction loads."""
     if item.opname.startswith("LOAD_ATTR"):
-        return _LOST if owner is _LOST else inspect.getattr_static(owner, item.argval, _LOST)
+        if item.argval in getattr(owner, "__dict__", {}):
+            return vars(owner)[item.argval]
+        found = inspect.getattr_static(type(owner), item.argval, _LOST)
+        return getattr(found, "behind", found)  # of an attribute that the trace watches
     return frame.f_locals.get(item.argval, _LOST)
 
 

@@ -28,6 +28,8 @@ def test_grad_mode_is_a_guard():
 
 
 class Checkpointed(nn.Module):
+    by_class = False
+
     def __init__(self, checkpoints):
         super().__init__()
         self.checkpoints = checkpoints
@@ -35,7 +37,7 @@ class Checkpointed(nn.Module):
     def forward(self, x):
         if torch.is_grad_enabled() and self.checkpoints:
             return x * 2
-        if self.training or not self.checkpoints:
+        if self.training and self.by_class:
             x = x + 1
         return x
 
@@ -43,9 +45,21 @@ class Checkpointed(nn.Module):
 def test_a_question_that_another_condition_outvotes_is_no_guard():
     assert guards_of(fxcore.symbolic_trace(Checkpointed(False), example_inputs=(X,))) == []
     assert guards_of(fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))) == ["is_grad_enabled()"]
+
+
+def test_a_question_that_leaves_another_condition_unread_is_a_guard():
     with torch.no_grad():
-        graph_module = fxcore.symbolic_trace(Checkpointed(True), example_inputs=(X,))
-    assert set(guards_of(graph_module)) == {"not is_grad_enabled()", "self.training"}
+        graph_module = fxcore.symbolic_trace(Checkpointed(False).eval(), example_inputs=(X,))
+    assert set(guards_of(graph_module)) == {"not is_grad_enabled()", "not self.training"}
+
+
+def test_the_outvoting_condition_may_not_change():
+    model = Checkpointed(False)
+    graph_module = fxcore.symbolic_trace(model, example_inputs=(X,))
+    model.checkpoints = True
+
+    with pytest.raises(GuardError, match="checkpoints"):
+        graph_module(X)
 
 
 def test_inference_mode_is_a_guard():
