@@ -19,7 +19,7 @@ from fxcore.guard_checks.modes_left import modes_ended
 from fxcore.guard_checks.plan import Plan
 from fxcore.guards import Guards
 from fxcore.node import Argument, Node, Target
-from fxcore.node_data.arguments import map_aggregate, map_values
+from fxcore.node_data.arguments import PLAIN, map_aggregate, map_values
 from fxcore.nodes.liveness import values_freed_after
 from fxcore.proxy import Attribute, Proxy
 from fxcore.tracer import Tracer
@@ -222,7 +222,7 @@ class Interpreter:
             if type(args) is tuple:
                 return tuple(
                     [
-                        env[item] if type(item) is Node else item if type(item) in _PLAIN else _load(item, env)
+                        env[item] if type(item) is Node else item if type(item) in PLAIN else _load(item, env)
                         for item in args
                     ]
                 )
@@ -237,9 +237,6 @@ class Interpreter:
 
 
 _SET_CURRENT_NODE = Interpreter._set_current_node
-
-# Arguments that refer to no node, by exact type.
-_PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
 def _load(argument: Any, env: dict[Node, Any]) -> Any:

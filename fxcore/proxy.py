@@ -288,7 +288,8 @@ class ParameterProxy(Proxy):
         return self.param.nelement()
 
 
-def _recorded_operator(name: str) -> Callable[..., Any]:
+def recorded_operator(name: str) -> Callable[..., Any]:
+    """Return a method of proxies that records a call of a function of `operator`."""
     target = getattr(operator, name)
 
     def record(*args: Any, **kwargs: Any) -> Any:
@@ -309,6 +310,6 @@ def _recorded_reflection(name: str) -> Callable[..., Any]:
 
 
 for _name in OPERATORS:
-    setattr(RecordingProxy, f"__{_name.strip('_')}__", _recorded_operator(_name))
+    setattr(RecordingProxy, f"__{_name.strip('_')}__", recorded_operator(_name))
 for _name in REFLECTABLE_OPERATORS:
     setattr(RecordingProxy, f"__r{_name.strip('_')}__", _recorded_reflection(_name))

@@ -54,7 +54,7 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
         return WrittenState(draws=draws)
     nodes = plan.nodes[: last + 1]
     effects = [effects_of_node(node, module) for node in nodes]
-    called = dict.fromkeys(str(node.target) for node in nodes if node.op == "call_module")
+    called = {str(node.target): called_module(node, module) for node in nodes if node.op == "call_module"}
     storage = SharedStorage(plan.nodes, module)
     before = set(nodes)
 
@@ -62,7 +62,7 @@ def state_written_by(plan: Plan, module: nn.Module | None) -> WrittenState:
         return any(writer in before and not _is_layer(writer, module) for writer in storage.writers(node))
 
     return WrittenState(
-        modules=tuple(path for path in called if _may_change_itself(path, module)),
+        modules=tuple(path for path, layer in called.items() if _may_change_itself(layer)),
         attributes=tuple(
             dict.fromkeys(str(node.target) for node in nodes if node.op == "get_attr" and is_written(node))
         ),
@@ -84,11 +84,7 @@ def _is_layer(node: Node, module: nn.Module | None) -> bool:
     return is_of_torch and not effects_of_node(node, module).writes
 
 
-def _may_change_itself(path: str, module: nn.Module | None) -> bool:
-    try:
-        layer = None if module is None else get_attribute(module, path)
-    except AttributeError:
-        return False
+def _may_change_itself(layer: Any) -> bool:
     return isinstance(layer, nn.Module) and any(not _is_inert(part) for part in layer.modules())
 
 

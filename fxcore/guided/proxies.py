@@ -26,7 +26,7 @@ from fxcore.guards import is_path
 from fxcore.guided import indexing
 from fxcore.node import Node
 from fxcore.operators.syntax import INPLACE_OPERATORS
-from fxcore.proxy import Proxy, RecordingProxy, tracer_of
+from fxcore.proxy import Proxy, RecordingProxy, recorded_operator, tracer_of
 from fxcore.state.readings import is_array
 from fxcore.tracing import call_site
 from fxcore.tracing.code_facts import facts_of_code
@@ -497,13 +497,6 @@ def _recorded_attribute(name: str) -> property:
     return property(read, write)
 
 
-def _recorded_inplace(target: Callable[..., Any]) -> Callable[..., Any]:
-    def call(self: ExampleTensor, other: Any) -> Any:
-        return self.tracer.create_proxy("call_function", target, (self, other), {})
-
-    return call
-
-
 def _define_members_of_tensor() -> None:
     """Let every public member of torch.Tensor be recorded. The parser of torch would refuse some proxies."""
     for name in dir(torch.Tensor):
@@ -514,7 +507,7 @@ def _define_members_of_tensor() -> None:
         setattr(ExampleTensor, name, make(name))
     for name in INPLACE_OPERATORS:
         if name != "setitem":
-            setattr(ExampleTensor, f"__{name}__", _recorded_inplace(getattr(operator, name)))
+            setattr(ExampleTensor, f"__{name}__", recorded_operator(name))
 
 
 _define_members_of_tensor()

@@ -20,7 +20,7 @@ from torch._ops import OpOverload
 from torch.nn import functional
 
 from fxcore.operators.syntax import INPLACE_OPERATORS, OPERATORS
-from fxcore.operators.table import promises_new_tensors
+from fxcore.operators.table import FAMILIES, promises_new_tensors
 
 TABLE = Path(__file__).with_name("table.json")
 # The repository's table is made from the schemas of this torch.
@@ -31,7 +31,6 @@ _FLAGS = (
     *("quantizes", "view", "changes_attributes", "changes_items", "asks_shape", "asks_type", "asks_structure"),
     *("asks_mode", "takes_part", "fills", "sized_by_contents"),
 )
-_FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 _REQUIRED = inspect.Parameter.empty
 _Defaults = dict[str, Any]  # parameters in order; _REQUIRED for one without a default
 _Overloads = dict[str, list[OpOverload]]
@@ -107,7 +106,7 @@ def callable_overloads(internal: tuple[str, ...]) -> _Overloads:
 
 def _is_callable(name: str) -> bool:
     places = [(owner, name) for owner in (torch, torch.Tensor, functional, torch._C._nn)]
-    places += [(owner, name.removeprefix(prefix)) for prefix, owner in _FAMILIES.items() if name.startswith(prefix)]
+    places += [(owner, name.removeprefix(prefix)) for prefix, owner in FAMILIES.items() if name.startswith(prefix)]
     return any(callable(getattr(owner, short, None)) for owner, short in places)
 
 

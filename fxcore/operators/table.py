@@ -22,7 +22,7 @@ Facts = Mapping[str, Any]
 
 NO_FACTS: Facts = {}
 # These modules prefix the names of their functions: torch.linalg.norm is linalg_norm.
-_PREFIXED = frozenset({"fft", "linalg", "special"})
+FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 # Arguments of operators that hold a group of processes or its name.
 GROUP_ARGUMENTS = frozenset({"group_name", "process_group"})
 # Modules whose functions the table lists under another module.
@@ -46,8 +46,8 @@ def facts_of_name(name: str) -> Facts:
         return own
     if module == "torch.nn.init" and not short.endswith("_"):
         short += "_"  # `normal` is the old name of `normal_`
-    family = module.rpartition(".")[2]
-    general = table.get(f"{family}_{short}") if family in _PREFIXED else None
+    prefix = f"{module.rpartition('.')[2]}_"
+    general = table.get(prefix + short) if prefix in FAMILIES else None
     return {**(general or table.get(short, NO_FACTS)), **own}
 
 

@@ -18,12 +18,10 @@ import torch
 from torch import overrides
 
 from fxcore.graph import Graph
+from fxcore.operators.table import FAMILIES
 from fxcore.tracing.patching import Patcher
 from fxcore.tracing.recorder import SymbolicValue
 from fxcore.tracing.wrap import find_symbolic
-
-# Their functions are named after the module: torch.linalg.norm is linalg_norm.
-_FAMILIES = {"fft_": torch.fft, "linalg_": torch.linalg, "special_": torch.special}
 
 # Take sizes one by one, yet every torch refuses a proxy as the first of several: `torch.zeros(n, 3)`.
 TAKE_SIZES_AT_ONCE = frozenset(
@@ -84,7 +82,7 @@ def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
     for members in (vars(torch.nn.functional), vars(torch._C._nn)):
         built_in = {name: each for name, each in members.items() if _is_built_in(each) and name in names}
         found.append((members, {name: _recorded(each) for name, each in built_in.items()}))
-    for prefix, module in _FAMILIES.items():
+    for prefix, module in FAMILIES.items():
         built_in = {name: each for name, each in vars(module).items() if prefix + name in names and _is_built_in(each)}
         found.append((vars(module), {name: _recorded(each) for name, each in built_in.items()}))
     methods = {name: getattr(torch.Tensor, name, None) for name in names if not name.startswith("__")}
