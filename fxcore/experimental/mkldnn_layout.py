@@ -14,7 +14,6 @@ import torch.utils.mkldnn as th_mkldnn
 from torch import nn
 
 from fxcore.errors import GraphArgumentError
-from fxcore.experimental.conv_bn_fusion import replace_node_module
 from fxcore.graph import Graph
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
@@ -149,6 +148,18 @@ def gen_mkl_autotuner(
         return in_layout < seconds(lambda: submodule(*samples))
 
     return is_faster
+
+
+def replace_node_module(node: Node, modules: dict[str, nn.Module], new_module: nn.Module) -> None:
+    """Install `new_module` where `node` finds the module that it calls, in `modules` and in the parent module there.
+
+    Raises GraphArgumentError (an AssertionError) if `node` calls no module.
+    """
+    if not isinstance(node.target, str):
+        raise GraphArgumentError(f"Expected str target, got {type(node.target)}: {node.name} calls no module")
+    parent, _, name = node.target.rpartition(".")
+    modules[node.target] = new_module
+    setattr(modules[parent], name, new_module)
 
 
 def modules_to_mkldnn(nodes: list[Node], modules: dict[str, nn.Module]) -> dict[nn.Module, nn.Module]:

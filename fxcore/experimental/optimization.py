@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 from torch import nn
 
 from fxcore._symbolic_trace import symbolic_trace
 from fxcore.errors import GraphArgumentError, PassError
-from fxcore.experimental.conv_bn_fusion import fuse, matches_module_pattern, replace_node_module
 from fxcore.experimental.mkldnn_layout import (
     MklSubgraph,
     UnionFind,
@@ -19,14 +19,17 @@ from fxcore.experimental.mkldnn_layout import (
     mkldnn_supported,
     mkldnn_supported_unknown,
     modules_to_mkldnn,
+    replace_node_module,
     reset_modules,
     use_layout,
     use_mkl_length,
 )
 from fxcore.graph_module import GraphModule
 from fxcore.interpreter import Transformer
-from fxcore.node import Argument, Target
+from fxcore.node import Argument, Node, Target
+from fxcore.node_data.attribute_paths import get_attribute, set_attribute
 from fxcore.tracer import Tracer
+from fxcore.transforms.fusion.batch_norm import FuseBatchNorm
 from fxcore.transforms.identities import FUNCTIONAL_DROPOUTS
 
 __all__ = [
@@ -46,6 +49,36 @@ __all__ = [
     "reset_modules",
     "use_mkl_length",
 ]
+
+
+_FUSED = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)  # the layers that torch.fx fuses
+
+
+def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[str, nn.Module]) -> bool:
+    """Return whether `node` calls a module of the second class on the result of a module of the first class."""
+    if not node.args:
+        return False
+    return all(
+        isinstance(call, Node) and call.op == "call_module" and type(modules.get(str(call.target))) is expected
+        for expected, call in zip(pattern, (node.args[0], node), strict=False)
+    )
+
+
+def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> nn.Module:
+    """Return a graph module with batch normalisation folded into the convolution and linear layers before it.
+
+    `model` must be in eval mode. It is traced unless it is a graph module and `no_trace` is set; then `inplace` also
+    replaces the layers in `model` itself. `fxcore.transforms.fusion` fuses more kinds of layers, and reports them. A
+    layer with other readers of its result or its weights stays as it is; one that is called several times is fused if
+    the same normalisation follows each call.
+    """
+    traced = model if no_trace and isinstance(model, GraphModule) else symbolic_trace(model)
+    result = FuseBatchNorm(_FUSED, functions=False).call(traced)
+    fused: Any = result.graph_module
+    if inplace and traced is model:
+        for each in result.report.changed:
+            set_attribute(traced, each.layer, get_attribute(fused, each.layer))
+    return GraphModule(fused, fused.graph if result.modified else copy.deepcopy(fused.graph))
 
 
 def remove_dropout(model: nn.Module) -> nn.Module:
