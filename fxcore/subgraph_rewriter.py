@@ -16,7 +16,7 @@ from fxcore.matching.attribute_transfer import copy_all_attributes, copy_used_at
 from fxcore.matching.deferred_edits import expect_edits, has_listeners
 from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
-from fxcore.matching.replacement import CallbackReplacement, LiteralReplacement, Replacement, graph_of
+from fxcore.matching.replacement import Replacement, graph_of, replacement_of
 from fxcore.matching.replacer import MatchReplacer, ReplacingGraph
 from fxcore.node import Node
 
@@ -136,7 +136,7 @@ def _rewrite(
             matches = [
                 each for each in matches if all(accept(each, graph, pattern_graph) for accept in options.filters)
             ]
-        source = _source_of(replacement, callback, graph, pattern_graph, options.capture_literals)
+        source = replacement_of(replacement, callback, graph, pattern_graph, capture_literals=options.capture_literals)
         replacer = MatchReplacer(
             graph,
             pattern_graph,
@@ -150,22 +150,6 @@ def _rewrite(
             copy_all_attributes(gm, replacement, names)
         del matches  # before the garbage collector runs again
         return replaced
-
-
-def _source_of(
-    replacement: Callable[..., Any] | Graph | GraphModule | None,
-    callback: Callable[[InternalMatch, Graph, Graph], Graph] | None,
-    graph: Graph,
-    pattern: Graph,
-    capture_literals: bool,
-) -> Replacement:
-    if callback is not None:
-        return CallbackReplacement(callback, graph, pattern)
-    if replacement is None:
-        raise GraphArgumentError(
-            "Must provide either a replacement GraphModule or a replacement callback: both are None"
-        )
-    return LiteralReplacement(replacement) if capture_literals else Replacement(replacement)
 
 
 # A match, its replacement, the replacement's input values, and new names for its constants.
@@ -204,7 +188,7 @@ def _plans(
     """Yield the plan for each match, and give `gm` the attributes that the replacement needs."""
     known: dict[Graph, tuple[ReplacingGraph, dict[str, str]]] = {}
     for match in matches:
-        graph, inputs = source.for_match(match)
+        graph, inputs = source(match)
         entry = known.get(graph)
         if entry is None:
             names = names_for_constants(gm, graph)

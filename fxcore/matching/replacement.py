@@ -28,59 +28,57 @@ def graph_of(source: Source) -> Graph:
     return symbolic_trace(source).graph
 
 
-class Replacement:
-    """The replacement graph for each match, with the values of its inputs."""
-
-    def __init__(self, source: Source) -> None:
-        """Replace every match by `source`: a graph, a module, or a function that is traced once."""
-        self.graph = graph_of(source)
-
-    def for_match(self, match: InternalMatch) -> tuple[Graph, list[Any]]:
-        """Return the replacement graph for a match and the values of its inputs."""
-        return self.graph, match.placeholder_nodes
+# Returns the replacement graph for a match, and the values of its inputs.
+Replacement = Callable[[InternalMatch], tuple[Graph, list[Any]]]
 
 
-class LiteralReplacement(Replacement):
-    """A replacing function that takes the matched constants and is traced for each combination of them."""
+def replacement_of(
+    source: Source | None,
+    callback: Callable[[InternalMatch, Graph, Graph], Graph] | None,
+    original: Graph,
+    pattern: Graph,
+    *,
+    capture_literals: bool,
+) -> Replacement:
+    """Return the function that makes the graph for each match.
 
-    def __init__(self, source: Source) -> None:
-        """Replace matches by the trace of `source`, a function, with their constants.
+    `callback` makes a graph for each match; otherwise `source` is traced, once or, with `capture_literals`, for each
+    combination of matched constants. Raises GraphArgumentError (an AssertionError) without both.
+    """
+    if callback is not None:
+        return lambda match: (callback(match, original, pattern), match.placeholder_nodes)
+    if source is None:
+        raise GraphArgumentError(
+            "Must provide either a replacement GraphModule or a replacement callback: both are None"
+        )
+    if capture_literals:
+        return _with_captured_literals(source)
+    graph = graph_of(source)
+    return lambda match: (graph, match.placeholder_nodes)
 
-        Raises GraphArgumentError (an AssertionError) if `source` is traced already, or a module.
-        """
-        if isinstance(source, (Graph, nn.Module)):
-            raise GraphArgumentError(
-                f"capture_literals=True needs a function as the replacement, got a {type(source).__name__}: the "
-                "function is traced with the constants that were matched as its arguments"
-            )
-        self._source = source
-        self._traced: list[tuple[dict[int, Any], Graph]] = []
 
-    def for_match(self, match: InternalMatch) -> tuple[Graph, list[Any]]:
-        """Return the replacement graph and its input values, without constants."""
+def _with_captured_literals(source: Source) -> Replacement:
+    """Let a function take the matched constants as Python values.
+
+    Raises GraphArgumentError (an AssertionError) if `source` is traced already, or a module.
+    """
+    if isinstance(source, (Graph, nn.Module)):
+        raise GraphArgumentError(
+            f"capture_literals=True needs a function as the replacement, got a {type(source).__name__}: the "
+            "function is traced with the constants that were matched as its arguments"
+        )
+    traced: list[tuple[dict[int, Any], Graph]] = []
+
+    def for_match(match: InternalMatch) -> tuple[Graph, list[Any]]:
         values = match.placeholder_nodes
         literals = {index: value for index, value in enumerate(values) if not isinstance(value, Node)}
-        graph = next((graph for known, graph in self._traced if constants_equal(known, literals)), None)
+        graph = next((graph for known, graph in traced if constants_equal(known, literals)), None)
         if graph is None:
-            graph = graph_of(_WithLiterals(self._source, literals))
-            self._traced.append((literals, graph))
+            graph = graph_of(_WithLiterals(source, literals))
+            traced.append((literals, graph))
         return graph, [value for index, value in enumerate(values) if index not in literals]
 
-
-class CallbackReplacement(Replacement):
-    """A user's function that makes the graph for each match."""
-
-    def __init__(
-        self, callback: Callable[[InternalMatch, Graph, Graph], Graph], original: Graph, pattern: Graph
-    ) -> None:
-        """Call `callback` with each match, the rewritten graph and the pattern's graph."""
-        self._callback = callback
-        self._original = original
-        self._pattern = pattern
-
-    def for_match(self, match: InternalMatch) -> tuple[Graph, list[Any]]:
-        """Return the replacement graph for a match and the values of its inputs."""
-        return self._callback(match, self._original, self._pattern), match.placeholder_nodes
+    return for_match
 
 
 class _WithLiterals:

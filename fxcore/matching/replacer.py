@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from torch.utils import _pytree as pytree
+
 from fxcore.errors import GraphArgumentError
 from fxcore.graph import Graph
 from fxcore.matching.attribute_transfer import rename_paths
@@ -23,7 +25,7 @@ def pair_outputs(pattern_output: Any, returned: list[Node], replacement_output: 
     pairs: dict[Node, Any] = {}
     if _collect(pattern_output, replacement_output, pairs):
         return list(pairs.items())
-    leaves = _leaves(replacement_output)
+    leaves = pytree.tree_leaves(replacement_output)
     if len(leaves) != len(returned):
         raise GraphArgumentError(
             f"Returning nodes count mismatch: {len(returned)} vs {len(leaves)}: the pattern returns "
@@ -47,14 +49,6 @@ def _collect(expected: Any, replacement: Any, pairs: dict[Node, Any]) -> bool:
             return False
         return all(_collect(value, replacement[key], pairs) for key, value in expected.items())
     return not isinstance(replacement, Node)
-
-
-def _leaves(output: Any) -> list[Any]:
-    if isinstance(output, (list, tuple)):
-        return [leaf for item in output for leaf in _leaves(item)]
-    if isinstance(output, dict):
-        return [leaf for item in output.values() for leaf in _leaves(item)]
-    return [output]
 
 
 class ReplacingGraph:

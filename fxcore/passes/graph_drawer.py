@@ -26,7 +26,7 @@ _FILL_OF_OP = {
 }
 
 # All other nodes get one of these colours, by the name of the called function or method.
-_FILLS = (
+_FILLS = [
     "CadetBlue1",
     "Coral",
     "DarkOliveGreen1",
@@ -43,7 +43,7 @@ _FILLS = (
     "Thistle1",
     "Thistle3",
     "Wheat1",
-)
+]
 
 
 def fill_colour(node: Node) -> str:
@@ -60,6 +60,7 @@ def fill_colour(node: Node) -> str:
 __all__ = ["FxGraphDrawer"]
 
 _LONGEST_LIST = 8
+_FRAME = {"style": '"filled,rounded"', "fontcolor": "#000000"}
 _NEW_LINE = r"\n"  # Graphviz's own escape
 
 
@@ -167,12 +168,7 @@ class FxGraphDrawer:
     def _add_state(self, drawing: Any, node: Node, module: nn.Module) -> None:
         if isinstance(module, GraphModule):
             return
-        style = {
-            "fillcolor": "Salmon",
-            "style": '"filled,rounded"',
-            "fontcolor": "#000000",
-            "shape": self.dot_graph_shape,
-        }
+        style = {"fillcolor": "Salmon", **_FRAME, "shape": self.dot_graph_shape}
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             title = f"{node.name}.{name}"
             # A buffer's label lacks its name, as torch.fx draws it.
@@ -182,12 +178,7 @@ class FxGraphDrawer:
             drawing.add_edge(self._pydot.Edge(title, node.name))
 
     def _get_node_style(self, node: Node) -> dict[str, str]:
-        return {
-            "shape": self.dot_graph_shape,
-            "fillcolor": fill_colour(node),
-            "style": '"filled,rounded"',
-            "fontcolor": "#000000",
-        }
+        return {"shape": self.dot_graph_shape, "fillcolor": fill_colour(node), **_FRAME}
 
     def _get_leaf_node(self, module: nn.Module, node: Node) -> nn.Module:
         try:
@@ -231,12 +222,7 @@ class FxGraphDrawer:
     def _shown_arguments(self, node: Node) -> tuple[Any, Any]:
         if self.normalize_args:
             try:
-                normalized = normalize_function(
-                    node.target,
-                    node.args,
-                    node.kwargs,
-                    normalize_to_only_use_kwargs=True,
-                )
+                normalized = normalize_function(node.target, node.args, node.kwargs, None, None, True)
             except Exception:  # several overloads fit, or it is no function
                 normalized = None
             if normalized is not None:

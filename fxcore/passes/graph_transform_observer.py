@@ -50,10 +50,12 @@ class GraphTransformObserver:
         self.created_nodes: set[str] = set()
         self.name_to_node: dict[str, Node] = {}
         self.copied_gms: list[GraphModule] = []  # copies carry the hooks too
-        self._node_creation_hook = self.get_node_creation_hook()
-        self._node_erase_hook = self.get_node_erase_hook()
-        self._node_replace_hook = self.get_node_replace_hook()
-        self._deepcopy_hook = self.get_deepcopy_hook()
+        self._hooks = {
+            "create_node": self.get_node_creation_hook(),
+            "erase_node": self.get_node_erase_hook(),
+            "replace_node": self.get_node_replace_hook(),
+            "deepcopy": self.get_deepcopy_hook(),
+        }
         if self.log_url is not None:
             GraphTransformObserver._pass_count += 1
             self.input_dot_graph = self._draw()
@@ -79,10 +81,8 @@ class GraphTransformObserver:
     def __enter__(self) -> GraphTransformObserver:
         if not self.active:
             return self
-        self.gm._register_create_node_hook(self._node_creation_hook)
-        self.gm._register_erase_node_hook(self._node_erase_hook)
-        self.gm._register_replace_node_hook(self._node_replace_hook)
-        self.gm._register_deepcopy_hook(self._deepcopy_hook)
+        for event, hook in self._hooks.items():
+            getattr(self.gm, f"_register_{event}_hook")(hook)
         self.erased_nodes.clear()
         self.created_nodes.clear()
         self.copied_gms.clear()
@@ -98,10 +98,8 @@ class GraphTransformObserver:
         if not self.active:
             return
         for gm in (*self.copied_gms, self.gm):
-            gm._unregister_create_node_hook(self._node_creation_hook)
-            gm._unregister_erase_node_hook(self._node_erase_hook)
-            gm._unregister_replace_node_hook(self._node_replace_hook)
-            gm._unregister_deepcopy_hook(self._deepcopy_hook)
+            for event, hook in self._hooks.items():
+                getattr(gm, f"_unregister_{event}_hook")(hook)
         if self.log_url is not None and (self.created_nodes or self.erased_nodes):
             self._write(self.input_dot_graph, "input", self.erased_nodes)
             self._write(self._draw(), "output", self.created_nodes)

@@ -12,9 +12,8 @@ from fxcore.graph_module import GraphModule
 from fxcore.node import Node
 from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute
-from fxcore.passes.mode_regions import constant_switch
 from fxcore.passes.part_graph import PartGraph
-from fxcore.passes.partition_plan import Partition, PartitionPlan
+from fxcore.passes.partition_plan import Partition, PartitionPlan, constant_switch
 
 
 class SubmoduleBuilder:

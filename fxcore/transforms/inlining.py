@@ -14,7 +14,6 @@ from fxcore.codegen.codegen import CodeGen
 from fxcore.errors import PassError
 from fxcore.graph_module import GraphModule
 from fxcore.node import Node
-from fxcore.node_data.arguments import map_values
 from fxcore.node_data.attribute_paths import get_attribute, has_attribute
 from fxcore.passes.infra.working_copy import Changes, RewritingPass, free_name
 from fxcore.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm, validate_partition
@@ -28,18 +27,15 @@ def inline_call(gm: GraphModule, call: Node, inlined: GraphModule, prefix: str =
 
     `prefix` goes before the paths that they refer to. Raises PassError for an argument that the call does not give.
     """
-    copies: dict[Node, Any] = {}
     arguments = list(call.args)
-    for node in inlined.graph.nodes:
-        if node.op == "placeholder":
-            copies[node] = _argument(node, arguments, call)
-        elif node.op == "output":
-            _replace_call(call, map_values(node.args[0], copies.__getitem__), copies)
-        else:
-            with gm.graph.inserting_before(call):
-                copied = copies[node] = gm.graph.node_copy(node, copies.__getitem__)
-            if prefix and node.op in ("call_module", "get_attr"):
-                copied.target = f"{prefix}{node.target}"
+    inputs = inlined.graph.find_nodes(op="placeholder")
+    copies: dict[Node, Any] = {node: _argument(node, arguments, call) for node in inputs}
+    with gm.graph.inserting_before(call):
+        results = gm.graph.graph_copy(inlined.graph, copies)
+    for node in copies.keys() - inputs if prefix else ():
+        if node.op in ("call_module", "get_attr"):
+            copies[node].target = f"{prefix}{node.target}"
+    _replace_call(call, results, copies)
     # Erase the call by hand, because dead code elimination would keep the call of an impure module.
     gm.graph.erase_node(call)
     return copies
