@@ -15,23 +15,17 @@ import pytest
 
 from pytest_fxgraph import hookspecs, settings
 from pytest_fxgraph.errors import MismatchError
-from pytest_fxgraph.fixtures import (
-    CURRENT_ITEM,
-    fx_capture,
-    fx_equivalence,
-    fx_golden,
-    fx_ops,
-    fx_rewrite,
-    fx_stages,
-    fx_table,
-    fx_trace,
-    fx_transform,
-)
-from pytest_fxgraph.gate.activation import (
-    enable_golden_session,
-    needs_golden_session,
-    use_goldens,
-)
+from pytest_fxgraph.fixtures import CURRENT_ITEM
+from pytest_fxgraph.fixtures import fx_capture as fx_capture
+from pytest_fxgraph.fixtures import fx_equivalence as fx_equivalence
+from pytest_fxgraph.fixtures import fx_golden as fx_golden
+from pytest_fxgraph.fixtures import fx_ops as fx_ops
+from pytest_fxgraph.fixtures import fx_rewrite as fx_rewrite
+from pytest_fxgraph.fixtures import fx_stages as fx_stages
+from pytest_fxgraph.fixtures import fx_table as fx_table
+from pytest_fxgraph.fixtures import fx_trace as fx_trace
+from pytest_fxgraph.fixtures import fx_transform as fx_transform
+from pytest_fxgraph.gate.activation import enable_golden_session, needs_golden_session, use_goldens
 from pytest_fxgraph.gate.attempt import (
     attach_numeric_failure,
     attach_outcomes,
@@ -46,18 +40,6 @@ from pytest_fxgraph.gate.paths import is_worker, mark_case_collisions
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = [
-    "fx_capture",
-    "fx_equivalence",
-    "fx_golden",
-    "fx_ops",
-    "fx_rewrite",
-    "fx_stages",
-    "fx_table",
-    "fx_trace",
-    "fx_transform",
-]
 
 # The name of the entry point, and the module's name for `-p` and `pytest_plugins`.
 _NAMES = ("fxgraph", __name__)

@@ -10,6 +10,7 @@ from pytest_fxgraph.errors import GoldenError
 from pytest_fxgraph.report.clusters import Cluster
 from pytest_fxgraph.report.json_report import RunReport
 from pytest_fxgraph.report.outcome import Outcome
+from pytest_fxgraph.report.printable import counted
 
 ACCEPT = "fxgraph accept --cluster"
 
@@ -26,11 +27,10 @@ def run_page(report: RunReport) -> str:
         goldens["not asked for by any test"] = tuple(report.unused)
     told = [report.summary or "no golden was compared"]
     if report.failures:
-        count = len(report.failures)
-        told.append("1 test computed other results" if count == 1 else f"{count} tests computed other results")
+        told.append(f"{counted(len(report.failures), 'test')} computed other results")
     if report.strips:
-        count = len(report.strips)
-        told.append("1 lowering was followed" if count == 1 else f"{count} lowerings were followed")
+        verb = "was" if len(report.strips) == 1 else "were"
+        told.append(f"{counted(len(report.strips), 'lowering')} {verb} followed")
     summary = "; ".join(told)
     clusters = [
         Cluster(cause[0].cluster, cause[0].headline, tuple(outcome.golden for outcome in cause))

@@ -87,7 +87,7 @@ class OutputComparison:
         elif isinstance(expected, torch.nn.Module) and expected is not obtained:
             yield from self.compare(dict(expected.state_dict()), dict(obtained.state_dict()), f"{path}.state_dict()")
         elif "values" in self.checks and not self._leaves_agree(expected, obtained, path):
-            yield Mismatch("value", path, f"is {_shortened(expected)} in eager, {_shortened(obtained)} in the graph")
+            yield Mismatch("value", path, f"is {shown(expected)} in eager, {shown(obtained)} in the graph")
 
     def _leaves_agree(self, expected: Any, obtained: Any, path: str) -> bool:
         if isinstance(expected, (float, complex)):
@@ -299,7 +299,3 @@ def _describe_type(value: object) -> str:
         return "None"
     parts = parts_of(value) if isinstance(value, (tuple, list, Mapping)) else None
     return f"{kind.__name__} of {len(parts)}" if parts is not None else kind.__name__
-
-
-def _shortened(value: object) -> str:
-    return shown(value)

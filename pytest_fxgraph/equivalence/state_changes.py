@@ -91,12 +91,13 @@ def compare_state(expected: StateAfter, obtained: StateAfter, comparison: Output
 
 def _compare_facts(name: str, expected: StateAfter, obtained: StateAfter) -> Iterator[Mismatch]:
     (label, in_eager), (other, in_graph) = (after.facts.get(name, ("", [])) for after in (expected, obtained))
-    for words in in_graph:
-        if words not in in_eager:
-            yield Mismatch("state", label or other, f"{words}, after the graph's call, not after eager's")
-    for words in in_eager:
-        if words not in in_graph:
-            yield Mismatch("state", label or other, f"{words}, after eager's call, not after the graph's")
+    for own, others, call, other_call in (
+        (in_graph, in_eager, "the graph's call", "eager's"),
+        (in_eager, in_graph, "eager's call", "the graph's"),
+    ):
+        for words in own:
+            if words not in others:
+                yield Mismatch("state", label or other, f"{words}, after {call}, not after {other_call}")
 
 
 def _as_state(mismatches: Iterator[Mismatch]) -> Iterator[Mismatch]:

@@ -9,74 +9,60 @@ from functools import cached_property
 from typing import Any
 
 import fxcore
-from fxcore.matching.explanation import MatchExplanation, MatchFailure, NearPlace, describe_call, explain_matching
+from fxcore.matching.explanation import MatchExplanation, MatchFailure, describe_call, explain_matching
 from fxcore.matching.match import InternalMatch
 from fxcore.matching.matcher import SubgraphMatcher
 from fxcore.matching.replacement import graph_of
 from fxcore.subgraph_rewriter import ReplacedPatterns, replace_pattern_with_filters
 from pytest_fxgraph.captures.subjects import Adapter, to_graph_module
 from pytest_fxgraph.document.origins import Origins
-from pytest_fxgraph.report.printable import listed
+from pytest_fxgraph.report.printable import first_lines, listed
 
 _REASONS = 3
 _NAMED = 5
 _LINE = 240
 
 
-@dataclass(frozen=True)
-class RewriteMessage:
-    """The explanation of one rewrite as text."""
+def _explanation_text(
+    explanation: MatchExplanation, accepted: Sequence[InternalMatch], refused: Sequence[InternalMatch], replaced: int
+) -> str:
+    """Return one fact a line, at most some twenty lines. `refused` are the matches that a filter of the user's refused.
 
-    explanation: MatchExplanation
-    accepted: Sequence[InternalMatch]  # by all filters
-    refused: Sequence[InternalMatch]  # by a filter of the user's
-    replaced: int
-
-    def text(self) -> str:
-        """Return the text, one fact a line, at most some twenty lines."""
-        lines = [self._headline(), *self._absent_lines(), *self._refused_lines()]
-        for place in self.explanation.near:
-            lines += self._lines_of(place)
-        if not (self.replaced or self.refused or self.explanation.near):
-            lines.append("  no place of the graph has any operation of the pattern")
-        return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 3]}..." for line in lines)
-
-    def _headline(self) -> str:
-        if not self.replaced:
-            return "the pattern did not match" + ("; the nearest places:" if self.explanation.near else "")
-        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.accepted]
-        found = listed(places, _NAMED, "; ")
-        near = "; the nearest places that did not:" if self.explanation.near else ""
-        return f"the pattern matched {_times(self.replaced)}: {found}{near}"
-
-    def _absent_lines(self) -> list[str]:
-        names = list(dict.fromkeys(describe_call(node) for node in self.explanation.absent))
-        return [f"  the graph has nowhere {listed(names, _NAMED)}"] if names else []
-
-    def _refused_lines(self) -> list[str]:
-        places = [self._place(match.nodes_map[match.anchors[0]]) for match in self.refused]
-        return [f"  match_filters refused {listed(places, _NAMED)}"] if places else []
-
-    def _lines_of(self, place: NearPlace) -> list[str]:
-        head = f"  at {self._place(place.node)}: {place.agreed} of {place.total} operations are there, but"
-        reasons = [f"    {self._reason(failure, place.node)}" for failure in place.failures[:_REASONS]]
-        more = len(place.failures) - _REASONS
-        return [head, *reasons, *([f"    and {more} more reasons"] if more > 0 else [])]
-
-    def _reason(self, failure: MatchFailure, anchor: fxcore.Node) -> str:
-        node = failure.obtained
-        where = f"{self._place(node)}: " if node is not None and node is not anchor else ""
-        return where + failure.message
-
-    def _place(self, node: object) -> str:
-        if not isinstance(node, fxcore.Node):
-            return repr(node)
-        source = Origins(sources=True).source(node)
-        return f"{node.name} ({source})" if source else node.name
+    `accepted` are all other matches, and `replaced` is their number.
+    """
+    lines = ["the pattern did not match" + ("; the nearest places:" if explanation.near else "")]
+    if replaced:
+        near = "; the nearest places that did not:" if explanation.near else ""
+        times = "once" if replaced == 1 else f"{replaced} times"
+        lines = [f"the pattern matched {times}: {listed(map(_place_of_match, accepted), _NAMED, '; ')}{near}"]
+    if absent := list(dict.fromkeys(describe_call(node) for node in explanation.absent)):
+        lines.append(f"  the graph has nowhere {listed(absent, _NAMED)}")
+    if refused:
+        lines.append(f"  match_filters refused {listed(map(_place_of_match, refused), _NAMED)}")
+    for place in explanation.near:
+        lines.append(f"  at {_place(place.node)}: {place.agreed} of {place.total} operations are there, but")
+        reasons = [f"    {_reason(failure, place.node)}" for failure in place.failures]
+        lines += first_lines(reasons, _REASONS, "    and {} more reasons")
+    if not (replaced or refused or explanation.near):
+        lines.append("  no place of the graph has any operation of the pattern")
+    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 3]}..." for line in lines)
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _reason(failure: MatchFailure, anchor: fxcore.Node) -> str:
+    node = failure.obtained
+    where = f"{_place(node)}: " if node is not None and node is not anchor else ""
+    return where + failure.message
+
+
+def _place_of_match(match: InternalMatch) -> str:
+    return _place(match.nodes_map[match.anchors[0]])
+
+
+def _place(node: object) -> str:
+    if not isinstance(node, fxcore.Node):
+        return repr(node)
+    source = Origins(sources=True).source(node)
+    return f"{node.name} ({source})" if source else node.name
 
 
 MatchFilter = Callable[[InternalMatch, fxcore.Graph, fxcore.Graph], bool]
@@ -105,7 +91,7 @@ class RewriteResult:
         refused: list[InternalMatch] = []
         for match in self.explanation.matches:
             (accepted if self._is_accepted(match) else refused).append(match)
-        return RewriteMessage(self.explanation, accepted, refused, len(self.matched)).text()
+        return _explanation_text(self.explanation, accepted, refused, len(self.matched))
 
     def _is_accepted(self, match: InternalMatch) -> bool:
         return all(accepts(match, self._before.graph, self._matcher.pattern) for accepts in self._filters)
@@ -201,4 +187,4 @@ def explain_match(
         matcher = SubgraphMatcher(sought.graph, **asked, match_modules=match_modules)
     searched = to_graph_module(graph)
     found = explain_matching(matcher, searched.graph, node_name_match)
-    return RewriteMessage(found, found.matches, (), len(found.matches)).text()
+    return _explanation_text(found, found.matches, (), len(found.matches))

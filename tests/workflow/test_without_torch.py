@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from pytest_fxgraph.plugin import __all__ as FIXTURES
+from pytest_fxgraph import plugin
+
+FIXTURES = sorted(name for name in vars(plugin) if name.startswith("fx_"))
 
 # Loaded before anything else of the run, so that torch is missing for the plugin, too.
 TORCH_IS_ABSENT = "import sys\n\nsys.modules['torch'] = None\n"

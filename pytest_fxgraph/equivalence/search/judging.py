@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -78,9 +79,6 @@ class Judge:
     guard: Snapshot
     device: str = "cpu"
 
-    def __post_init__(self) -> None:
-        self._in_double: tuple[Any, GraphCall] | None = None
-
     def accepts(self, arguments: Arguments) -> bool:
         """Return whether eager runs on an input and no guard of the graph refuses the input."""
         self.guard.include(self.model)
@@ -146,7 +144,7 @@ class Judge:
         """
         rule = _RuleInDouble(check.comparison.rule.rtol, check.comparison.rule.atol)
         try:
-            model, graph_call = self._widened()
+            model, graph_call = self._in_double
             check = replace(
                 check, arguments=widened_arguments(check.arguments), comparison=replace(check.comparison, rule=rule)
             )
@@ -169,15 +167,14 @@ class Judge:
         verdict = self._compare(check, model, GraphCall(model, nearly_the_same), None)
         return isinstance(verdict, MismatchError) and any(each.kind == "value" for each in verdict.mismatches)
 
-    def _widened(self) -> tuple[Any, GraphCall]:
+    @cached_property
+    def _in_double(self) -> tuple[Any, GraphCall]:
         """Copy model and graph, with shared parameters, in double precision."""
-        if self._in_double is None:
-            model, graph, call = copy.deepcopy((self.model, self.graph_call.graph, self.graph_call.call))
-            for each in (model, graph, call, call.graph_module if isinstance(call, InterpreterCall) else None):
-                if isinstance(each, nn.Module):
-                    each.double()
-            self._in_double = model, GraphCall(graph, call)
-        return self._in_double
+        model, graph, call = copy.deepcopy((self.model, self.graph_call.graph, self.graph_call.call))
+        for each in (model, graph, call, call.graph_module if isinstance(call, InterpreterCall) else None):
+            if isinstance(each, nn.Module):
+                each.double()
+        return model, GraphCall(graph, call)
 
 
 def _kinds_of(error: MismatchError) -> set[str]:
