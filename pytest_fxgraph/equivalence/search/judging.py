@@ -141,7 +141,8 @@ class Judge:
     def _is_explained(self, check: EquivalenceCheck, ignored: frozenset[str], *, is_extreme: bool) -> bool:
         """Return whether rounding or overflow explains a mismatch: model and graph agree in double precision.
 
-        Mismatches of `ignored` kinds count in neither precision. A mismatch is a find where double precision does not run, unless the values are extreme.
+        Mismatches of `ignored` kinds count in neither precision. A mismatch is a find where double precision does not
+        run, unless the values are extreme.
         """
         rule = _RuleInDouble(check.comparison.rule.rtol, check.comparison.rule.atol)
         try:
