@@ -31,6 +31,7 @@ Check = Literal[
 # One number for everything, or numbers by globs of paths: {"output[0]": 1e-3, "*.logits": 1e-2}.
 NumberByPath = float | Mapping[str, float]
 Trace = Literal["fxcore", "torch", "export"]
+SearchValues = Literal["all", "finite"]
 Frontend = Literal["symbolic", "export", "dynamo", "aot", "make_fx"]
 
 BESIDE = "beside"  # in place of the golden folder: one folder beside each test file
@@ -40,6 +41,7 @@ CODE_FORMS: tuple[CodeForm, ...] = get_args(CodeForm)  # when a golden holds the
 CHECKS: tuple[Check, ...] = get_args(Check)
 MODES: tuple[Mode, ...] = get_args(Mode)  # of a model's run
 FRONTENDS: tuple[Frontend, ...] = get_args(Frontend)  # ways from a module to one graph or several
+SEARCH_VALUES_NAMED: tuple[SearchValues, ...] = get_args(SearchValues)  # floats of a search
 TRACES: tuple[Trace, ...] = get_args(Trace)  # ways from a module to the graph for a pass
 
 

@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from pytest_fxgraph.choices import CHECKS, CODE_FORMS, CONSTANT_FORMS, FRONTENDS, LEVELS, NumberByPath, checks_named
+from pytest_fxgraph.choices import (
+    CHECKS,
+    CODE_FORMS,
+    CONSTANT_FORMS,
+    FRONTENDS,
+    LEVELS,
+    SEARCH_VALUES_NAMED,
+    NumberByPath,
+    checks_named,
+)
 
 UPDATE_ONLY = ("new", "changed")
 UNUSED = ("warn", "fail", "ignore")
@@ -195,6 +204,12 @@ SEARCH_SECONDS = Setting(
     ("a number of seconds above 0", _between(0, math.inf)),
     "seconds after which the searches of one call end (default: 60)",
 )
+SEARCH_VALUES = Setting(
+    "search_values",
+    "all",
+    _one_of(*SEARCH_VALUES_NAMED),
+    "floats that a search tries: all, or finite, without NaN and infinities (default: all)",
+)
 ALLOW_VACUOUS = Setting(
     "allow_vacuous",
     False,
@@ -244,12 +259,12 @@ FRONTEND = Setting(
 # The settings of the fixtures that compare eager with a graph.
 NUMERIC = (
     *(RTOL, ATOL, SEED, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, ALLOW_VACUOUS),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, SEARCH_VALUES, ALLOW_VACUOUS),
 )
 _SETTINGS = (
     *(GOLDEN_DIR, UNUSED_GOLDENS, LEVEL, RTOL, ATOL, SEED),
     *(COMMUTATIVE, NORMALIZE, CONSTANT_FORM, CODE, SQNR, COSINE, CHECKED, FP64_REFERENCE),
-    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, ALLOW_VACUOUS, BUDGET, FRONTEND),
+    *(STRICT_INPUTS, SEARCH, SEARCH_SECONDS, SEARCH_VALUES, ALLOW_VACUOUS, BUDGET, FRONTEND),
 )
 _IN_INI = tuple(setting for setting in _SETTINGS if setting.help)
 _ON_MARKER = {setting.name: setting for setting in _SETTINGS if setting.on_marker}

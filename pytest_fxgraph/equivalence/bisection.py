@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import fxcore
-from fxcore.state.storage import wrapped_tensors
+from fxcore.state.storage import has_values, wrapped_tensors
 from pytest_fxgraph.captures.shapes import arguments_in_order
 from pytest_fxgraph.compare.sequence_alignment import common_subsequence
 from pytest_fxgraph.equivalence.error_statistics import measure
@@ -80,6 +80,7 @@ def largest_error(expected: Sequence[torch.Tensor], obtained: Sequence[torch.Ten
         measure(one, other, _EXACT)
         for one, other in zip(expected, obtained, strict=True)
         if one.layout is torch.strided and not (wrapped_tensors(one) or wrapped_tensors(other))
+        if has_values(one) and has_values(other)
     ]
     return max((statistics.largest_absolute.error for statistics in found if statistics is not None), default=0.0)
 

@@ -58,9 +58,9 @@ class FxEquivalence(CheckDefaults):
         (decibels) and `cosine` are thresholds for whole tensors in place of tolerances. `checks` names the compared
         facts, of pytest_fxgraph.choices.CHECKS. With `strict_inputs`, an input that the model's results depend on and
         the graph's results do not is a mismatch. With `search=n`, n inputs of other sizes, values and layouts are tried
-        in each mode, within `search_seconds` (60) in all; the search needs hypothesis. `frontend` is "symbolic",
-        "export", "make_fx" or, for a model that is one graph, "dynamo". Model, inputs and random generators are
-        restored.
+        in each mode, within `search_seconds` (60) in all, with NaN and infinities unless `search_values` is "finite";
+        the search needs hypothesis. `frontend` is "symbolic", "export", "make_fx" or, for a model that is one graph,
+        "dynamo". Model, inputs and random generators are restored.
 
         Raises MismatchError (an AssertionError) if anything differs, EagerError if the model itself fails, InputsError
         (a TypeError), ChoiceError or ValueError for wrong options, VacuousCheckError if no wrong graph could fail,

@@ -124,11 +124,12 @@ def _copy_with_storage(group: NamedTensors, memo: dict[int, Any]) -> None:
 _SPECIAL_VALUES = (0.0, -0.0, 1.0, -1.0)
 
 
-def fresh_sample(arguments: Arguments, seed: int) -> Arguments:
+def fresh_sample(arguments: Arguments, seed: int, *, is_inner: bool = False) -> Arguments:
     """Return arguments with new random values in the tensors; everything else is kept.
 
     The new values lie between the minimum and the maximum of the old tensor, so that indices and probabilities stay
-    valid. Both ends are among the values, and also 0, -0, 1 and -1 if they lie between the ends.
+    valid. Both ends are among the values, and also 0, -0, 1 and -1 if they lie between the ends. With `is_inner`,
+    floats keep away from the ends: the greatest value of all calls is then another than that of the last call.
     """
     sample = copy_arguments(arguments).arguments
     generator = torch.Generator().manual_seed(seed)
@@ -142,11 +143,11 @@ def fresh_sample(arguments: Arguments, seed: int) -> Arguments:
             # The whole storage: elements of a view may share memory and cannot be written one by one.
             flat = flat_view(storage, tensor.dtype)
             with contextlib.suppress(RuntimeError):  # of a dtype that torch only stores
-                flat.copy_(_draw(tensor.detach().cpu(), flat.numel(), generator))
+                flat.copy_(_draw(tensor.detach().cpu(), flat.numel(), generator, is_inner=is_inner))
     return sample
 
 
-def _draw(like: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+def _draw(like: torch.Tensor, count: int, generator: torch.Generator, *, is_inner: bool) -> torch.Tensor:
     if like.dtype is torch.bool:
         return torch.randint(0, 2, (count,), generator=generator).bool()
     if like.is_complex():
@@ -160,8 +161,10 @@ def _draw(like: torch.Tensor, count: int, generator: torch.Generator) -> torch.T
     if not bool((low < high) & low.isfinite() & high.isfinite()):
         # Equal or not finite values show no range.
         return torch.randn(count, dtype=torch.float64, generator=generator)
-    drawn = low + (high - low) * torch.rand(count, dtype=torch.float64, generator=generator)
-    return _with_edges(drawn, float(low), float(high), generator)
+    drawn = torch.rand(count, dtype=torch.float64, generator=generator)
+    if is_inner:
+        return low + (high - low) * (0.25 + 0.5 * drawn)
+    return _with_edges(low + (high - low) * drawn, float(low), float(high), generator)
 
 
 def _with_edges(drawn: torch.Tensor, low: float, high: float, generator: torch.Generator) -> torch.Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from fxcore.state.tensor_values import BufferPool
-from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, checks_named
+from pytest_fxgraph.choices import CHECKS, Check, Frontend, Mode, NumberByPath, SearchValues, checks_named
 from pytest_fxgraph.equivalence.check import EquivalenceCheck
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.outputs import OutputComparison, ValueComparison
@@ -39,6 +39,7 @@ class CheckOptions(TypedDict, total=False):
     strict_inputs: bool | None
     search: int | None  # tries of each search, 0 for no search
     search_seconds: float | None
+    search_values: SearchValues | None
     allow_vacuous: bool | None
 
 
@@ -116,7 +117,8 @@ class CheckDefaults:
         tries = chosen["search"]
         if tries is None or (tries == 0 and tries is not False):
             return None
-        budget = SearchBudget(tries, chosen["search_seconds"] or 0, searches, self._tell_search)
+        seconds, values = chosen["search_seconds"] or 0, chosen["search_values"] or "all"
+        budget = SearchBudget(tries, seconds, searches, self._tell_search, values)
         importlib.import_module("pytest_fxgraph.equivalence.search.drawing")  # refuses a missing hypothesis at once
         return budget
 

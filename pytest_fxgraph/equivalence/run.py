@@ -135,7 +135,7 @@ def run_model(call: Callable[..., Any] | RecordedRun, root: object, settings: Ru
 def _second_output(call: Callable[..., Any], root: object, settings: RunSettings) -> SecondOutput:
     """Call once more, with the state after the first call, and with other inputs of the same shapes."""
     has_others = settings.second_inputs == "others"
-    drawn = fresh_sample(settings.arguments, settings.seed) if has_others else settings.arguments
+    drawn = fresh_sample(settings.arguments, settings.seed, is_inner=True) if has_others else settings.arguments
     copied = copy_arguments(drawn).arguments
     with torch.no_grad() if settings.grads else contextlib.nullcontext(), globals_kept(generators=False):
         try:

@@ -183,3 +183,11 @@ def test_modules_among_the_inputs_are_handed_on_as_they_are():
 def test_inputs_that_cannot_be_copied_are_refused_with_the_reason():
     with pytest.raises(TypeError, match=r"cannot copy the inputs for each run.*cannot pickle"):
         copy_arguments(arguments_of((threading.Lock(),)))
+
+
+def test_inner_values_keep_away_from_the_ends():
+    x = torch.linspace(-4, 4, 1000)
+
+    (inner,) = fresh_sample(arguments_of(x), 0, is_inner=True).args
+
+    assert -2 <= inner.min() < inner.max() <= 2

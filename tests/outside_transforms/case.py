@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ BOTH = {"modes": ("eval", "train")}
 GRADS = {"grads": True}
 TRAIN = {"modes": ("train",)}
 SEARCH = {"search": 200}
-SAMPLES = {"samples": 8}
+STRICT = {"strict_inputs": True}
 
 
 class Model(nn.Module):
@@ -38,7 +38,11 @@ Kind = TypeVar("Kind", bound=type[Model])
 
 @dataclass(frozen=True)
 class Case:
-    """A model with its transform; `options` are those of the test, `needs` those without which nobody can see it."""
+    """A model with its transform, and the options of its test.
+
+    `needs` adds the options without which nobody can see a wrong transform, or those of the search for a right one;
+    None for a right transform of one size, which a search must accuse.
+    """
 
     name: str
     theme: str
@@ -72,9 +76,15 @@ def wrong(inputs: Callable[[], Any], needs: dict[str, Any] | None = None, **opti
     return _enter(inputs, options, needs, is_right=False)
 
 
-def right(inputs: Callable[[], Any], **options: Any) -> Callable[[Kind], Kind]:
-    """Enter a right transform; both modes and gradients are compared unless the options say otherwise."""
-    return _enter(inputs, {**BOTH, **GRADS, **options}, None, is_right=True)
+def right(
+    inputs: Callable[[], Any], search: Literal["all", "finite", "none"] = "all", **options: Any
+) -> Callable[[Kind], Kind]:
+    """Enter a right transform; both modes and gradients are compared unless the options say otherwise.
+
+    `search` says whether it is right for all values, for finite ones, or for the sizes of the inputs alone.
+    """
+    needs = None if search == "none" else {"search": 60, "search_values": search}
+    return _enter(inputs, {**BOTH, **GRADS, **options}, needs, is_right=True)
 
 
 def _enter(

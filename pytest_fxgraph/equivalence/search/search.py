@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from fxcore.state.snapshot import Snapshot
+from pytest_fxgraph.choices import SEARCH_VALUES_NAMED, SearchValues
 from pytest_fxgraph.equivalence.check import EquivalenceCheck, GraphCall
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import LINES, WIDTH, CheckContext
 from pytest_fxgraph.equivalence.search.judging import Judge, Verdict
 from pytest_fxgraph.equivalence.search.recipe import Recipe, SearchSpace, context_of
 from pytest_fxgraph.equivalence.search.space import SpaceFinder
-from pytest_fxgraph.errors import MismatchError
+from pytest_fxgraph.errors import ChoiceError, MismatchError
 from pytest_fxgraph.settings import SEARCH_SECONDS
 
 
@@ -52,18 +53,22 @@ class SearchReport(NamedTuple):
 class SearchBudget:
     """The tries of each search, and the seconds that all searches of one call share.
 
-    Raises ValueError if `tries` is not a whole number of at least 1, or `seconds` is not above 0.
+    Raises ValueError if `tries` is not a whole number of at least 1, or `seconds` is not above 0, and ChoiceError for
+    `values` that do not exist.
     """
 
     tries: int
     seconds: float = SEARCH_SECONDS.default
     parts: int = 1  # the number of searches of the call: one for each mode and pass
     tell: Callable[[str], None] | None = None  # gets the report of each search without a find
+    values: SearchValues = "all"
     reports: list[SearchReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
             raise ValueError(f"search must be a whole number of at least 1, or None for no search, got {self.tries!r}")
+        if self.values not in SEARCH_VALUES_NAMED:
+            raise ChoiceError(f"there are no search_values {self.values!r}; choose all or finite")
         if not self.seconds > 0:
             raise ValueError(f"search_seconds must be a number above 0, got {self.seconds!r}")
 
@@ -120,7 +125,9 @@ class _Search:
         __tracebackhide__ = True
         judge = self._judge
         seconds = (self._end - self._start) * _TIME_FOR_SPACE
-        space = SpaceFinder(judge.check.arguments, judge.graph_call.graph, judge.accepts, seconds).find()
+        is_finite = self._budget.values == "finite"
+        finder = SpaceFinder(judge.check.arguments, judge.graph_call.graph, judge.accepts, seconds, is_finite=is_finite)
+        space = finder.find()
         # Imported here because the file needs hypothesis, an extra.
         from pytest_fxgraph.equivalence.search.drawing import smallest
 

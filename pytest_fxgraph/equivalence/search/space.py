@@ -34,8 +34,16 @@ class _Limit(NamedTuple):
 class SpaceFinder:
     """Asks eager for other inputs that it accepts, for a number of seconds at most."""
 
-    def __init__(self, arguments: Arguments, graph: Any, accepts: Callable[[Arguments], bool], seconds: float) -> None:
-        """Take the user's arguments, the graph, and a function that asks eager."""
+    def __init__(
+        self,
+        arguments: Arguments,
+        graph: Any,
+        accepts: Callable[[Arguments], bool],
+        seconds: float,
+        *,
+        is_finite: bool = False,
+    ) -> None:
+        """Take the user's arguments, the graph, and a function that asks eager; `is_finite` leaves out NaN and inf."""
         self._accepts = accepts
         self._end = time.monotonic() + seconds
         nodes = list(getattr(getattr(graph, "graph", None), "nodes", ()))
@@ -43,7 +51,10 @@ class SpaceFinder:
         calls_operators = any(isinstance(node.target, torch._ops.OpOverload) for node in nodes)
         self._space = SearchSpace(
             arguments,
-            tuple(TensorPlace(each, _range_of(each), (None,) * each.dim()) for each in _drawable(arguments)),
+            tuple(
+                TensorPlace(each, _range_of(each)._replace(is_finite=is_finite), (None,) * each.dim())
+                for each in _drawable(arguments)
+            ),
             scalars=tuple(_scalars(arguments, nodes)),
             contexts=CONTEXTS[:2] if calls_operators else CONTEXTS,
         )
@@ -186,10 +197,15 @@ def _range_of(tensor: torch.Tensor) -> ValueRange:
 
 
 def _scalars(arguments: Arguments, nodes: list[Any]) -> Iterator[ScalarPlace]:
-    """Yield the bools and numbers that the graph reads; a value that tracing took for a constant must stay."""
+    """Yield the bools and numbers that the graph reads, the defaults of inputs that the test leaves out among them.
+
+    A value that tracing took for a constant must stay.
+    """
     placeholders = {str(node.target): node for node in nodes if node.op == "placeholder"}
     names = list(placeholders)
     named: list[tuple[int | str, Any]] = [*enumerate(arguments.args), *arguments.kwargs.items()]
+    defaults = {name: placeholders[name].args[0] for name in names[len(arguments.args) :] if placeholders[name].args}
+    named += [(name, value) for name, value in defaults.items() if name not in arguments.kwargs]
     for name, value in named:
         node = placeholders.get(names[name] if isinstance(name, int) and name < len(names) else str(name))
         if node is None or _is_only_asserted(node):

@@ -29,6 +29,7 @@ class ValueRange(NamedTuple):
     high: Number
     least: int = 0  # integers alone
     largest: int = 0
+    is_finite: bool = False  # no NaN and no infinity in patterns
 
     @property
     def is_float(self) -> bool:
@@ -60,10 +61,8 @@ class ValueRange(NamedTuple):
         """
         if self.is_float:
             huge, tiny = _ends(self.dtype)
-            return [
-                *(0.0, 1.0, -1.0, 2.0, math.nan, math.inf, -math.inf, math.nan),
-                *(-0.0, huge, -huge, math.nan, 0.5, tiny, -tiny, -0.0),
-            ]
+            nan, inf = (0.5, 3.0) if self.is_finite else (math.nan, math.inf)
+            return [*(0.0, 1.0, -1.0, 2.0, nan, inf, -inf, nan), *(-0.0, huge, -huge, nan, 0.5, tiny, -tiny, -0.0)]
         if self.dtype.is_complex or self.dtype is torch.bool:
             return self.ordinary_values()
         return self._accepted(0, 1, -1, self.least, self.least + 1, self.largest - 1, self.largest)

@@ -393,3 +393,38 @@ def test_tries_are_left_out_only_if_the_time_was_up():
 def test_no_time_at_all_is_refused(seconds):
     with pytest.raises(ValueError, match="search_seconds must be a number above 0, got"):
         SearchBudget(200, seconds)
+
+
+def by_powers(x):
+    return 1 + 2 * x + 3 * x**2
+
+
+def test_finite_values_leave_out_where_infinities_alone_differ():
+    graph = fxcore.symbolic_trace(lambda x: 1 + x * (2 + x * 3))
+
+    with pytest.raises(MismatchError, match=r"smallest input: 0 = float32\[1, 1\] \[\[-inf\]\]"):
+        FxEquivalence()(by_powers, drawn(4, 3), graph=graph, search=60)
+    FxEquivalence()(by_powers, drawn(4, 3), graph=graph, search=60, search_values="finite")
+    with pytest.raises(ValueError, match="there are no search_values 'small'; choose all or finite"):
+        FxEquivalence()(by_powers, drawn(4, 3), graph=graph, search=60, search_values="small")
+
+
+def test_a_default_that_the_test_leaves_out_varies():
+    def scaled(x, scale=2.0):
+        return x * scale
+
+    graph = fxcore.symbolic_trace(lambda x, scale=2.0: x * 2.0 + (scale - scale))
+
+    with pytest.raises(MismatchError, match=r"smallest input: 0 = float32\[1, 1\] \[\[1\]\], scale = "):
+        FxEquivalence()(scaled, drawn(4, 3), graph=graph, search=60)
+
+
+def test_strides_that_are_not_the_users_count_in_neither_precision():
+    def normalised(x):
+        return torch.nn.functional.layer_norm(x, (8,))
+
+    def by_hand(x):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred * (centred.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+    FxEquivalence()(normalised, drawn(2, 3, 8), graph=fxcore.symbolic_trace(by_hand), search=40)
