@@ -132,8 +132,9 @@ class ExampleTracer(Tracer):
                 raise
             path = self._install("_module", mod)
             for below, each in mod.named_modules():
-                self._made_modules.add(each)
-                self.submodule_paths.setdefault(each, f"{path}.{below}" if below else path)
+                if each not in self.submodule_paths:  # a made container may hold layers of the model
+                    self._made_modules.add(each)
+                    self.submodule_paths[each] = f"{path}.{below}" if below else path
             return path
 
     def create_proxy(
