@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fxcore.guided.arguments import drawn
-from fxcore.guided.other_sizes import leaves_of, other_number
+from fxcore.guided.other_sizes import other_number, proxies_in
 from fxcore.guided.proxies import ExampleProxy, ExampleTensor
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
@@ -35,16 +35,16 @@ def origin_of(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     value: Any,
-    other_result: Callable[[str], Any],
+    other_result: Callable[[str, list[ExampleProxy]], Any],
 ) -> Origin:
     """Return how far the contents of input tensors decide about the value of a call.
 
-    `other_result` takes the name of the called operation, and returns its result in other sizes. The result is None if
-    contents decide about no size.
+    `other_result` takes the name of the called operation and the proxies among the arguments, and returns the result in
+    other sizes. The result is None if contents decide about no size.
     """
     if target is drawn:
         return Origin(True, True, other_number(value))
-    proxies = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, ExampleProxy)]
+    proxies = proxies_in(args, kwargs)
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     facts = NO_FACTS if kind == "call_module" else effects_of(kind, target).facts
     of_data = any(proxy.is_data for proxy in proxies)
@@ -56,16 +56,16 @@ def origin_of(
             of_data = True
     if isinstance(value, torch.Tensor) or kind == "call_module" or value is None or _holds_tensors(value):
         has_contents = of_data or "random" in facts or (contents and "fills" not in facts)
-        return Origin(False, has_contents, None if value is None else other_result(name))
+        return Origin(False, has_contents, None if value is None else other_result(name, proxies))
     asks_shape = "asks_shape" in facts or "takes_part" in facts
     if "asks_type" in facts:
         return Origin(of_data, of_data, other_number(value) if of_data else None)
     if isinstance(value, (list, tuple)) and not of_data:  # a shape, or other numbers
-        other = other_result(name)
+        other = other_result(name, proxies)
         is_data = not asks_shape and type(value) is not torch.Size and contents and other is None
         return Origin(is_data, is_data, other)
     if not of_data and any(proxy.other is not None for proxy in proxies):
-        other = other_result(name)
+        other = other_result(name, proxies)
         of_data = other is not None or not asks_shape
     is_data = of_data or (not asks_shape and contents and any(isinstance(each, ExampleTensor) for each in proxies))
     return Origin(is_data, is_data, other_number(value) if is_data else None)

@@ -33,7 +33,7 @@ from fxcore.guided.inner_graphs import InnerGraphs
 from fxcore.guided.input_questions import InputQuestions, is_part_of_input, patch_functions
 from fxcore.guided.inputs import ExampleInputs
 from fxcore.guided.module_calls import has_forward_hooks, is_one_call, run_root, watched_hooks
-from fxcore.guided.other_sizes import OtherSizes, can_be_repeated
+from fxcore.guided.other_sizes import OtherSizes, can_be_repeated, contents_decide_about_size
 from fxcore.guided.outer_reads import OuterReads
 from fxcore.guided.proxies import PLAIN_TYPES, TEXT_TYPES, VALUE_PROXIES, ExampleProxy, ExampleTensor, proxy_of
 from fxcore.guided.recorded_calls import compiled_functions_inlined
@@ -133,8 +133,9 @@ class ExampleTracer(Tracer):
                 raise
             path = self._install("_module", mod)
             for below, each in mod.named_modules():
-                self._made_modules.add(each)
-                self.submodule_paths.setdefault(each, f"{path}.{below}" if below else path)
+                if each not in self.submodule_paths:  # a made container may hold layers of the model
+                    self._made_modules.add(each)
+                    self.submodule_paths[each] = f"{path}.{below}" if below else path
             return path
 
     def create_proxy(
@@ -300,7 +301,7 @@ class ExampleTracer(Tracer):
                 return get_attribute(self.root, target), Origin(False, False)
             call = target if kind == "call_function" else self._callable_of(kind, target)
             values, keywords = value_of(args), {key: value_of(item) for key, item in kwargs.items()}
-            caller = self._caller_of(kind, target, values, keywords)
+            caller = _caller_of(kind, target, call, values, keywords)
             try:
                 if caller:
                     if caller != WRITING:
@@ -313,7 +314,9 @@ class ExampleTracer(Tracer):
                     self.caught_errors.note(error)
                 raise
 
-            def other_result(name: str) -> Any:
+            def other_result(name: str, proxies: list[ExampleProxy]) -> Any:
+                if not contents_decide_about_size(name, args, kwargs, proxies):
+                    return None
                 again = call if can_be_repeated(kind, target, self.root, args) else None
                 return self._other_sizes.result_of(again, name, args, kwargs, value)
 
@@ -322,19 +325,6 @@ class ExampleTracer(Tracer):
     def without_values(self) -> AbstractContextManager[None]:
         """Run calls on sizes and types alone."""
         return self._other_sizes.fake_tensors()
-
-    def _caller_of(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the path of a called leaf, or the name of a function, that may keep tensors; else WRITING or ""."""
-        if kind == "call_module":
-            module = self.root.get_submodule(target)
-            if not type(module).__module__.startswith("torch.nn.modules.") or has_forward_hooks(module):
-                return str(target)
-            return "" if getattr(module, "max_norm", None) is None else WRITING
-        effects = effects_of(kind, target)
-        if "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor)):
-            return str(getattr(target, "__name__", target))
-        may_write = effects.writes or "out" in kwargs or "max_norm" in kwargs or effects.works_in_place(args, kwargs)
-        return WRITING if may_write else ""
 
     def _callable_of(self, kind: str, target: Any) -> Callable[..., Any]:
         if kind == "call_method":
@@ -524,6 +514,19 @@ class ExampleTracer(Tracer):
 def _forward_of(kind: Any) -> Any:
     """Return the forward of a class of modules. That of a scripted class can only be read without binding it."""
     return inspect.getattr_static(kind, "forward", None)
+
+
+def _caller_of(kind: str, target: Any, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the path of a called leaf, or the name of a function, that may keep tensors; else WRITING or ""."""
+    if kind == "call_module":
+        if not type(call).__module__.startswith("torch.nn.modules.") or has_forward_hooks(call):
+            return str(target)
+        return "" if getattr(call, "max_norm", None) is None else WRITING
+    effects = effects_of(kind, target)
+    if "call" in effects.kinds or (kind == "call_method" and not isinstance(args[0], torch.Tensor)):
+        return str(getattr(target, "__name__", target))
+    may_write = effects.writes or "out" in kwargs or "max_norm" in kwargs or effects.works_in_place(args, kwargs)
+    return WRITING if may_write else ""
 
 
 def _name_of_part(kind: str, target: Any, args: tuple[Any, ...]) -> Any:

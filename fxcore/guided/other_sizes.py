@@ -17,19 +17,41 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fxcore.guided.arguments import value_of
-from fxcore.guided.proxies import ExampleProxy, ExampleTensor
+from fxcore.guided.proxies import VALUE_PROXIES, ExampleProxy, ExampleTensor
 from fxcore.node_data.targets import is_from_torch
 from fxcore.operators.table import facts_of_name
+from fxcore.state.storage import ORDINARY
+from fxcore.tracing.recorder import CONSTANT_TYPES
 
+_PLAIN_LEAVES = CONSTANT_TYPES | VALUE_PROXIES | ORDINARY | {ExampleTensor}
 _MORE = 7  # the difference in size: a number that is seldom a size by itself
 
 
 def leaves_of(value: Any) -> list[Any]:
     """Return the leaves of an argument, and the ends of slices in it."""
     leaves: list[Any] = []
-    for leaf in pytree.tree_leaves(value):
-        leaves += [leaf.start, leaf.stop, leaf.step] if type(leaf) is slice else [leaf]
+    _collect_leaves(value, leaves)
     return leaves
+
+
+def _collect_leaves(value: Any, leaves: list[Any]) -> None:
+    # Each recorded call asks. The pytree alone would take a tenth of a trace.
+    kind = type(value)
+    if kind in _PLAIN_LEAVES:
+        leaves.append(value)
+    elif kind is tuple or kind is list:
+        for item in value:
+            _collect_leaves(item, leaves)
+    elif kind is slice:
+        leaves += [value.start, value.stop, value.step]
+    elif not (kind is dict and not value):
+        for leaf in pytree.tree_leaves(value):
+            leaves += [leaf.start, leaf.stop, leaf.step] if type(leaf) is slice else [leaf]
+
+
+def proxies_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ExampleProxy]:
+    """Return the proxies among the arguments of a call."""
+    return [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, ExampleProxy)]
 
 
 class OtherSizes:
@@ -55,15 +77,12 @@ class OtherSizes:
     def result_of(
         self, call: Callable[..., Any] | None, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
     ) -> Any:
-        """Return the result of a call in another size; None if no size of it follows from the contents of inputs.
+        """Return the result of a call that `contents_decide_about_size`; None if no size of it follows from contents.
 
         `call` runs the call, or is None if it must not run again; `value` is the result on the example.
         """
-        proxies = [leaf for leaf in leaves_of((args, kwargs)) if isinstance(leaf, ExampleProxy)]
-        deciding = _deciding_about_shape(name, args, kwargs)
-        is_shaped = any(each.has_contents or each.other is not None for each in deciding)
-        if not is_shaped and all(each.other is None for each in proxies):
-            return None
+        proxies = proxies_in(args, kwargs)
+        is_shaped = _is_shaped_by_contents(name, args, kwargs)
         found = None
         try:
             if is_shaped:
@@ -117,6 +136,18 @@ class OtherSizes:
 
         with self.fake_tensors():
             return pytree.tree_map(resized, value)
+
+
+def contents_decide_about_size(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], proxies: list[ExampleProxy]
+) -> bool:
+    """Return whether the contents of inputs may decide about a size of a call's result. `proxies` are its arguments."""
+    return any(each.other is not None for each in proxies) or _is_shaped_by_contents(name, args, kwargs)
+
+
+def _is_shaped_by_contents(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    deciding = _deciding_about_shape(name, args, kwargs)
+    return any(each.has_contents or each.other is not None for each in deciding)
 
 
 def can_be_repeated(kind: str, target: Any, root: Any, args: tuple[Any, ...]) -> bool:

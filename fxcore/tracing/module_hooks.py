@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
@@ -145,14 +145,21 @@ def tracer_of_all_calls() -> Any:
     return tracer if getattr(tracer, "records_without_proxy", False) else None
 
 
-@contextmanager
-def suspended() -> Iterator[None]:
+class _Suspension:
+    """A with block of its own class: each recorded call enters one, and a generator takes 4 times as long."""
+
+    __slots__ = ("_hooks",)
+
+    def __enter__(self) -> None:
+        self._hooks, _stack.hooks = _stack.hooks, []
+
+    def __exit__(self, *error: object) -> None:
+        _stack.hooks = self._hooks
+
+
+def suspended() -> AbstractContextManager[None]:
     """Let modules be called and read as usual in this thread."""
-    hooks, _stack.hooks = _stack.hooks, []
-    try:
-        yield
-    finally:
-        _stack.hooks = hooks
+    return _Suspension()
 
 
 @contextmanager

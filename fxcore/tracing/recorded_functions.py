@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 
 import torch
 from torch import overrides
+from torch.utils import _device
 
 from fxcore.graph import Graph
 from fxcore.operators.table import FAMILIES
@@ -60,6 +61,14 @@ def patch_recorded(patcher: Patcher) -> None:
         patcher.replace_all(holder, replacements)
 
 
+@functools.cache
+def fill_lists_of_torch() -> None:
+    """Let torch list its functions now, because it keeps the functions that it finds at the first use."""
+    overrides.get_testing_overrides()
+    overrides.is_tensor_method_or_property(torch.add)
+    _device._device_constructors()  # the functions that a default device concerns
+
+
 def restore_targets(graph: Graph) -> None:
     """Put the functions themselves where traced code took a replacement from torch and passed it on."""
     for node in graph.nodes:
@@ -71,9 +80,7 @@ def restore_targets(graph: Graph) -> None:
 @functools.cache
 def _replacements() -> list[tuple[Any, dict[str, Callable[..., Any]]]]:
     """Return classes and dicts of globals, each with its functions by name. Traces share the one result."""
-    # torch keeps the functions that it finds at the first use, so fill its lists with the originals.
-    overrides.get_testing_overrides()
-    overrides.is_tensor_method_or_property(torch.add)
+    fill_lists_of_torch()
     names = frozenset(_names_with_other_arguments()) - _LOOK_AT_VALUES
     found: list[tuple[Any, dict[str, Callable[..., Any]]]] = []
     functions = {name: getattr(torch, name, None) for name in names}

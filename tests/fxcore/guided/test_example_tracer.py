@@ -609,3 +609,22 @@ def test_a_tracer_keeps_its_class_where_its_trace_fails():
 
     assert type(tracer) is KeepsFirst
     assert [node.op for node in tracer.trace(nn.ReLU()).nodes] == ["placeholder", "call_function", "output"]
+
+
+class ChoosesLayers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)])
+
+    def forward(self, x):
+        return nn.Sequential(*self.layers[:2])(x)
+
+
+def test_layers_in_a_container_that_forward_makes_are_one_call_each():
+    model, example = ChoosesLayers(), torch.rand(2, 4)
+
+    graph_module = fxcore.symbolic_trace(model, example_inputs=example)
+
+    calls = [node.target for node in graph_module.graph.nodes if node.op == "call_module"]
+    assert calls == ["layers.0", "layers.1"]
+    assert torch.equal(graph_module(example), model(example))
