@@ -9,6 +9,7 @@ from typing import Any
 from fxcore.graph import Graph
 from fxcore.node import Node
 from fxcore.operators.effects import effects_of
+from fxcore.operators.table import Facts
 
 _READS = (operator.getitem, getattr)
 
@@ -24,17 +25,17 @@ class ValueNumbers:
         known: dict[Any, int] = {}
         structure = contents = 0
         for node in graph.nodes:
+            effects = effects_of(node.op, node.target)
             if node in scalars or (node.op == "call_function" and node.target in _READS):
-                effects = effects_of(node.op, node.target)
                 asks_structure = effects.asks or "takes_part" in effects.facts
                 reads = any(each not in scalars for each in node.all_input_nodes) or node.op == "get_attr"
                 epoch = 0 if not reads else (structure,) if asks_structure else (structure, contents)
                 key = (node.op, node.target, self._numbered((node.args, node.kwargs)), epoch)
                 if node.op != "placeholder" and "random" not in effects.kinds:
                     self._numbers[node] = known.setdefault(key, len(known))
-            if _changes_structure(node):
+            if _changes_structure(node, effects.facts):
                 structure += 1
-            elif effects_of(node.op, node.target).writes:
+            elif effects.writes:
                 contents += 1
 
     def number_of(self, node: Node) -> Hashable:
@@ -53,7 +54,6 @@ class ValueNumbers:
         return (type(argument), repr(argument))
 
 
-def _changes_structure(node: Node) -> bool:
-    facts = effects_of(node.op, node.target).facts
+def _changes_structure(node: Node, facts: Facts) -> bool:
     mutates = node.op == "call_method" and "mutates" in facts
     return mutates or "changes_attributes" in facts or "changes_items" in facts
