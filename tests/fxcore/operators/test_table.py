@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import itertools
 import operator
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._functorch import eager_transforms
 
+import fxcore
 from fxcore.operators import generate
 from fxcore.operators.effects import effects_of
 from fxcore.operators.table import (
@@ -479,3 +482,22 @@ def test_the_argument_that_makes_a_function_work_in_place_is_found():
     assert inplace_argument(F.hardtanh) == (3, "inplace")
     assert inplace_argument(F.softmax) is None
     assert inplace_argument(torch.relu) is None
+
+
+def names_in_frozensets(path):
+    """Yield the texts in each frozenset of a file that is written out."""
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "frozenset":
+            yield [each.value for each in ast.walk(call) if isinstance(each, ast.Constant) and type(each.value) is str]
+
+
+def test_no_file_lists_facts_about_operators_beside_the_table():
+    known = {name.rpartition(".")[2] for name in operator_table()}
+    folder = Path(fxcore.__file__).parent
+    files = [file for part in ("guard_checks", "guided", "node_data", "nodes") for file in (folder / part).glob("*.py")]
+    lists = {(file.name, names[0]): names for file in files for names in names_in_frozensets(file) if names}
+    # Functions that give a truth; the generated checks ask about the spelling, not about the operator.
+    del lists["check_code.py", "bool"]
+
+    assert len(files) > 40
+    assert {place for place, names in lists.items() if len(known.intersection(names)) > 5} == set()
