@@ -18,8 +18,8 @@ from fxcore.guided import (
     numpy_calls,
     recorded_calls,
     recorded_transforms,
-    type_questions,
 )
+from fxcore.guided.input_questions import patch_types
 from fxcore.tracing.patching import Patcher, Replacement
 from fxcore.tracing.recorded_functions import fill_lists_of_torch
 
@@ -35,7 +35,7 @@ def install(patcher: Patcher) -> None:
 
 def install_in(patcher: Patcher, names: dict[str, Any]) -> None:
     """Let code with these globals record calls of functions that its module imported by name."""
-    type_questions.patch_types(patcher, names)
+    patch_types(patcher, names)
     replacements = _by_original(_loaded_modules())
     if str(names.get("__name__")).startswith(_LIBRARIES) or replacements.keys().isdisjoint(map(id, names.values())):
         return
