@@ -58,12 +58,14 @@ def is_graph_module_of_torch(module: object) -> bool:
 
 
 def refuse_code_of_torch(name: str) -> None:
-    """Raise InteropError (a TypeError) if the caller's caller is torch.fx, which writes code for a node of fxcore.
+    """Raise InteropError (a TypeError) if the caller's caller is torch.fx, which writes an argument of its own graph.
 
     torch's functions do not find nodes of fxcore among arguments. After `graph_copy` or `split_module` of torch.fx, a
     graph would call its operators on values of another graph.
     """
-    if sys._getframe(2).f_globals.get("__name__") == "torch.fx.graph":
+    frame = sys._getframe(2)
+    # A user's code generator, a class of torch.fx, may write the code of a graph of fxcore.
+    if frame.f_code.co_name == "_get_repr" and frame.f_globals.get("__name__") == "torch.fx.graph":
         raise InteropError(
             f"cannot write code for a graph of torch.fx: it reads {name!r}, a node of fxcore, because a pass of "
             "torch.fx copied nodes of a graph of fxcore; give the pass fxcore.interop.to_torch(graph_module)"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import nn
@@ -26,9 +26,6 @@ from fxcore.state.packed_parameters import packed_tensors
 from fxcore.state.storage import wrapped_tensors
 from fxcore.transforms.analysis.operator_names import formula_name, formula_name_of_operator
 from fxcore.uninitialized import refuse_uninitialized
-
-if TYPE_CHECKING:
-    from torch._subclasses.fake_tensor import FakeTensorMode
 
 Propagation = Literal["meta", "fake", "real"]
 
@@ -182,16 +179,34 @@ def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
 def _copies(
     module: nn.Module, args: tuple[Any, ...], propagation: Propagation
 ) -> tuple[AbstractContextManager[Any], nn.Module, tuple[Any, ...]]:
-    """Copy a module and its arguments in the form that is run."""
+    """Copy a module and its arguments in the form that is run; return the mode to run in, too."""
+    state = [*module.parameters(), *module.buffers()]
+    tensors = [*state, *(leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))]
+    mode: Any = nullcontext()
     if propagation == "fake":
-        return _fake_copies(module, args)
-    to_meta = propagation == "meta"
-    tensors = [*module.parameters(), *module.buffers()]
-    tensors += [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
-    done: dict[int, Any] = {id(tensor): _copy_of(tensor, to_meta) for tensor in tensors}
+        # Imported here, because the import loads a large part of the compiler.
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        detached = tensor.detach()
+        if propagation == "meta":
+            made = detached.to("meta")
+        elif propagation == "real":
+            made = detached.clone()
+        elif tensor.is_meta:  # made from metadata: put it on the device of the parameters
+            with mode:
+                device = state[0].device if state else torch.device("cpu")
+                made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+        else:
+            made = mode.from_tensor(detached, static_shapes=True)
+        return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
+
+    done: dict[int, Any] = {id(tensor): copied(tensor) for tensor in tensors}
     with torch.no_grad():
-        copied: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy((_without_graph(module), args), done)
-    return nullcontext(), *copied
+        copies: tuple[nn.Module, tuple[Any, ...]] = copy.deepcopy((_without_graph(module), args), done)
+    return mode, *copies
 
 
 def _without_graph(module: nn.Module) -> nn.Module:
@@ -204,34 +219,6 @@ def _without_graph(module: nn.Module) -> nn.Module:
         if name in module.__dict__:
             holder.__dict__[name] = module.__dict__[name]
     return holder
-
-
-def _copy_of(tensor: torch.Tensor, to_meta: bool) -> torch.Tensor:
-    detached = tensor.detach()
-    duplicate = detached.to("meta") if to_meta else detached.clone()
-    return nn.Parameter(duplicate, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else duplicate
-
-
-def _fake_copies(module: nn.Module, args: tuple[Any, ...]) -> tuple[FakeTensorMode, nn.Module, tuple[Any, ...]]:
-    # Imported here, because the import loads a large part of the compiler.
-    from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
-
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with FakeCopyMode(mode):
-        fake = copy.deepcopy(_without_graph(module))
-
-    def faked(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_meta:  # made from metadata: put it on the device of the parameters
-            with mode:
-                return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_device_of(fake))
-        return mode.from_tensor(tensor, static_shapes=True)
-
-    return mode, fake, pytree.tree_map_only(torch.Tensor, faked, args)
-
-
-def _device_of(module: nn.Module) -> torch.device:
-    state = next(iter([*module.parameters(), *module.buffers()]), None)
-    return torch.device("cpu") if state is None else state.device
 
 
 @contextmanager
