@@ -79,7 +79,7 @@ def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
 def _summary(report: RunReport) -> str:
     failed = len(report.failures)
     parts = [report.summary] if report.summary else []
-    parts += [f"{failed} check{'s' if failed > 1 else ''} of eager against graph failed"] if failed else []
+    parts += [f"{counted(failed, 'check')} of eager against graph failed"] if failed else []
     return ", ".join(parts) or "no golden was compared"
 
 
@@ -155,7 +155,7 @@ def _add_rest(pages: _Pages, report: RunReport) -> None:
 
 
 def _left_out(counts: dict[str, int]) -> Iterator[str]:
-    told = [f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+    told = [counted(count, what) for what, count in counts.items() if count]
     if told:
         yield f"Left out for lack of room: {', '.join(told)}. The page that `--fx-report x.html` writes has everything."
 
