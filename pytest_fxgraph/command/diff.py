@@ -19,6 +19,7 @@ from pytest_fxgraph.errors import GoldenError, LevelError, ReportError
 from pytest_fxgraph.goldens.table_columns import row_differences
 from pytest_fxgraph.report.change_data import change_data
 from pytest_fxgraph.report.clusters import Cause, cause_parts, clustered
+from pytest_fxgraph.report.printable import counted
 from pytest_fxgraph.report.progress import tracked
 from pytest_fxgraph.report.text import full_section, headline
 
@@ -55,7 +56,7 @@ class _Pair(NamedTuple):
         head = f"expected {self.expected.name}"
         if not self.rows:
             return [head, *self.section().split("\n")]
-        count = f"{len(self.rows)} difference{'' if len(self.rows) == 1 else 's'}"
+        count = counted(len(self.rows), "difference")
         return [head, f"{self.obtained.name} does not match: {count}", *(f"  {line}" for line in self.rows)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pytest_fxgraph.command.output import DIFFERENT, FAILED, SAME, add_color, print_lines
@@ -123,7 +123,7 @@ class _Review:
             key = _read_key()
             print(key, flush=True)
             if key == "d":
-                print_lines(_words(received[0]), self._color)
+                print_lines(_lines_of(received[0], _words), self._color)
             elif key in keys and key != "?":
                 return key
             else:
@@ -138,32 +138,29 @@ class _Review:
         yield ""
 
 
-def _picture(received: ReceivedGolden) -> Iterator[str]:
+def _picture(received: ReceivedGolden) -> list[str]:
+    lines = [f"  {line}" for line in _lines_of(received, _outline)]
+    return first_lines(lines, _MOST_LINES, "and {} more lines")
+
+
+def _lines_of(received: ReceivedGolden, of_graph: Callable[[ReceivedGolden], Iterator[str]]) -> list[str]:
+    """Return the lines of a received graph, or the rows of a table; the reason if the file cannot be read."""
     try:
         rows = received.table_lines()
-        if rows is not None:
-            yield from (f"  {line}" for line in rows[:_MOST_LINES])
-            return
-        golden, obtained = received.documents()
-        picture = picture_of(golden or obtained, obtained if golden else None, title="")
+        return [*of_graph(received)] if rows is None else rows
     except GateError as error:
-        yield str(error)
-        return
-    lines = [f"  {line}" for line in outline_lines(picture, picture.opened(_MOST_BOXES))]
-    yield from first_lines(lines, _MOST_LINES, "and {} more lines")
+        return [str(error)]
+
+
+def _outline(received: ReceivedGolden) -> Iterator[str]:
+    golden, obtained = received.documents()
+    picture = picture_of(golden or obtained, obtained if golden else None, title="")
+    return outline_lines(picture, picture.opened(_MOST_BOXES))
 
 
 def _words(received: ReceivedGolden) -> Iterator[str]:
-    try:
-        rows = received.table_lines()
-        if rows is not None:
-            yield from rows
-            return
-        golden, obtained = received.documents()
-        difference = received.difference()
-    except GateError as error:
-        yield str(error)
-        return
+    golden, obtained = received.documents()
+    difference = received.difference()
     if golden is None or difference is None:
         yield "there is no golden to compare it with"
     elif difference.is_empty:

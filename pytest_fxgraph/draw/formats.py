@@ -7,9 +7,8 @@ from pathlib import Path
 from pytest_fxgraph.document.model import GraphDocument
 from pytest_fxgraph.draw.builder import picture_of
 from pytest_fxgraph.draw.dot import dot_text
-from pytest_fxgraph.draw.mermaid import MOST_CHARACTERS, MOST_EDGES, fits_on_github, mermaid_text
+from pytest_fxgraph.draw.mermaid import MOST_CHARACTERS, MOST_EDGES, mermaid_for_github, mermaid_text
 from pytest_fxgraph.draw.page import page_of_picture
-from pytest_fxgraph.draw.picture import Picture
 from pytest_fxgraph.draw.svg import svg_text
 from pytest_fxgraph.errors import ReportError
 
@@ -40,15 +39,9 @@ def drawn_text(document: GraphDocument, path: str, *, title: str, is_full: bool 
         return svg_text(picture, opened)
     if ending == ".dot":
         return dot_text(picture, opened)
-    return mermaid_text(picture, opened) if is_full else _mermaid(picture)
-
-
-def _mermaid(picture: Picture) -> str:
-    """Return a flowchart, folded until GitHub draws it."""
-    text = ""
-    for most in _STEPS:
-        text = mermaid_text(picture, picture.opened(most))
-        if fits_on_github(text):
-            return text
+    found = mermaid_text(picture, opened) if is_full else mermaid_for_github(picture, _STEPS)
+    if found is not None:
+        return found
     limits = f"{MOST_CHARACTERS} characters and {MOST_EDGES} edges"
-    return f"%% GitHub does not draw this: it is beyond {limits}, folded as it is\n{text}"
+    smallest = mermaid_text(picture, picture.opened(_STEPS[-1]))
+    return f"%% GitHub does not draw this: it is beyond {limits}, folded as it is\n{smallest}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from pytest_fxgraph.draw.picture import DrawnNode, Picture, Seen
 from pytest_fxgraph.draw.placement import cluster_lines
@@ -30,12 +30,15 @@ def mermaid_text(picture: Picture, opened: Collection[int]) -> str:
     return "\n".join([*lines, ""])
 
 
+def mermaid_for_github(picture: Picture, sizes: Iterable[int]) -> str | None:
+    """Return the flowchart of the first size, in boxes, that GitHub draws; None if it draws none of them."""
+    return next(filter(fits_on_github, (mermaid_text(picture, picture.opened(most)) for most in sizes)), None)
+
+
 def fits_on_github(text: str) -> bool:
     """Return whether GitHub draws a flowchart of this size."""
-    return (
-        len(text) <= MOST_CHARACTERS
-        and sum(arrow in line for line in text.split("\n") for arrow in ("-->", "==>", "-.->")) <= MOST_EDGES
-    )
+    edges = sum(arrow in line for line in text.split("\n") for arrow in ("-->", "==>", "-.->"))
+    return len(text) <= MOST_CHARACTERS and edges <= MOST_EDGES
 
 
 def _box_line(seen: Seen) -> str:

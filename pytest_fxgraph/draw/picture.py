@@ -138,15 +138,12 @@ class Picture:
 
     def visible_edges(self, opened: Collection[int]) -> dict[tuple[int, int, str], set[int]]:
         """Map source, target and status of each visible edge to the nodes whose values flow."""
-        parents, shown = self.parents(), {}
-        for node in range(len(self.nodes)):
-            way = [(child, cluster.number) for child, cluster in way_up(node, parents)]
-            # The outermost child whose clusters are all open.
-            shown[node] = way[0][0]
-            for child, around in reversed(way):
-                shown[node] = child
-                if child not in opened or around not in opened:
-                    break
+        parents = self.parents()
+        # The outermost box around a node that is not open, or the node.
+        shown = [
+            next(child for child, _ in reversed([*way_up(node, parents)]) if child not in opened)
+            for node in range(len(self.nodes))
+        ]
         found: dict[tuple[int, int, str], set[int]] = {}
         for edge in self.edges:
             ends = shown[edge.source], shown[edge.target]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pytest_fxgraph.draw.layers import Link, neighbours_of
 from pytest_fxgraph.draw.picture import Cluster, DrawnNode, Picture
+from pytest_fxgraph.report.printable import counted
 
 CHARACTER, LINE = 7.25, 15  # of the font, in pixels
 MARGIN, HEADER = 12, 20  # in a cluster: at all sides, and for its title
@@ -76,7 +77,7 @@ def node_size(node: DrawnNode) -> tuple[float, float]:
 def cluster_lines(cluster: Cluster) -> tuple[str, str]:
     """Return the two lines of a closed cluster."""
     counts = [f"{sign}{cluster.changes[status]}" for status, sign in SIGNS.items() if cluster.changes.get(status)]
-    return clipped_label(cluster.label), " ".join([f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}", *counts])
+    return clipped_label(cluster.label), " ".join([counted(cluster.nodes, "node"), *counts])
 
 
 SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 - a minus sign

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_fxgraph.draw.builder import picture_of
-from pytest_fxgraph.draw.mermaid import fits_on_github, mermaid_text
+from pytest_fxgraph.draw.mermaid import mermaid_for_github
 from pytest_fxgraph.draw.run_page import ACCEPT, graph_of
 from pytest_fxgraph.report.change_text import clipped
 from pytest_fxgraph.report.json_report import RunReport
@@ -79,7 +79,7 @@ def run_markdown(report: RunReport, most: int = MOST_OF_COMMENT) -> str:
 def _summary(report: RunReport) -> str:
     failed = len(report.failures)
     parts = [report.summary] if report.summary else []
-    parts += [f"{failed} check{'s' if failed > 1 else ''} of eager against graph failed"] if failed else []
+    parts += [f"{counted(failed, 'check')} of eager against graph failed"] if failed else []
     return ", ".join(parts) or "no golden was compared"
 
 
@@ -136,12 +136,8 @@ def _picture(outcome: Outcome) -> list[str]:
     expected, obtained = [*(graph_of(text, outcome.golden) for text in outcome.graphs), None, None][:2]
     if expected is None or (obtained is None and len(outcome.graphs) > 1):
         return []
-    picture = picture_of(expected, obtained, title="")
-    for most in _BOXES:
-        text = mermaid_text(picture, picture.opened(most))
-        if fits_on_github(text):
-            return [*code_block(text.rstrip("\n"), "mermaid"), ""]
-    return []
+    text = mermaid_for_github(picture_of(expected, obtained, title=""), _BOXES)
+    return [] if text is None else [*code_block(text.rstrip("\n"), "mermaid"), ""]
 
 
 def _add_rest(pages: _Pages, report: RunReport) -> None:
@@ -155,7 +151,7 @@ def _add_rest(pages: _Pages, report: RunReport) -> None:
 
 
 def _left_out(counts: dict[str, int]) -> Iterator[str]:
-    told = [f"{count} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+    told = [counted(count, what) for what, count in counts.items() if count]
     if told:
         yield f"Left out for lack of room: {', '.join(told)}. The page that `--fx-report x.html` writes has everything."
 

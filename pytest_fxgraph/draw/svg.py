@@ -51,36 +51,24 @@ def _lines(picture: Picture, placement: Placement) -> Iterator[str]:
 
 
 def _open_cluster(box: Box, cluster: Cluster) -> str:
-    title = clipped_label(cluster.label)
-    return (
-        f'<g class="cluster {cluster.sort}"><rect {_rectangle(box)} rx="8"/>'
-        f'<text x="{number_text(box.x + 9)}" y="{number_text(box.y + 15)}">{quoted(title)}</text>'
-        f"<title>{quoted(cluster.path or cluster.label)}</title></g>"
-    )
+    title = _text(box.x + 9, box.y + 15, clipped_label(cluster.label))
+    return _group(f"cluster {cluster.sort}", cluster.path or cluster.label, _rectangle(box, 8), title)
 
 
 def _closed_cluster(box: Box, cluster: Cluster) -> str:
-    behind = ""
-    if cluster.sort == "repeated":
-        back = Box(box.child, box.x + 5, box.y + 5, box.width, box.height)
-        behind = f'<rect {_rectangle(back)} rx="6"/>'
+    behind = _rectangle(box, 6, shift=5) if cluster.sort == "repeated" else ""
     first, second = cluster_lines(cluster)
+    lines = _line(box, 0, first, "label"), _line(box, 1, second, "place")
     status = next(iter(cluster.changes), "")
-    return (
-        f'<g class="folded {cluster.sort} {status}">{behind}<rect {_rectangle(box)} rx="6"/>'
-        f"{_text(box, 0, first, 'label')}{_text(box, 1, second, 'place')}<title>{quoted(cluster.label)}</title></g>"
-    )
+    return _group(f"folded {cluster.sort} {status}", cluster.label, behind, _rectangle(box, 6), *lines)
 
 
 def _node(box: Box, node: DrawnNode) -> str:
     radius = {"input": 14, "output": 14, "state": 2}.get(node.sort, 5)
-    place = _text(box, 1, clipped_label(node.place), "place") if node.place else ""
-    label = _text(box, 0, clipped_label(node.label), "label")
+    lines = [_line(box, 0, clipped_label(node.label), "label")]
+    lines += [_line(box, 1, clipped_label(node.place), "place")] if node.place else []
     title = "\n".join([node.name, *(f"{fact.what}: {clipped(fact.obtained or fact.expected)}" for fact in node.facts)])
-    return (
-        f'<g class="node {node.sort} {node.status}"><rect {_rectangle(box)} rx="{radius}"/>'
-        f"{label}{place}{_sign(box, node)}<title>{quoted(title)}</title></g>"
-    )
+    return _group(f"node {node.sort} {node.status}", title, _rectangle(box, radius), *lines, _sign(box, node))
 
 
 def _sign(box: Box, node: DrawnNode) -> str:
@@ -88,14 +76,21 @@ def _sign(box: Box, node: DrawnNode) -> str:
     sign = SIGNS.get(node.status)
     if sign is None:
         return ""
-    x, y = number_text(box.x), number_text(box.y + 1)
-    below = number_text(box.y + 5)
-    return f'<circle class="sign" cx="{x}" cy="{y}" r="7"/><text class="sign" x="{x}" y="{below}">{sign}</text>'
+    circle = f'<circle class="sign" cx="{number_text(box.x)}" cy="{number_text(box.y + 1)}" r="7"/>'
+    return circle + _text(box.x, box.y + 5, sign, "sign")
 
 
-def _text(box: Box, row: int, text: str, kind: str) -> str:
-    x, y = box.x + box.width / 2, box.y + 16 + row * LINE
-    return f'<text class="{kind}" x="{number_text(x)}" y="{number_text(y)}">{quoted(text)}</text>'
+def _group(kind: str, title: str, *inner: str) -> str:
+    return f'<g class="{kind}">{"".join(inner)}<title>{quoted(title)}</title></g>'
+
+
+def _line(box: Box, row: int, text: str, kind: str) -> str:
+    return _text(box.x + box.width / 2, box.y + 16 + row * LINE, text, kind)
+
+
+def _text(x: float, y: float, text: str, kind: str = "") -> str:
+    named = f'class="{kind}" ' if kind else ""
+    return f'<text {named}x="{number_text(x)}" y="{number_text(y)}">{quoted(text)}</text>'
 
 
 def _values(picture: Picture, placement: Placement) -> Iterator[str]:
@@ -109,7 +104,7 @@ def _values(picture: Picture, placement: Placement) -> Iterator[str]:
         value = clipped_label(picture.nodes[line.values[0]].value)
         x, y = line.points[0]
         if value and line.points[1][1] > y:
-            yield f'<text class="value" x="{number_text(x + 5)}" y="{number_text(y + 11)}">{quoted(value)}</text>'
+            yield _text(x + 5, y + 11, value, "value")
 
 
 def path_text(points: list[Point]) -> str:
@@ -133,11 +128,9 @@ def quoted(text: str) -> str:
     return escape(printable_line(text))
 
 
-def _rectangle(box: Box) -> str:
-    return (
-        f'x="{number_text(box.x)}" y="{number_text(box.y)}" '
-        f'width="{number_text(box.width)}" height="{number_text(box.height)}"'
-    )
+def _rectangle(box: Box, radius: int, shift: int = 0) -> str:
+    x, y, width, height = map(number_text, (box.x + shift, box.y + shift, box.width, box.height))
+    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{radius}"/>'
 
 
 def number_text(number: float) -> str:

@@ -14,6 +14,7 @@ import fxcore
 from fxcore.codegen.codegen import CodeGen
 from fxcore.state.held_state import HeldState
 from fxcore.state.storage import has_storage, storage_of
+from fxcore.state.writes import written_by
 from pytest_fxgraph.captures.tracing import trace
 from pytest_fxgraph.equivalence.inputs import Arguments
 from pytest_fxgraph.equivalence.mismatch import Mismatch
@@ -111,22 +112,12 @@ class _DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             labels = self._use.labels((args, kwargs))
             result = func(*args, **kwargs)
             if labels:
-                written = _written_arguments(func, args, kwargs)
+                written = written_by(func, args, kwargs)
                 name = str(func._schema.name).rpartition("::")[2]
                 self._use.operator_ran(name, labels, result, written)
                 if not written and not tensors_in(result, ""):
                     self._use.value_left(name, labels)
         return result
-
-
-def _written_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    named = {argument.name: index for index, argument in enumerate(func._schema.arguments)
-             if argument.alias_info is not None and argument.alias_info.is_write}  # fmt: skip
-    return [
-        kwargs[name] if name in kwargs else args[index]
-        for name, index in named.items()
-        if name in kwargs or index < len(args)
-    ]
 
 
 class _FunctionMode(TorchFunctionMode):

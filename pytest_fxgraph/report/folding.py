@@ -11,6 +11,7 @@ from pytest_fxgraph.compare.difference import Change
 from pytest_fxgraph.document.folding import numbered_prefixes
 from pytest_fxgraph.document.literals import references, rename_references
 from pytest_fxgraph.report.numbered_paths import NUMBER, format_paths
+from pytest_fxgraph.report.printable import counted
 
 _MOST_COMPARED = 8
 _COUNTED = re.compile(r"_\d{1,9}\Z")
@@ -42,7 +43,7 @@ class FoldedChange:
         scopes = list(dict.fromkeys(change.scope for change in self.further if change.scope))
         is_told = not scopes or all(change.subject in ("module", "state") for change in self.further)
         places = format_paths(self.others) + ("" if is_told else f", in {format_paths(scopes)}")
-        return f"same change at {len(self.further)} more place{'s' if len(self.further) > 1 else ''}: {places}"
+        return f"same change at {counted(len(self.further), 'more place')}: {places}"
 
     def add(self, change: Change) -> bool:
         """Add a change if its numbers are the next multiple of the step, or if it has the source line of the first.

@@ -12,7 +12,7 @@ from pytest_fxgraph.document.text_writer import document_lines
 from pytest_fxgraph.report.change_text import LONGEST_NAME, clipped
 from pytest_fxgraph.report.context import node_line
 from pytest_fxgraph.report.numbered_paths import format_paths, pattern_of
-from pytest_fxgraph.report.printable import first_lines, printable, printable_line
+from pytest_fxgraph.report.printable import counted, first_lines, printable, printable_line
 
 MOST_LINES = 20
 _MOST_GROUPS = 12
@@ -31,7 +31,7 @@ def summary_section(document: GraphDocument, *, golden: str) -> str:
     if len(lines) < MOST_LINES:
         return printable("\n".join([head, *lines]))
     counts = [(len(document.nodes), "node"), (len(document.modules), "module"), (len(document.state), "tensor")]
-    told = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count)
+    told = ", ".join(counted(count, word) for count, word in counts if count)
     lines = [f"{head} a graph of {told}", *(f"  {line}" for line in _lines_by_module(document))]
     return printable("\n".join([*lines, "all of it: pytest --fx-received, then fxgraph show the file that it names"]))
 
@@ -44,10 +44,8 @@ def _lines_by_module(document: GraphDocument) -> list[str]:
     for depth in range(_DEEPEST, -1, -1):
         groups = _grouped(inner, kinds, depth)
         if len(groups) <= _MOST_GROUPS:
-            lines += [group.line() for group in groups]
             break
-    else:
-        lines += [group.line() for group in groups[:_MOST_GROUPS]]
+    lines += [group.line() for group in groups[:_MOST_GROUPS]]
     return [*lines, *(node_line(node) for node in document.nodes if node.op == "output")]
 
 
@@ -65,7 +63,7 @@ class _Group:
         common = [f"{name} x{times}" if times > 1 else name for name, times in self.operators.most_common()]
         more = len(common) - _MOST_OPERATORS
         named = ", ".join(common[:_MOST_OPERATORS]) + (f" and {more} more operators" if more > 0 else "")
-        return clipped(f"{place}{count} node{'s' if count > 1 else ''}{each}, {named}")
+        return clipped(f"{place}{counted(count, 'node')}{each}, {named}")
 
 
 def _path_of(node: NodeRecord) -> str:

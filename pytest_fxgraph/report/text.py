@@ -14,7 +14,7 @@ from pytest_fxgraph.report.context import surroundings
 from pytest_fxgraph.report.cost_text import cost_headline
 from pytest_fxgraph.report.folding import FoldedChange, folded, folded_blocks
 from pytest_fxgraph.report.numbered_paths import format_paths
-from pytest_fxgraph.report.printable import printable, printable_line
+from pytest_fxgraph.report.printable import counted, printable, printable_line
 
 MOST_LINES = 200
 _MOST_OPERATORS = 4
@@ -99,10 +99,10 @@ def _describe_leading(leading: list[Change]) -> tuple[str, int]:
         return _describe_operators(leading)
     if leading[0].field == "name":
         names = sum(change.field == "name" for change in leading)
-        return f"{names} node{'s' if names > 1 else ''} renamed", names
+        return f"{counted(names, 'node')} renamed", names
     alike = len(folded(leading)[0].others)
     text = describe_change(leading[0])
-    return (f"{text} (and at {alike} more place{'s' if alike > 1 else ''})" if alike else text), 1 + alike
+    return (f"{text} (and at {counted(alike, 'more place')})" if alike else text), 1 + alike
 
 
 def _is_presence(change: Change) -> bool:
@@ -235,9 +235,9 @@ def _remarks(difference: Difference) -> list[str]:
     if difference.omitted:
         remarks.append(f"at least {difference.omitted} more differences are not listed")
     if difference.followed:
-        remarks.append(f"values of {_nodes(difference.followed)} differ because of these")
+        remarks.append(f"values of {counted(difference.followed, 'node')} differ because of these")
     if difference.renamed and difference.level != "exact":
-        remarks.append(f"{_nodes(difference.renamed)} renamed, which is no difference at this level")
+        remarks.append(f"{counted(difference.renamed, 'node')} renamed, which is no difference at this level")
     return ["", *remarks] if remarks else []
 
 
@@ -263,7 +263,3 @@ def _counted_by_class(difference: Difference) -> str:
         return ""
     counted = [f"{counts[kind]} {kind}" for kind in reversed(CLASSES) if counts[kind]]
     return ", ".join(counted) + (f", and {difference.omitted} not listed" if difference.omitted else "")
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' if count > 1 else ''}"
