@@ -12,7 +12,7 @@ import fxcore
 from pytest_fxgraph.captures.places import Place
 from pytest_fxgraph.captures.torch_internals import Unavailable
 from pytest_fxgraph.document.builder import build_document
-from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES
+from pytest_fxgraph.document.capture_notes import FRONTEND, NOTES, PLACES_OF_NOTES
 from pytest_fxgraph.document.exported_ranges import bounds_as_numbers
 from pytest_fxgraph.errors import CaptureError
 from pytest_fxgraph.report.printable import counted
@@ -274,7 +274,14 @@ class Capture:
             "guard": values,
         }
         notes = [f"{kind}: {each.text}" for kind, all_of_kind in found.items() for each in all_of_kind]
-        return _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
+        made = _joined_graphs(graphs, [f"{FRONTEND}: {self.frontend}", *notes])
+        made.meta[PLACES_OF_NOTES] = {
+            f"{kind}: {each.text}": each.place.line_of_source
+            for kind, all_of_kind in found.items()
+            for each in reversed(all_of_kind)
+            if not isinstance(each, Guard)
+        }
+        return made
 
     def refuse_empty(self) -> None:
         """Raise CaptureError if there is no graph at all."""

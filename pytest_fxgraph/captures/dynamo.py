@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import CodeType
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.utils import _pytree as pytree
 import fxcore
 from fxcore import interop
 from pytest_fxgraph.captures.capture import Break, Capture, Guard, Recompile, SkippedFrame, named_bounds
-from pytest_fxgraph.captures.guards import guards_of, recompiles_of
+from pytest_fxgraph.captures.guards import guards_of, read_failure, recompiles_of
 from pytest_fxgraph.captures.places import Place, UserCode, in_module, is_of_torch
 from pytest_fxgraph.captures.reasons import first_line, read_reason
 from pytest_fxgraph.captures.request import Call, CaptureRequest, copied_call
@@ -21,6 +20,7 @@ from pytest_fxgraph.captures.state_names import names_of_state, state_of_inputs,
 from pytest_fxgraph.captures.torch_internals import (
     DynamoLog,
     FailedFrame,
+    GuardFailure,
     Unavailable,
     dynamo_reset,
     mark_size,
@@ -65,8 +65,10 @@ class DynamoRecording:
             is_dynamic = self.request.dynamic_shapes if isinstance(self.request.dynamic_shapes, bool) else None
             compiled = log.compiled(self.request.model, self._backend(lower), is_dynamic=is_dynamic)
             for number, call in enumerate(self.request.calls, start=1):
+                self.request.change_before(number)
                 copied = self._marked(copied_call(call))
-                before = len(log.failures)
+                failed: list[tuple[GuardFailure, Recompile]] = []
+                log.on_failure = self._reader_of_failures(number, self.request.arguments(copied), failed)
                 try:
                     outputs = compiled(*copied[0], **copied[1])
                     if is_backward_run:
@@ -74,10 +76,18 @@ class DynamoRecording:
                 except Exception as error:
                     raise self.request.failure(error, number) from error
                 made.append((copied, outputs))
-                arguments = self.request.arguments(call)
-                self._recompiles += recompiles_of(log.failures[before:], number, arguments, self._place_of_code)
+                self._recompiles += recompiles_of(failed)
             self._read(log)
         return made
+
+    def _reader_of_failures(
+        self, number: int, arguments: Mapping[str, Any], found: list[tuple[GuardFailure, Recompile]]
+    ) -> Callable[[GuardFailure], None]:
+        def read(failure: GuardFailure) -> None:
+            place = self._code.place(failure.code.co_filename, failure.code.co_firstlineno, failure.code.co_name)
+            found.append((failure, read_failure(failure, number, arguments, place)))
+
+        return read
 
     def capture(self, graphs: Sequence[fxcore.GraphModule], **further: Any) -> Capture:
         """Return the capture with these graphs."""
@@ -171,9 +181,6 @@ class DynamoRecording:
     def _fallback(self, failed: FailedFrame) -> SkippedFrame:
         place = self._recompiles[-1].place if self._recompiles else Place("", 0, "", "")
         return SkippedFrame(place, "compiled too often", first_line(failed.reason))
-
-    def _place_of_code(self, code: CodeType) -> Place:
-        return self._code.place(code.co_filename, code.co_firstlineno, code.co_name)
 
     def _marked(self, call: Call) -> Call:
         """Mark the symbolic dimensions on the copies of the inputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,19 +34,21 @@ _SAME_TYPE = re.compile(r"___check_type_id\((?P<name>.+), \d+\)")
 _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
 _LONGEST = 80
 # One step of a path through a model: a module, or a plain attribute.
+_OF_GLOBAL = re.compile(r"G\['(\w+)'\]")
+_OF_ALL_MODULES = frozenset(vars(nn.Module()))
+_OTHER_TYPES = ("dict", "list", "tuple", "set", "frozenset", "collections.", "torch.")
+_SUBJECTS = {"length": "len({})", "empty": "len({})", "keys": "list({})", "type": "type({})", "key": "key of {}"}
+_KINDS = {"empty": "length", "keys": "key"}
 _STEP = re.compile(r"\._modules\['([^']+)'\]|\.(\w+)")
 
 
-def recompiles_of(
-    failures: Sequence[GuardFailure], call: int, arguments: Mapping[str, Any], place_of: Callable[[Any], Place]
-) -> list[Recompile]:
+def recompiles_of(found: Sequence[tuple[GuardFailure, Recompile]]) -> list[Recompile]:
     """Return the functions that one call compiled again, each with its failed guard."""
-    found: dict[Any, Recompile] = {}
+    by_code: dict[Any, Recompile] = {}
     # Every compiled version failed its guards. The guard of the newest version shows the latest change.
-    for failure in sorted(failures, key=_version, reverse=True):
-        if failure.code not in found:
-            found[failure.code] = _recompile(failure, call, arguments, place_of(failure.code))
-    return [found[code] for code in dict.fromkeys(failure.code for failure in failures)]
+    for failure, recompile in sorted(found, key=lambda pair: _version(pair[0]), reverse=True):
+        by_code.setdefault(failure.code, recompile)
+    return [by_code[code] for code in dict.fromkeys(failure.code for failure, _ in found)]
 
 
 def _version(failure: GuardFailure) -> int:
@@ -54,7 +56,8 @@ def _version(failure: GuardFailure) -> int:
     return int(number[0].strip(": ").partition("/")[2]) if number else -1
 
 
-def _recompile(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:
+def read_failure(failure: GuardFailure, call: int, arguments: Mapping[str, Any], place: Place) -> Recompile:
+    """Describe a failed guard. Called when the guard fails, because the call may change the guarded value."""
     text = _COMPILE_ID.sub("", failure.text).partition("\nUser stack trace")[0]
     text = _GLOBAL.sub(r"global \1", _LOCAL.sub(r"\1", re.split(r"\s{2,}#|\s{3,}", text)[0].strip()))
     # A function that Dynamo made after a break has other argument names than the call.
@@ -122,21 +125,53 @@ def _value(expression: str, arguments: Mapping[str, Any]) -> str:
 
 
 def guards_of(values: Iterable[GuardedValue], model: Any, own_name: str) -> list[Guard]:
-    """Return the guarded values of the user's code: arguments, and attributes of the user's modules.
+    """Return the guarded facts of the user's code: of arguments, of attributes of the user's modules, and of globals.
 
-    `own_name` is the model's name inside its forward. Attributes of torch's modules and functions are left out, because
-    they differ between versions of torch.
+    The kind "value" is for arguments and attributes that are plain values. Other kinds are for parts of arguments,
+    attributes and globals ("item"), and for facts that are no value. `own_name` is the model's name inside its forward.
+    Left out are attributes of torch's modules, which differ between versions of torch, and torch's settings.
     """
     found: dict[Guard, None] = {}
     for value in values:
-        local = _LOCAL.match(value.name)
-        if local is None or (local.end() < len(value.name) and local[1] != own_name):
+        name, is_plain = _name_for_users(value.name, model, own_name)
+        # A list or dict has its length and items; types and objects of torch are torch's.
+        if name is None or (value.kind == "type" and value.text.startswith(_OTHER_TYPES)):
             continue
-        rest = value.name[local.end() :]
-        name = local[1] if not rest else _attribute_of_user(model, rest)
-        if name is not None and not name.startswith("___"):
-            found[Guard("value", name, value.text)] = None
-    return sorted(found, key=lambda guard: guard.name)
+        subject = _SUBJECTS.get(value.kind, "{}").format(name)
+        kind = ("value" if is_plain else "item") if value.kind == "value" else _KINDS.get(value.kind, value.kind)
+        found[Guard(kind, subject, value.text)] = None
+    return sorted(found, key=lambda guard: (guard.name, guard.expected))
+
+
+def _name_for_users(name: str, model: Any, own_name: str) -> tuple[str | None, bool]:
+    """Return torch's name of a value as users write it, or None, and whether it is a whole argument or attribute."""
+    found = _OF_GLOBAL.match(name)
+    if found is not None:
+        is_of_torch = found[1].startswith("__")
+        return (None if is_of_torch else f"global {found[1]}{name[found.end() :]}"), False
+    local = _LOCAL.match(name)
+    if local is None or local[1].startswith("___"):
+        return None, False
+    rest = name[local.end() :]
+    if local[1] != own_name or not isinstance(model, nn.Module):
+        return local[1] + rest, not rest
+    if not rest:
+        return None, False  # the model itself
+    attribute = _attribute_of_user(model, rest)
+    return (attribute, True) if attribute is not None else (_part_of_user(model, rest), False)
+
+
+def _part_of_user(model: Any, path: str) -> str | None:
+    """Return the path of a part of an attribute of the user's modules, `items[0]`, `cfg.depth`; else None."""
+    module, names, end = model, [], 0
+    while (step := _STEP.match(path, end)) is not None and step[1] is not None and step[1] in module._modules:
+        module, end = module._modules[step[1]], step.end()
+        names.append(step[1])
+    step = _STEP.match(path, end)
+    is_of_all = step is None or step[2] is None or step[2] in _OF_ALL_MODULES
+    if is_of_all or type(module).__module__.startswith("torch."):
+        return None
+    return ".".join([*names, path[end:].removeprefix(".")])
 
 
 def _attribute_of_user(model: Any, path: str) -> str | None:

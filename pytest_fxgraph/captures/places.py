@@ -53,6 +53,11 @@ class Place:
         """The function with the path of its module: `encoder.forward`."""
         return f"{self.module}.{self.function}" if self.module else self.function
 
+    @property
+    def line_of_source(self) -> str:
+        """The line as reports show lines of a model: `model.py:12: x = x.item()`; "" for an unknown file."""
+        return f"{short_path(self.file)}:{self.line}: {self.source}" if self.file else ""
+
     def __str__(self) -> str:
         return f"{short_path(self.file)}:{self.line}, in {self.function}: {self.source}"
 

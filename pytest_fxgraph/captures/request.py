@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -20,6 +20,7 @@ from pytest_fxgraph.choices import FRONTENDS, MODES
 from pytest_fxgraph.errors import CaptureError, ChoiceError, InputsError
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]
+FurtherCall = Call | tuple[tuple[Any, ...], Mapping[str, Any], Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class CaptureRequest:
     dynamic_shapes: Any = None
     mode: str | None = None  # None keeps the mode of the model
     decompositions: Any = None
+    changes: Mapping[int, Callable[[], object]] = field(default_factory=dict)  # by the number of the call behind each
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class CaptureRequest:
                 f"cannot capture an object of type {type(model).__name__}: hand over a module or function"
             )
         first = () if inputs is None else positional_arguments(inputs)
+        changes = {place: call[2] for place, call in enumerate(calls, start=2) if _has_change(call)}
         further = [_checked_call(call, place) for place, call in enumerate(calls, start=2)]
         if further and frontend not in ("dynamo", "aot"):
             raise CaptureError(
@@ -72,7 +75,13 @@ class CaptureRequest:
                 f"dynamic_shapes={dynamic_shapes} is for frontends 'dynamo', 'aot' and 'make_fx'; name the sizes for "
                 "frontend='export': dynamic_shapes={'x': {0: torch.export.Dim('size')}}"
             )
-        return cls(model, ((first, dict(kwargs or {})), *further), frontend, dynamic_shapes, mode, decompositions)
+        all_calls = ((first, dict(kwargs or {})), *further)
+        return cls(model, all_calls, frontend, dynamic_shapes, mode, decompositions, changes)
+
+    def change_before(self, call: int) -> None:
+        """Run the change that the user wants between a call, by its number, and the call before it."""
+        if call in self.changes:
+            self.changes[call]()
 
     @property
     def name(self) -> str:
@@ -137,12 +146,19 @@ def _check_choice(what: str, value: object, known: Sequence[str]) -> None:
         raise ChoiceError(f"there is no {what} {value!r}; there are {', '.join(map(repr, known))}")
 
 
+def _has_change(call: Any) -> bool:
+    return isinstance(call, tuple) and len(call) == 3 and callable(call[2])
+
+
 def _checked_call(call: Any, place: int) -> Call:
+    if _has_change(call):
+        call = call[:2]
     if isinstance(call, tuple) and len(call) == 2 and isinstance(call[0], tuple) and isinstance(call[1], Mapping):
         return call[0], dict(call[1])
     raise InputsError(
         f"calls: expected (args, kwargs), a tuple and a dict, got {type(call).__name__} for call {place}; "
-        "write calls=[((x,), {}), ((y,), {'flag': True})]"
+        "write calls=[((x,), {}), ((y,), {'flag': True})], with a function as third part that changes something before "
+        "the call"
     )
 
 

@@ -19,7 +19,19 @@ import torch
 
 from pytest_fxgraph.errors import CaptureError
 
-_SAME_OBJECT = re.compile(r"___check_obj_id\(.+, (?:type=)?(\d+)\)")
+# The forms of torch's guards on Python values, by the kind of the fact; NAME stands for the name of the value.
+_FACTS_OF_GUARDS = (
+    ("value", r"NAME == (.+)"),
+    ("item", r"NAME is (None)"),
+    ("length", r"len\(NAME\) == (\d+)"),
+    ("empty", r"not NAME"),
+    ("key", r"(?:set|dict)\.__contains__\(NAME, (.+)\)"),
+    ("key", r"list\((?:dict\.keys\(NAME\)|NAME\.keys\(\))\)\[\d+\] == (.+)"),
+    ("keys", r"list\((?:dict\.keys\(NAME\)|NAME\.keys\(\))\) == (.+)"),
+    ("type", r"___check_type_id\(NAME, \d+\), type=<class '(.+)'>"),
+    ("identity", r"___check_obj_id\(NAME, (?:type=)?(\d+)\)(?:, type=.*)?"),
+)
+_FIXED = {"empty": "0"}
 _CONSTANTS = {id(value): repr(value) for value in (True, False, None)}
 _SHAPES = "dynamic_shapes= of frontend 'dynamo'"
 _LOGGERS = (
@@ -61,8 +73,9 @@ class GuardFailure:
 
 @dataclass(frozen=True)
 class GuardedValue:
-    """A value that a compiled function relies on: `L['k']`, 2."""
+    """A fact that a compiled function relies on: "value", `L['k']`, "2"."""
 
+    kind: str  # "value", "length", "type", "key", "identity"
     name: str
     text: str
 
@@ -83,7 +96,7 @@ class DynamoLog:
     """Dynamo's log of its compilations, from the creation of this object on."""
 
     def __init__(self) -> None:
-        self.failures: list[GuardFailure] = []
+        self.on_failure: Callable[[GuardFailure], None] = lambda failure: None  # called when a guard fails
         self.guards: list[GuardedValue] = []
         self._reasons: list[Any] | Unavailable = _or_unavailable(
             "torch._dynamo.output_graph", "graph_break_reasons", "Capture.breaks"
@@ -136,18 +149,29 @@ class DynamoLog:
         return compiled
 
     def _take_failure(self, failure: Any) -> None:
-        self.failures.append(GuardFailure(failure.orig_code, failure.reason))
+        self.on_failure(GuardFailure(failure.orig_code, failure.reason))
 
     def _take_guards(self, guards: Any) -> None:
         # torch empties the set after the compilation, so the guards are read at once.
         for guard in guards:
             name = guard.name if isinstance(guard.name, str) else guard.name()
             for code in guard.code_list or ():
-                same_object = _SAME_OBJECT.match(code)
-                if code.startswith(f"{name} == "):
-                    self.guards.append(GuardedValue(name, code.removeprefix(f"{name} == ")))
-                elif same_object is not None and int(same_object[1]) in _CONSTANTS:
-                    self.guards.append(GuardedValue(name, _CONSTANTS[int(same_object[1])]))
+                self.guards += [*_facts_of_guard(name, code)]
+
+
+def _facts_of_guard(name: str, code: str) -> Iterator[GuardedValue]:
+    """Read torch's code of a guard on a value of that name; nothing for code of another form, such as a tensor's."""
+    subject = re.escape(name)
+    for kind, pattern in _FACTS_OF_GUARDS:
+        found = re.fullmatch(pattern.replace("NAME", subject), code)
+        if found is None:
+            continue
+        if kind == "identity":
+            constant = _CONSTANTS.get(int(found[1]))
+            yield GuardedValue("identity" if constant is None else "value", name, constant or "the same object")
+        else:
+            yield GuardedValue(kind, name, found[1] if found.re.groups else _FIXED[kind])
+        return
 
 
 def _refusals() -> Mapping[str, int]:

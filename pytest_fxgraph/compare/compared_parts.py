@@ -13,9 +13,17 @@ from pytest_fxgraph.document.spelling import split_at
 _CHECKS_OF_INPUTS = "torch.export._unlift.GuardsFn"
 
 
-def as_compared(document: GraphDocument) -> GraphDocument:
-    """Return a document as all levels but `exact` compare it."""
-    document = without_unread(with_inner_graphs(document, as_compared))
+def both_as_compared(expected: GraphDocument, obtained: GraphDocument) -> tuple[GraphDocument, GraphDocument]:
+    """Return both documents as all levels but `exact` compare them.
+
+    A tensor that one of them reads stays in the other, so that a call with another operand is one change.
+    """
+    return as_compared(expected, _read_paths(obtained)), as_compared(obtained, _read_paths(expected))
+
+
+def as_compared(document: GraphDocument, kept: frozenset[str] = frozenset()) -> GraphDocument:
+    """Return a document as all levels but `exact` compare it. Tensors at the paths `kept` stay, read or not."""
+    document = _without_unread(with_inner_graphs(document, lambda graph: as_compared(graph, kept)), kept)
     if not any(node.meta for node in document.nodes):
         return document
     return replace(document, nodes=tuple([node._replace(meta=_in_order(node.meta)) for node in document.nodes]))
@@ -42,22 +50,40 @@ def _with_sorted_value(item: str) -> str:
     return f"{key}: {_with_sorted_keys(value[0].strip())}" if len(value) == 1 else _with_sorted_keys(item)
 
 
-def without_unread(document: GraphDocument) -> GraphDocument:
-    """Return a document without tensors that no node reads, and without torch.export's own checks of inputs."""
-    checks = {module.path for module in document.modules if module.kind == _CHECKS_OF_INPUTS}
+def _read_paths(document: GraphDocument) -> frozenset[str]:
+    """Return the paths of the tensors that nodes read, also in inner graphs."""
+    read = _read_names(document)
+    inner = [_read_paths(module.graph) for module in document.modules if module.graph is not None]
+    return frozenset(node.target for node in document.nodes if node.op == "get_attr" and node.name in read).union(
+        *inner
+    )
+
+
+def _read_names(document: GraphDocument) -> set[str]:
+    checks = _checks_of_inputs(document)
     nodes = [node for node in document.nodes if node.op != "call_module" or node.target not in checks]
-    read = {name for node in nodes for text in (*texts_of(node), *node.effects) for name in references(text)}
-    tensors = {record.path for record in document.state}
-    nodes = [
-        node
-        for node in nodes
-        if node.op != "get_attr" or node.name in read or node.effects or node.meta or node.target not in tensors
+    return {name for node in nodes for text in (*texts_of(node), *node.effects) for name in references(text)}
+
+
+def _checks_of_inputs(document: GraphDocument) -> set[str]:
+    return {module.path for module in document.modules if module.kind == _CHECKS_OF_INPUTS}
+
+
+def _without_unread(document: GraphDocument, kept: frozenset[str]) -> GraphDocument:
+    checks, read = _checks_of_inputs(document), _read_names(document)
+    own = {node.target for node in document.nodes if node.op == "get_attr" and node.name in read}
+    tensors = {record.path for record in document.state} - (kept - own)
+    dropped = [
+        (node.op == "call_module" and node.target in checks)
+        or (node.op == "get_attr" and node.target in tensors and not (node.name in read or node.effects or node.meta))
+        for node in document.nodes
     ]
-    if len(nodes) == len(document.nodes):
+    if not any(dropped):
         return document
+    nodes = [node for node, is_dropped in zip(document.nodes, dropped, strict=True) if not is_dropped]
     modules = [module for module in document.modules if module.path not in checks]
-    kept = {node.target for node in nodes if node.op == "get_attr"}
-    kept |= {record.same_as for record in document.state if record.path in kept and record.same_as}
+    paths = {node.target for node in nodes if node.op == "get_attr"}
+    paths |= {record.same_as for record in document.state if record.path in paths and record.same_as}
     called = tuple(f"{module.path}." for module in modules)
-    state = [record for record in document.state if record.path in kept or record.path.startswith(called)]
+    state = [record for record in document.state if record.path in paths or record.path.startswith(called)]
     return replace(document, nodes=tuple(nodes), modules=tuple(modules), state=tuple(state))

@@ -12,7 +12,7 @@ from pytest_fxgraph.budget import Allowances
 from pytest_fxgraph.choices import LEVELS, Level
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChanges, TextRecord, changed_fields
 from pytest_fxgraph.compare.commutativity import with_operands_in_order
-from pytest_fxgraph.compare.compared_parts import as_compared
+from pytest_fxgraph.compare.compared_parts import both_as_compared
 from pytest_fxgraph.compare.cost import cost_difference
 from pytest_fxgraph.compare.difference import Change, Difference
 from pytest_fxgraph.compare.expected_terms import close_contents, in_expected_terms
@@ -55,7 +55,7 @@ def compare_documents(
         if level == "exact":
             state = close_contents(obtained.state, expected.state) if is_close else obtained.state
             return compare(expected, replace(obtained, state=state))
-        expected, obtained = as_compared(expected), as_compared(obtained)
+        expected, obtained = both_as_compared(expected, obtained)
         is_loose = level in ("structure", "ops")
         if normalize and is_loose:
             expected, obtained = normalized_spelling(expected), normalized_spelling(obtained)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_fxgraph.compare.changed_records import ChangedRecords, FieldChange, FieldChanges, TextRecord
@@ -206,7 +206,7 @@ def add_capture_notes(expected: GraphDocument, obtained: GraphDocument, records:
     gone, come = _without(told, obtained_told), _without(obtained_told, told)
     if not gone and not come:
         return []
-    changes = [*_of_capture(come, "added"), *_of_capture(gone, "removed")]
+    changes = [*_of_capture(come, "added", obtained.places), *_of_capture(gone, "removed", expected.places)]
     came = {change.subject for change in changes if change.action == "added"}
     changes = [
         replace(change, remark="others came")
@@ -251,6 +251,6 @@ def _in_plain_style(code: str) -> str:
     return code
 
 
-def _of_capture(notes: Iterable[str], action: str) -> list[Change]:
-    parts = [note.partition(": ") for note in notes]
-    return [Change("signature", action, kind, text, operator=text) for kind, _, text in parts]
+def _of_capture(notes: Iterable[str], action: str, places: Mapping[str, str]) -> list[Change]:
+    parts = [(*note.partition(": "), places.get(note) or None) for note in notes]
+    return [Change("signature", action, kind, text, source=place, operator=text) for kind, _, text, place in parts]

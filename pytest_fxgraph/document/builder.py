@@ -15,7 +15,7 @@ from fxcore.graph import gc_paused
 from fxcore.tracer import Tracer
 from pytest_fxgraph.choices import CONSTANT_FORMS
 from pytest_fxgraph.document.argument_texts import ArgumentTexts, has_groups, structure_notes
-from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes
+from pytest_fxgraph.document.capture_notes import canonical_symbols, capture_notes, places_of_notes
 from pytest_fxgraph.document.effects import EffectTexts
 from pytest_fxgraph.document.exported_ranges import range_notes
 from pytest_fxgraph.document.folding import numbered_prefixes
@@ -185,6 +185,7 @@ class _DocumentBuilder:
             state=_by_block(state.records()),
             torch_version=str(torch.__version__),
             notes=tuple(self._notes(nodes)),
+            places=places_of_notes(self._module),
         )
 
     def _notes(self, nodes: Sequence[NodeRecord]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pytest_fxgraph.document.model import GraphDocument, ModuleRecord
 from pytest_fxgraph.document.symbol_names import WORD, rename_symbols, rename_symbols_of_note
 
 NOTES = "fxgraph_capture_notes"  # key in the meta of a graph module that was made of a capture
+PLACES_OF_NOTES = "fxgraph_places_of_notes"  # key in the same meta: the line of the user's code by note
 FRONTEND = "frontend"
 # What begins a note, in the order in which they stand, with what messages call it.
 NOUNS: Mapping[str, str] = {
@@ -28,6 +29,13 @@ def capture_notes(module: Any) -> tuple[str, ...]:
     """Return the notes that a capture left on a graph module."""
     meta = getattr(module, "meta", None)
     return tuple(meta.get(NOTES, ())) if isinstance(meta, dict) else ()
+
+
+def places_of_notes(module: Any) -> Mapping[str, str]:
+    """Return the lines of the user's code that a capture's notes are about, by note."""
+    meta = getattr(module, "meta", None)
+    places: Mapping[str, str] = meta.get(PLACES_OF_NOTES, {}) if isinstance(meta, dict) else {}
+    return places
 
 
 def graphs_of_capture(module: Any) -> dict[str, Any]:
