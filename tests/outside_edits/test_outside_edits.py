@@ -9,12 +9,10 @@ from tests.outside_edits.table import EDITS
 from tests.outside_edits.verdict import CAUGHT, MATCHED, judge
 
 # An edit that is solved fails here as XPASS: its line must go.
-_NO_SIGNATURE = "normalize=True knows no signature of a builtin function with several overloads"
 UNSOLVED: dict[str, str] = {
     "DynamicInHalf": "packed parameters are no facts of a golden yet (issue 25, number 1)",
     "ModeOfALeaf": "strings of a user's leaf module are no facts of a golden yet (issue 25, number 2)",
     "ForwardPatched": "a golden does not say that the forward of one module was replaced",
-    **dict.fromkeys(("PositionForKeyword", "KeepdimWritten", "CatByKeyword"), _NO_SIGNATURE),
 }
 
 
