@@ -12,7 +12,6 @@ from tests.outside_edits.verdict import CAUGHT, MATCHED, judge
 UNSOLVED: dict[str, str] = {
     "DynamicInHalf": "packed parameters are no facts of a golden yet (issue 25, number 1)",
     "ModeOfALeaf": "strings of a user's leaf module are no facts of a golden yet (issue 25, number 2)",
-    "ForwardPatched": "a golden does not say that the forward of one module was replaced",
 }
 
 
